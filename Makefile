@@ -10,7 +10,7 @@ VENV = .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ARGS =
 
-.PHONY: help run demo test check conformance random recipes bench
+.PHONY: help run demo test check conformance random stage recipes bench release-check journeys
 
 help:
 	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
@@ -19,8 +19,11 @@ help:
 	@echo 'make check        the same without slow tests and clients'
 	@echo 'make conformance  ask a real Apache Kafka again and compare with the answers that are kept (Java 17, Maven)'
 	@echo 'make random       play 10,000 random operations per level to a real Apache Kafka and to us (the same)'
+	@echo 'make stage        play every story on real brokers of five releases, an hour or more; --missing goes on (the same)'
 	@echo 'make recipes      play the recipes of docs/recipes: frameworks and their tests (Node.js, Java 17, Maven)'
 	@echo 'make bench        measure against a real Apache Kafka (needs Java 17 and Maven)'
+	@echo 'make release-check  build all that is published, install it elsewhere and try it (Node.js, Go, Java 17, Maven)'
+	@echo 'make journeys     play the first hour of new users from the built wheel and the image, and time it (the same)'
 	@echo
 	@echo "Pass options with ARGS, an interpreter with PYTHON: make run ARGS='--port 0' PYTHON=python3.12"
 
@@ -44,11 +47,21 @@ conformance: $(VENV)/installed-dev
 random: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.conformance.random_play --level 0,1,2 --operations 10000 $(ARGS)
 
+stage: $(VENV)/installed-dev
+	@$(VENV)/bin/python -m tests.real.leaderless; leaderless=$$?; \
+	$(VENV)/bin/python -m tests.real.stage $(ARGS); exit $$((leaderless | $$?))
+
 recipes: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.recipes.run $(ARGS)
 
 bench: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m benchmarks.run $(ARGS)
+
+release-check: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m tests.release.check $(ARGS)
+
+journeys: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m tests.release.journeys $(ARGS)
 
 # Stamps: a target is as new as its last successful installation.
 
@@ -68,5 +81,5 @@ $(VENV)/installed-run: $(VENV)/made pyproject.toml
 
 $(VENV)/installed-dev: $(VENV)/made pyproject.toml
 	@echo 'Installing txnsim and what its tests need ...'
-	@$(PIP) install --editable '.[http,demo,security,pipeline]' --group dev --group clients
+	@$(PIP) install --editable '.[http,demo,security,spark]' --group dev --group clients
 	@touch $@ $(VENV)/installed-run

@@ -5,3 +5,8 @@ each is started, ``generator`` and ``librdkafka`` put load on it, ``figures`` li
 out with its target, ``report`` makes medians, ratios and the table, ``build`` makes the binaries
 and the environment that are measured. The raw load generator is the Go program in ``load/``.
 """
+
+import os
+
+# Users keep compiled modules. Without them every start of a process would compile all of it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -101,7 +101,6 @@ def loading() -> float:
     """Milliseconds that importing the plugin takes where pytest is imported already."""
     command = [sys.executable, "-c", _LOAD_PROGRAM]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(build.CACHE / "pycache")}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout)
 

@@ -27,6 +27,7 @@ from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.walk import Damage, batch_rows
 from txnsim.placement import partition_for
+from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import (
@@ -245,7 +246,10 @@ def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> No
         log = logs[partition_for(name, COORDINATOR_PARTITIONS)]
         for record in records:
             batch = encode_batch(
-                [record], level=TransactionVersion.TV_1, now_ms=record.last_update_timestamp_ms
+                [record],
+                level=TransactionVersion.TV_1,
+                now_ms=record.last_update_timestamp_ms,
+                rules=LATEST,
             )
             log.append(assign(batch, base_offset=len(log), leader_epoch=0))
     for partition, log in enumerate(logs):

@@ -19,34 +19,64 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
+from tests.support.shared_folder import FOLDER
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-QUICK_MARKERS: Final = "not slow and not clients and not spark and not real"
-FULL_MARKERS: Final = "not spark and not real"
-"""A JVM, Spark and a real Kafka are asked for by name only."""
+FULL_MARKERS: Final = "not spark and not real and not image and not thorough"
+"""A JVM, Spark, a real Kafka and what repeats other tests are asked for by name only."""
+QUICK_MARKERS: Final = f"{FULL_MARKERS} and not slow and not clients"
 
 SEEDS_QUICK: Final = 2
-SEEDS_FULL: Final = 10
+SEEDS_FULL: Final = 3
+"""``.ci/run`` plays two more."""
 
-WORKERS: Final = 3
-"""Processes that run tests side by side. One that has nothing left takes tests from another, so
-that no long file comes last. There is one more than cores, as some tests wait for real clients.
-"""
+LANES: Final = 3
+"""Steps that run side by side: one more than cores, as some tests wait for real clients."""
 
-OF_THE_CORES: Final = (
-    "tests/unit",
-    "tests/checkers",
-    "tests/kip_text",
-    "tests/property",
-    "tests/releases",
-    "tests/wire",
+CORES: Final = (
+    *("check", "config", "controller", "faults", "group", "log", "metadata"),
+    *("releases", "replica", "security", "txn", "wire"),
 )
-"""Tests that coverage is measured in. Unit tests of shells are among them: they take a few branches
-of the cores that no other test takes.
+"""Packages that are covered in full, each by its own unit tests and those that span cores."""
+
+COVERING: Final = "cores"
+"""The step that coverage is measured in."""
+AFTERWARDS: Final = "coverage"
+"""The step that asks what was measured."""
+
+TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "clients": ("client libraries are served", ("tests/clients", "tests/real", "tests/testing")),
+    "shells": ("what surrounds the cores behaves as its tests state", ("tests/unit",)),
+    "rest": ("so does all the rest", ("tests",)),
+    COVERING: (
+        "the pure cores behave as their tests state",
+        (
+            *(f"tests/unit/{core}" for core in CORES),
+            *sorted(
+                str(path.relative_to(ROOT)) for path in (ROOT / "tests/unit").glob("test_*.py")
+            ),
+            *(f"tests/{name}" for name in ("checkers", "kip_text", "property", "releases", "wire")),
+        ),
+    ),
+    "kafka": ("the simulator answers as Kafka did", ("tests/conformance",)),
+    "stories": ("stories with clients, and what is said of them, are right", ("tests/scenario",)),
+    "told": (
+        "every story of the catalogue, told in virtual time, is what its file declares",
+        ("tests/scenario/test_causes.py", "tests/scenario/test_matrix.py"),
+    ),
+    "seeds": ("whole clusters in virtual time lose nothing", ("tests/simulation",)),
+}
+"""Steps that run tests, those that take longest first: what each asks, and its paths. A test
+belongs to the step whose path is the longest that it lies below.
+
+Each is one process, so that nothing is imported, collected or made twice.
 """
 
 NO_BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"
@@ -102,13 +132,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def all_steps(*, quick: bool) -> list[Step]:
-    """The steps in the order in which they are reported."""
+    """The steps in the order in which they are begun."""
     python = sys.executable
-    pytest = (python, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider")
-    side_by_side = ("-n", str(WORKERS), "--dist", "worksteal")
-    markers = QUICK_MARKERS if quick else FULL_MARKERS
-    cores = OF_THE_CORES
     return [
+        *(_of_tests(name, quick=quick) for name in TESTS),
+        Step(
+            name="types",
+            asks="mypy --strict agrees",
+            command=(python, "-m", "mypy", "--no-error-summary", *_typed_paths()),
+        ),
         Step(
             name="format",
             asks="ruff would change no file",
@@ -125,36 +157,35 @@ def all_steps(*, quick: bool) -> list[Step]:
             command=(str(Path(python).with_name("lint-imports")), "--no-cache"),
         ),
         Step(
-            name="types",
-            asks="mypy --strict agrees",
-            command=(python, "-m", "mypy", "--no-error-summary", *_typed_paths()),
-        ),
-        Step(
-            name="cores",
-            asks="the pure cores behave as their tests state",
-            command=(
-                *(*pytest, *side_by_side, "-m", markers),
-                *("--cov", "--cov-report="),
-                "--cov-fail-under=0",  # asked by the step "coverage"
-                *cores,
-            ),
-        ),
-        Step(
-            name="tests",
-            asks="so does the rest, a few seeds of the simulation among it",
-            command=(
-                *(*pytest, *side_by_side, "-m", markers),
-                *("--seeds", str(SEEDS_QUICK if quick else SEEDS_FULL)),
-                *(f"--ignore={path}" for path in cores),
-                "tests",
-            ),
-        ),
-        Step(
-            name="coverage",
+            name=AFTERWARDS,
             asks="the tests took every branch of the pure cores",
             command=(python, "-m", "coverage", "report"),
         ),
     ]
+
+
+def _of_tests(name: str, *, quick: bool) -> Step:
+    """One step of ``TESTS``, without what lies below a longer path of another."""
+    asks, paths = TESTS[name]
+    others = [
+        other
+        for another, (_, theirs) in TESTS.items()
+        for other in theirs
+        if another != name and any(other.startswith(f"{path}/") for path in paths)
+    ]
+    seeds = str(SEEDS_QUICK if quick else SEEDS_FULL)
+    return Step(
+        name=name,
+        asks=asks,
+        command=(
+            *(sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"),
+            *("-m", QUICK_MARKERS if quick else FULL_MARKERS, "--seeds", seeds),
+            # How much must be covered is asked by the step "coverage".
+            *(("--cov", "--cov-report=", "--cov-fail-under=0") if name == COVERING else ()),
+            *(f"--ignore={other}" for other in others),
+            *paths,
+        ),
+    )
 
 
 def _typed_paths() -> list[str]:
@@ -173,26 +204,19 @@ def _typed_paths() -> list[str]:
 
 
 def _run_all(steps: list[Step]) -> list[Outcome]:
-    """Two lanes: what runs the product, and what only reads it.
-
-    Coverage is asked after the tests that collect it.
-    """
-    dynamic = [step for step in steps if step.name in {"cores", "tests", "coverage"}]
-    static = [step for step in steps if step not in dynamic]
-    with ThreadPoolExecutor(max_workers=2) as lanes:
-        outcomes = [
-            outcome
-            for lane in [lanes.submit(_run_lane, static), lanes.submit(_run_lane, dynamic)]
-            for outcome in lane.result()
-        ]
-    return outcomes
+    """Some side by side; coverage is asked after the tests that collect it."""
+    last = [step for step in steps if step.name == AFTERWARDS]
+    with (
+        TemporaryDirectory(prefix="txnsim-told-once-") as folder,
+        ThreadPoolExecutor(max_workers=LANES) as lanes,
+    ):
+        shared = {FOLDER: folder}
+        begun = [lanes.submit(_run, step, shared) for step in steps if step not in last]
+        outcomes = [one.result() for one in begun]
+    return outcomes + [_run(step) for step in last]
 
 
-def _run_lane(steps: list[Step]) -> list[Outcome]:
-    return [_run(step) for step in steps]
-
-
-def _run(step: Step) -> Outcome:
+def _run(step: Step, variables: Mapping[str, str] = MappingProxyType({})) -> Outcome:
     started = time.monotonic()
     done = subprocess.run(
         step.command,
@@ -201,7 +225,12 @@ def _run(step: Step) -> Outcome:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        env={**with_bytecode(os.environ), "PYTHONWARNDEFAULTENCODING": "", "NO_COLOR": "1"},
+        env={
+            **with_bytecode(os.environ),
+            "PYTHONWARNDEFAULTENCODING": "",
+            "NO_COLOR": "1",
+            **variables,
+        },
     )
     seconds = time.monotonic() - started
     outcome = Outcome(step=step, status=done.returncode, output=done.stdout, seconds=seconds)
@@ -222,9 +251,7 @@ def _report(outcomes: list[Outcome]) -> int:
         print(outcome.output.rstrip())
     print()
     for outcome in outcomes:
-        if outcome.step.name in {"cores", "tests"} and (
-            found := SUMMARY_RE.findall(outcome.output)
-        ):
+        if outcome.step.name in TESTS and (found := SUMMARY_RE.findall(outcome.output)):
             print(f"=== {found[-1]} ===")
     print(
         f"{len(outcomes) - len(failed)} of {len(outcomes)} steps ok"

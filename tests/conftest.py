@@ -7,27 +7,58 @@ command that runs it again.
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator, Iterator
+import os
+from collections.abc import Generator
+from tempfile import TemporaryDirectory
 
+import hypothesis
 import pytest
 
 pytest.register_assert_rewrite("tests.support")
 
+COLLECTED_AFTER = 50_000
+"""New objects before the garbage collector looks at them: a cluster in memory has about so many."""
+
 pytest_plugins = ["pytester"]
 
 
+hypothesis.settings.register_profile(
+    "loaded",
+    # How long an example takes says more about the machine: a hang is found by pytest's time-out.
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("loaded")
+
+
 @pytest.fixture(autouse=True)
-def undisturbed_clients(request: pytest.FixtureRequest) -> Iterator[None]:
+def undisturbed_clients(request: pytest.FixtureRequest) -> None:
     """Keep the collector from what thousands of tests have left while a client of others plays.
 
     A full collection of a long run takes longer than the time-outs that a story gives its producer.
     """
-    if "scenario" not in request.node.nodeid and request.node.get_closest_marker("clients") is None:
-        yield
-        return
+    if "scenario" in request.node.nodeid or request.node.get_closest_marker("clients") is not None:
+        gc.collect()
+        gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder of ``tests.support.told_once``, unless another process has made it."""
+    from tests.support.shared_folder import FOLDER  # behind the line that has its asserts rewritten
+
+    if FOLDER not in os.environ:
+        folder = TemporaryDirectory(prefix="txnsim-told-once-")
+        config.add_cleanup(folder.cleanup)
+        variables = pytest.MonkeyPatch()
+        variables.setenv(FOLDER, folder.name)
+        config.add_cleanup(variables.undo)
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported and collected stays: the collector need not look at it again."""
+    gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
+    gc.set_threshold(COLLECTED_AFTER)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

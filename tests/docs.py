@@ -29,11 +29,14 @@ from tests.clients.matrix import page as matrix
 from tests.clients.streams import page as streams
 from tests.conformance.casebook import page
 from tests.peers import page as peers
+from tests.real import verdicts
 from tests.releases import page as releases
+from tests.support import page_texts, public_api
 from tests.support.apache_kafka import KAFKA_VERSION
+from tests.support.page_readers import READERS
 from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.config.kafka_names import KNOWN, why_without_effect
-from txnsim.faults import meanings
+from txnsim.faults import meanings, points
 from txnsim.pipeline.forensics.findings import json_schema
 from txnsim.pipeline.schemas import TABLES as LOG_TABLES
 from txnsim.pipeline.traces.schemas import TABLES as TRACE_TABLES
@@ -316,7 +319,8 @@ def kafka_log_tables_page() -> str:
         "Tables of kafka_log",
         """\
 What [the data source `kafka_log`](kafka-log.md) has, as its option `table` names it. Types are
-Spark's; what there is none of is null. Times are milliseconds since 1970. `__cluster_metadata`,
+Spark's; what there is none of is null. Times are milliseconds since 1970, in `findings` of
+type `timestamp`. `__cluster_metadata`,
 where a controller's log lies beside a broker's, is a topic like others.""",
         _table(
             ("Table", "What it tells"),
@@ -354,7 +358,7 @@ txnsim trace analyse tables/
 ```
 
 An export is a directory of Parquet files for each table, in it a directory `run=…` for each run:
-exporting further traces to the same place adds their runs. It needs `txnsim[pipeline]` and Java 17.
+exporting further traces to the same place adds their runs. It needs `txnsim[spark]` and Java 17.
 In a notebook:
 
 ```python
@@ -370,7 +374,8 @@ The tables are the views `trace_runs`, `trace_events` and so on; a context manag
 `traces_as_views(spark, ["traces/"])`, gives the same of traces that were not exported. What can be
 asked of them, and how it looks: [analysis.md](analysis.md). Columns ending in `_us` are
 microseconds since the start of the run, or for so long. A null says that the trace does not tell:
-it began later or ended earlier, or there is nothing to tell. A trace of level `brief` has no high
+it began later or ended earlier, or there is nothing to tell. A trace of level `brief` has no
+answers without an error, no first sendings of markers, no questions without an answer, and no high
 watermarks: there the log end stands for it, so lags include what was not replicated yet.
 
 What is no event, a line that was cut off for example, is kept in `unreadable`; an event of a kind
@@ -453,7 +458,7 @@ def scenarios_page() -> str | None:
     return _page(
         "scenarios/",
         "Scenarios",
-        "`txnsim scenario run NAME` tells one; `txnsim scenario show NAME` prints its steps;\n"
+        "`txnsim scenario run NAME` tells one; `txnsim scenario show NAME` prints its YAML;\n"
         "`txnsim scenario matrix` tells all of them, with the fault, without it and as controls.\n"
         "How to write one: [writing-scenarios.md](writing-scenarios.md).",
         _table(("Anomaly", "Name", "Alias", "What it shows"), rows),
@@ -555,6 +560,21 @@ def rules_page() -> str:
     )
 
 
+def public_api_page() -> str:
+    """What other code may import."""
+    return _page(
+        "the `__all__` of the modules",
+        "What is public",
+        public_api.INTRODUCTION,
+        *(
+            f"## {module}\n\n{_table(public_api.HEAD, public_api.rows(module))}"
+            for module in public_api.MODULES
+        ),
+        "## Besides Python",
+        public_api.NOT_PYTHON,
+    )
+
+
 def releases_page() -> str:
     """What differs between the releases of Kafka that can be played."""
     return _page(
@@ -573,6 +593,11 @@ def releases_page() -> str:
         releases.NOT_HERE,
         _table(*releases.not_here()),
     )
+
+
+def on_real_kafka_page() -> str:
+    """What real releases came to, story by story, beside the simulator."""
+    return _page("tests/real/verdicts.py", "Stories on a real Kafka", *verdicts.sections(_table))
 
 
 def clients_page() -> str:
@@ -610,18 +635,27 @@ def find_hanging_schema() -> str:
 
 
 def index_page() -> str:
-    """Every page of the folder, and every folder of it, with title and first sentence."""
-    rows = []
+    """Every page and folder of `docs`, by reader, with title and first sentence."""
     folder = ROOT / "docs"
     pages = [path for path in folder.glob("*.md") if path.name != "README.md"]
-    for name in sorted(
-        path.relative_to(folder).as_posix() for path in [*pages, *folder.glob("*/README.md")]
-    ):
-        text = current(f"docs/{name}") or ""
-        title = re.search(r"^# (.+)$", text, re.MULTILINE)
-        assert title is not None, f"docs/{name} has no title"
-        rows.append((f"[{title[1]}]({name})", _first_sentence(text[title.end() :])))
-    return _page("tests/docs.py", "Documents", _table(("Page", "What it tells"), rows))
+    there = {path.relative_to(folder).as_posix() for path in [*pages, *folder.glob("*/README.md")]}
+    shelved = [name for names in READERS.values() for name in names]
+    assert sorted(shelved) == sorted(there), f"READERS: {sorted(there ^ set(shelved))}"
+    sections = []
+    for reader, names in READERS.items():
+        rows = []
+        for name in names:
+            text = current(f"docs/{name}") or ""
+            title = re.search(r"^# (.+)$", text, re.MULTILINE)
+            assert title is not None, f"docs/{name} has no title"
+            rows.append((f"[{title[1]}]({name})", _first_sentence(text[title.end() :])))
+        sections.append(f"## {reader}\n\n" + _table(("Page", "What it tells"), rows))
+    return _page(
+        "tests/support/page_readers.py",
+        "Documents",
+        "By reader, in the order of reading.",
+        *sections,
+    )
 
 
 def _first_sentence(text: str) -> str:
@@ -641,7 +675,9 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/find-hanging.schema.json": find_hanging_schema,
     "docs/kafka-log-tables.md": kafka_log_tables_page,
     "docs/metrics.md": metrics_page,
+    "docs/on-real-kafka.md": on_real_kafka_page,
     "docs/peers.md": peers_page,
+    "docs/public-api.md": public_api_page,
     "docs/releases.md": releases_page,
     "docs/rules.md": rules_page,
     "docs/scenarios.md": scenarios_page,
@@ -649,6 +685,10 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/trace-kinds.md": trace_page,
     "docs/trace-tables.md": trace_tables_page,
     "docs/transaction-states.md": states_page,
+    "sim/txnsim/http/page/static/fault_forms.js": lambda: page_texts.fault_forms(
+        _member_docstrings(points, "FaultPoint")
+    ),
+    "sim/txnsim/http/page/static/meanings.js": page_texts.words,
     "docs/README.md": index_page,  # last: it reads the others
 }
 

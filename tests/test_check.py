@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import pytest
 
@@ -18,13 +19,13 @@ def test_a_failing_step_stops_no_other_and_shows_its_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     outcomes = check._run_all(
-        [step("lint", "print('crooked'); raise SystemExit(3)"), step("tests", "print('fine')")]
+        [step("lint", "print('crooked'); raise SystemExit(3)"), step("rest", "print('fine')")]
     )
     assert [outcome.status for outcome in outcomes] == [3, 0]
     assert check._report(outcomes) == 1
     told = capsys.readouterr().out
     assert "FAILED lint" in told
-    assert "ok     tests" in told
+    assert "ok     rest" in told
     assert "crooked" in told
     assert "fine" not in told
     assert told.endswith("1 of 2 steps ok; failed: lint\n")
@@ -42,7 +43,7 @@ def test_a_failing_step_stops_no_other_and_shows_its_output(
 def test_pytests_own_summary_is_repeated_for_ci(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = Outcome(step=step("tests", ""), status=0, output=f"....\n{line}\n", seconds=1.0)
+    outcome = Outcome(step=step("rest", ""), status=0, output=f"....\n{line}\n", seconds=1.0)
     assert check._report([outcome]) == 0
     assert f"=== {line.strip('= ')} ===" in capsys.readouterr().out
 
@@ -50,20 +51,20 @@ def test_pytests_own_summary_is_repeated_for_ci(
 def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         check.main(["--only", "spelling"])
-    assert "no step spelling; there are: format, lint" in capsys.readouterr().err
+    assert "no step spelling; there are: clients, shells" in capsys.readouterr().err
 
 
 def test_the_steps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["--list"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert listed == ["format", "lint", "layers", "types", "cores", "tests", "coverage"]
+    assert listed == [*check.TESTS, "types", "format", "lint", "layers", "coverage"]
 
 
 def commands(*, quick: bool) -> dict[str, tuple[str, ...]]:
     return {step.name: step.command for step in check.all_steps(quick=quick)}
 
 
-@pytest.mark.parametrize("step", ["cores", "tests"])
+@pytest.mark.parametrize("step", check.TESTS)
 def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
     def markers(*, quick: bool) -> str:
         return next(word for word in commands(quick=quick)[step] if "not " in word)
@@ -74,14 +75,32 @@ def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
     assert "slow" not in markers(quick=False)
 
 
-def test_each_test_belongs_to_one_step_and_coverage_is_measured_in_one() -> None:
-    cores, others = commands(quick=False)["cores"], commands(quick=False)["tests"]
-    paths = check.OF_THE_CORES
-    assert all((check.ROOT / path).exists() for path in paths)
-    assert cores[-len(paths) :] == paths
-    assert {word for word in others if "ignore" in word} == {f"--ignore={one}" for one in paths}
-    assert "--cov" in cores
-    assert "--cov" not in others
+def test_each_file_of_tests_belongs_to_one_step() -> None:
+    for path in (check.ROOT / "tests").rglob("test_*.py"):
+        name = path.relative_to(check.ROOT).as_posix()
+        takers = []
+        for step in check.TESTS:
+            _, paths = check.TESTS[step]
+            words = commands(quick=False)[step]
+            ignored = [word[9:] for word in words if word.startswith("--ignore=")]
+            if lies_below(name, paths) and not lies_below(name, ignored):
+                takers.append(step)
+        assert len(takers) == 1, (name, takers)
+
+
+def lies_below(name: str, paths: Iterable[str]) -> bool:
+    return any(name == path or name.startswith(f"{path}/") for path in paths)
+
+
+def test_coverage_is_measured_in_one_step_and_asked_afterwards() -> None:
+    measured = [name for name, words in commands(quick=False).items() if "--cov" in words]
+    assert measured == [check.COVERING]
+    assert all((check.ROOT / path).exists() for _, paths in check.TESTS.values() for path in paths)
+
+
+def test_what_is_made_once_is_shared_by_all_steps() -> None:
+    shown = "import os, sys; sys.exit(not os.path.isdir(os.environ['TXNSIM_TOLD_ONCE']))"
+    assert [one.status for one in check._run_all([step("a", shown), step("b", shown)])] == [0, 0]
 
 
 def test_a_process_that_is_started_often_is_compiled_once() -> None:

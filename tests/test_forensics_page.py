@@ -12,17 +12,17 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jsonschema
 import pytest
 
-from tests.support.txnsim_server import TxnsimServer
-from tests.test_repair_page import BLOCK, PAGE, ROOT, make_it, typed
+from tests.test_repair_page import BLOCK, ROOT, practised, typed
 from txnsim.pipeline.forensics.findings import Finding, json_schema
 
 FORENSICS: Final = ROOT / "docs" / "forensics.md"
-COMMAND: Final = "$ .venv/bin/txnsim logs find-hanging "
+BROKERS: Final = (1, 2, 3)
+COMMAND: Final = "$ txnsim logs find-hanging "
 JUDGED: Final = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "verdict")
 
 
@@ -36,6 +36,8 @@ class Played(NamedTuple):
     """Findings of the directories."""
     living: list[tuple[object, ...]]
     """Of the cluster, before."""
+    without: dict[int, list[str]]
+    """Broker that is taken away -> what is said of the replicas, per finding."""
 
 
 def block_of() -> re.Match[str]:
@@ -50,22 +52,36 @@ def block_of() -> re.Match[str]:
 
 def played() -> Played:
     """Make the situation that docs/repair.md has to practise on, write it, judge it."""
-    arguments = ("--topic", "orders:3", "--topic", "payments:1", "--http", "0")
-    with TxnsimServer(arguments=arguments) as server, tempfile.TemporaryDirectory() as name:
+    with practised() as server, tempfile.TemporaryDirectory() as name:
         address = server.bootstrap.split(",")[0]
-        make_it(list(BLOCK.finditer(PAGE.read_text("utf-8"))), server, address)
-        asked = f"$ .venv/bin/txnsim txns --bootstrap-server {address} find-hanging --all --json"
+        asked = f"$ txnsim txns --bootstrap-server {address} find-hanging --all --json"
         living = json_of(typed(asked, address, Path(name))[0])
-        typed(f"$ .venv/bin/txnsim logs write shot --url {server.http}", address, Path(name))
+        typed(f"$ txnsim logs write shot --url {server.http}", address, Path(name))
         command, *_ = block_of()[2].splitlines()
         shown, status = typed(command, address, Path(name))
         offline = json_of(typed(f"{COMMAND}--json shot", address, Path(name))[0])
+        without = {
+            broker: _replicas_told(
+                typed(f"{COMMAND}--json {_all_but(broker)}", address, Path(name))[0]
+            )
+            for broker in BROKERS
+        }
     return Played(
         re.sub(r"as of \S+Z\.", "as of 2026-11-20T18:59:27Z.", shown),
         status,
         [tuple(one[field] for field in JUDGED) for one in offline["findings"]],
         list(_living(living)),
+        without,
     )
+
+
+def _all_but(broker: int) -> str:
+    return " ".join(f"shot/broker-{one}" for one in BROKERS if one != broker)
+
+
+def _replicas_told(printed: str) -> list[str]:
+    findings: list[dict[str, Any]] = json_of(printed)["findings"]
+    return [one["evidence"]["replicas"]["summary"] for one in findings]
 
 
 def json_of(printed: str) -> dict[str, list[dict[str, object]]]:
@@ -97,6 +113,10 @@ def test_the_page_shows_what_is_printed_and_directories_are_judged_as_the_cluste
     assert found.status == 3
     assert sorted(found.offline) == sorted(found.living)
     assert len(found.offline) == 3
+    for broker, told in found.without.items():
+        assert len(told) == 3
+        assert all(one.startswith("2 of 3 replicas seen, in sync {1,2,3}, leader ") for one in told)
+        assert all(one.endswith(f"; not seen: broker {broker}") for one in told)
 
 
 def test_the_finding_of_the_page_is_as_the_schema_says() -> None:

@@ -105,6 +105,7 @@ def judge() -> Path:
     "words",
     [
         ("check", "config", "prometheus.yml"),
+        ("check", "config", "prometheus-compose.yml"),
         ("check", "rules", "alerts.yml"),
         ("test", "rules", "alerts_test.yml"),
     ],

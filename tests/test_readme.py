@@ -25,7 +25,7 @@ from txnsim.cli import main as cli
 from txnsim.config import load
 from txnsim.faults.plan import FaultRule
 from txnsim.http.openapi import OPERATIONS, document
-from txnsim.scenario.catalog import find
+from txnsim.scenario.catalog import find, scenarios
 from txnsim.scenario.reading import read
 
 LANGUAGES: Final = {"", "console", "go", "java", "js", "mermaid", "properties", "python", "yaml"}
@@ -91,7 +91,7 @@ def test_a_command_is_accepted(command: Command) -> None:
     match program:
         case "make":
             assert arguments[0] in make_targets()
-        case ".venv/bin/txnsim":
+        case "txnsim":
             accept_txnsim(arguments)
         case "curl":
             accept_curl(arguments, refused=command.printed.startswith('{"error"'))
@@ -100,8 +100,18 @@ def test_a_command_is_accepted(command: Command) -> None:
 
 
 def test_the_documents_show_each_command_of_the_program() -> None:
-    shown = {command.words[1] for command in COMMANDS if command.words[0] == ".venv/bin/txnsim"}
+    shown = {command.words[1] for command in COMMANDS if command.words[0] == "txnsim"}
     assert shown == set(cli.COMMANDS)
+
+
+def test_a_page_that_shows_the_command_says_how_to_have_it() -> None:
+    shown = {command.place.split(":")[0] for command in COMMANDS if command.words[0] == "txnsim"}
+    silent = [
+        page
+        for page in sorted(shown - {"docs/install.md"})
+        if "install.md)" not in (ROOT / page).read_text("utf-8")
+    ]
+    assert silent == []
 
 
 def test_a_command_that_does_not_exist_is_noticed() -> None:
@@ -117,7 +127,7 @@ def test_a_command_that_does_not_exist_is_noticed() -> None:
 
 def make_targets() -> set[str]:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    return set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
+    return set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
 
 
 def accept_txnsim(arguments: list[str]) -> None:
@@ -129,7 +139,7 @@ def accept_txnsim(arguments: list[str]) -> None:
         parsed = parser.parse_args(getattr(module, "rewrite", list)(arguments))
     except SystemExit as end:
         raise AssertionError(f"txnsim {shlex.join(arguments)} ends with {end.code}") from None
-    if name == "scenario" and "name" in parsed:
+    if name == "scenario" and "name" in parsed and parsed.action != "new":
         for wanted in [parsed.name] if isinstance(parsed.name, str) else parsed.name:
             if (ROOT / wanted).exists():
                 find(str(ROOT / wanted))
@@ -178,19 +188,20 @@ def test_python_parses() -> None:
 
 
 @pytest.mark.clients
-def test_the_programs_of_the_readme_commit_and_read() -> None:
+def test_the_programs_of_readme_and_first_client_commit_and_read() -> None:
     """In their order, as the reader needs something that was committed."""
     programs = [
         block
         for block in blocks()
-        if (block.page, block.language) == ("README.md", "python")
+        if block.page in ("README.md", "docs/first-client.md")
+        and block.language == "python"
         and "def test_" not in block.text  # tests/testing runs these
     ]
     printed = []
     with TxnsimServer(arguments=("--topic", "orders:3")) as server:
         for program in programs:
             text = program.text.replace("127.0.0.1:9092", server.bootstrap)
-            assert text != program.text, f"README.md:{program.line}: another address"
+            assert text != program.text, f"{program.page}:{program.line}: another address"
             ran = subprocess.run(
                 [sys.executable, "-c", text],
                 capture_output=True,
@@ -198,9 +209,9 @@ def test_the_programs_of_the_readme_commit_and_read() -> None:
                 timeout=60,
                 check=False,
             )
-            assert ran.returncode == 0, f"README.md:{program.line}: {ran.stderr}"
+            assert ran.returncode == 0, f"{program.page}:{program.line}: {ran.stderr}"
             printed.append(ran.stdout.strip())
-    assert printed == ["committed", "b'one order'", "committed", "committed"]
+    assert printed == ["committed", "committed", "b'one order'", "committed", "committed"]
 
 
 def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
@@ -222,6 +233,12 @@ def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
             file.write_text(block.text, "utf-8")
             assert load(file).warnings == (), place
     assert kinds == {"scenario", "rule", "configuration"}
+
+
+def test_the_readme_counts_the_anomalies() -> None:
+    animals = {one.animal for one in scenarios().values()}
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert f"It is one of {len(animals)} [documented anomalies]" in text
 
 
 def test_files_that_are_named_exist() -> None:

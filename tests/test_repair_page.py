@@ -1,4 +1,4 @@
-"""docs/repair.md, played: its situation is made on a simulated cluster, its commands are typed in
+"""docs/repair.md, played: `txnsim practise` makes its situation, its commands are typed in
 order, and what they print is what the page shows.
 
 ``python -m tests.test_repair_page --write`` puts what is printed now into the page.
@@ -6,13 +6,11 @@ order, and what they print is what the page shows.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,7 +24,7 @@ PAGE: Final = ROOT / "docs" / "repair.md"
 ADDRESS: Final = "127.0.0.1:9092"
 AUDIT: Final = "txnsim-repairs.jsonl"
 BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-TYPED: Final = "$ .venv/bin/txnsim txns "
+TYPED: Final = "$ txnsim txns "
 
 STATUSES: Final = (3, 3, 3, 0, 0, 0, 0, 0)
 """Of the commands, in order; the page says what each of them means."""
@@ -57,15 +55,9 @@ class Played(NamedTuple):
 def played() -> Iterator[Played]:
     """The blocks in order, each with what should stand there."""
     page = PAGE.read_text("utf-8")
-    with (
-        TxnsimServer(
-            arguments=("--topic", "orders:3", "--topic", "payments:1", "--http", "0")
-        ) as server,
-        tempfile.TemporaryDirectory() as name,
-    ):
+    with practised() as server, tempfile.TemporaryDirectory() as name:
         address = server.bootstrap.split(",")[0]
         blocks = list(BLOCK.finditer(page))
-        make_it(blocks, server, address)
         for block in blocks:
             language, text = block.groups()
             if language == "console" and text.startswith(TYPED):
@@ -75,26 +67,9 @@ def played() -> Iterator[Played]:
                 yield Played(block, masked((Path(name) / AUDIT).read_text()), None)
 
 
-def make_it(blocks: list[re.Match[str]], server: TxnsimServer, address: str) -> None:
-    """What "Practise" says."""
-    (curl,) = (
-        line
-        for block in blocks
-        for line in block[2].splitlines()
-        if line.startswith("$ curl") and "slow-marker" in line
-    )
-    rule = shlex.split(curl)[-1]
-    request = urllib.request.Request(
-        f"{server.http}/api/v1/faults",
-        data=rule.encode(),
-        headers={"content-type": "application/json"},
-    )
-    with urllib.request.urlopen(request) as answer:
-        assert json.load(answer)
-    (program,) = (block[2] for block in blocks if block[1] == "python")
-    words = [sys.executable, "-c", program.replace(ADDRESS, address)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
-    assert (done.returncode, done.stderr) == (0, "")
+def practised() -> TxnsimServer:
+    """The situation that the page practises on."""
+    return TxnsimServer(practise=True, arguments=("--http", "0"))
 
 
 def typed(command: str, address: str, directory: Path) -> tuple[str, int]:

@@ -31,6 +31,15 @@ const (
 
 // newBatch encodes a batch of count records with values of size bytes each.
 func newBatch(count, size int, timestampMs int64, transactional bool) []byte {
+	var records []byte
+	for i := range count {
+		records = appendRecord(records, i, size)
+	}
+	return encodeBatch(records, count, timestampMs, transactional)
+}
+
+// encodeBatch puts a header before count encoded records.
+func encodeBatch(records []byte, count int, timestampMs int64, transactional bool) []byte {
 	batch := kmsg.NewRecordBatch()
 	batch.PartitionLeaderEpoch = -1
 	batch.Magic = 2
@@ -41,9 +50,7 @@ func newBatch(count, size int, timestampMs int64, transactional bool) []byte {
 	if transactional {
 		batch.Attributes = attributeTxn
 	}
-	for i := range count {
-		batch.Records = appendRecord(batch.Records, i, size)
-	}
+	batch.Records = records
 	encoded := batch.AppendTo(nil)
 	binary.BigEndian.PutUint32(encoded[batchLengthAt:], uint32(len(encoded)-batchOverhead))
 	seal(encoded)

@@ -20,6 +20,7 @@ const usageText = `usage: load MODE --bootstrap HOST:PORT [options]
   open          M transactions open at the same time, then all committed
   produce       MB/s in: 1 kB records in 64 kB batches, acks=-1, no idempotence
   fetch         MB/s out of a topic that produce has filled
+  soak          transactions at a rate until standard input ends, a line for each; goes on after any error
   first-commit  milliseconds from --since-ns until a first transaction is committed
 `
 
@@ -28,6 +29,8 @@ type options struct {
 	producers, connections, transactions        int
 	warmUpMB, measuredMB, serverPid             int
 	warmUpSeconds, measuredSeconds, limitSecond float64
+	perSecond                                   float64
+	partitions                                  int
 	sinceNs                                     int64
 }
 
@@ -52,12 +55,14 @@ func parse(mode string, arguments []string) options {
 	flags.StringVar(&o.bootstrap, "bootstrap", "127.0.0.1:9092", "address of a broker")
 	flags.StringVar(&o.readyFile, "ready-file", "", "first-commit: JSON file with the bootstrap address, once it is there")
 	flags.StringVar(&o.flow, "flow", string(flowV2), "transaction protocol: old or v2")
-	flags.IntVar(&o.producers, "producers", 1, "txn: producers, each with its own transactional id and connections")
+	flags.IntVar(&o.producers, "producers", 1, "txn, soak: producers, each with its own transactional id and connections")
 	flags.IntVar(&o.transactions, "transactions", 5000, "open: transactions open at the same time")
 	flags.IntVar(&o.connections, "connections", 4, "produce, fetch: connections")
 	flags.IntVar(&o.warmUpMB, "warm-up-mb", 100, "produce: megabytes before the measured ones")
 	flags.IntVar(&o.measuredMB, "mb", 300, "produce: measured megabytes")
-	flags.StringVar(&o.topic, "topic", "", "fetch: the topic that produce has filled")
+	flags.StringVar(&o.topic, "topic", "", "fetch: the topic that produce has filled; soak: the topic to write to")
+	flags.IntVar(&o.partitions, "partitions", txnPartitions, "soak: partitions of the topic")
+	flags.Float64Var(&o.perSecond, "rate", 100, "soak: transactions per second of all producers together, at most")
 	flags.Float64Var(&o.warmUpSeconds, "warm-up", 2, "txn, fetch: seconds before the measured ones")
 	flags.Float64Var(&o.measuredSeconds, "seconds", 5, "txn, fetch: measured seconds")
 	flags.IntVar(&o.serverPid, "server-pid", 0, "process whose CPU time is measured over the same window")
@@ -90,6 +95,11 @@ func run(mode string, o options) (any, error) {
 		return runProduce(bulk)
 	case "fetch":
 		return runFetch(bulk)
+	case "soak":
+		return runSoak(soakOptions{
+			bootstrap: o.bootstrap, topic: o.topic, partitions: o.partitions,
+			producers: o.producers, perSecond: o.perSecond, flow: f,
+		})
 	case "first-commit":
 		return runFirstCommit(firstCommitOptions{
 			address: address, readyFile: o.readyFile, flow: f,

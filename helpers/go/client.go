@@ -101,6 +101,31 @@ func (c *Client) must(t testing.TB, method, path string, body, out any) {
 	}
 }
 
+// Report is what happened, for people: the story, what unfinished transactions wait for, the fault rules and their hits. Start
+// logs it when its test has failed.
+func (c *Client) Report() string {
+	text, err := c.text(context.Background(), "/api/v1/report")
+	if err != nil {
+		return fmt.Sprintf("txnsim: no report: %v", err)
+	}
+	return text
+}
+
+func (c *Client) text(ctx context.Context, path string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
+	if err != nil {
+		return "", err
+	}
+	c.authorize(request)
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	read, err := io.ReadAll(answer.Body)
+	return string(read), err
+}
+
 // URL is the address of the control port.
 func (c *Client) URL() string { return c.url }
 
@@ -201,9 +226,13 @@ func (c *Client) MoveLeader(t testing.TB, topic string, partition, leader int) {
 	c.must(t, http.MethodPost, "/api/v1/leaders", map[string]any{"topic": topic, "partition": partition, "leader": leader}, nil)
 }
 
-// AdvanceClock moves the cluster clock: transaction timeouts and expiry go by it.
+// AdvanceClock moves the cluster clock: transaction timeouts and expiry go by it; what a fault has lost between brokers times
+// out by it too. It goes by whole milliseconds.
 func (c *Client) AdvanceClock(t testing.TB, by time.Duration) {
 	t.Helper()
+	if by%time.Millisecond != 0 {
+		t.Fatalf("%v is no whole number of milliseconds: the cluster clock goes by those", by)
+	}
 	c.must(t, http.MethodPost, "/api/v1/clock", map[string]int64{"advance_ms": by.Milliseconds()}, nil)
 }
 

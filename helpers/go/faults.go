@@ -58,6 +58,8 @@ type Fault struct {
 	Struck   int `json:"struck"`
 	Held     int `json:"held"`
 	Released int `json:"released"`
+	// Doubt is why it can strike nothing in the cluster as it is; empty where nothing is known against it.
+	Doubt string `json:"doubt"`
 }
 
 // Faults are those of one cluster.
@@ -66,10 +68,16 @@ type Faults struct{ client *Client }
 // Faults is where faults are armed, watched and taken back.
 func (c *Client) Faults() Faults { return Faults{c} }
 
-// Arm puts rules in force, all of them or none.
+// Arm puts rules in force, all of them or none. The log of the test tells of one that can strike nothing.
 func (f Faults) Arm(t testing.TB, rules ...Rule) {
 	t.Helper()
-	f.client.must(t, http.MethodPost, "/api/v1/faults/plan", rules, nil)
+	var armed []Fault
+	f.client.must(t, http.MethodPost, "/api/v1/faults/plan", rules, &armed)
+	for _, one := range armed {
+		if one.Doubt != "" {
+			t.Logf("txnsim: the fault %s can strike nothing: %s", one.Rule.ID, one.Doubt)
+		}
+	}
 }
 
 // WaitUntilStruck waits until a rule has struck so many times.

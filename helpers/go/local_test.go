@@ -1,10 +1,13 @@
 package txnsimtest
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,8 +20,13 @@ import (
 func TestOneClusterForSeveralTests(t *testing.T) {
 	cluster := Start(t, Options{
 		Brokers:  2,
-		Topics:   map[string]int{"orders": 1},
+		Topics:   map[string]int{"orders": 1, "plain": 0},
 		Settings: map[string]any{"broker.heartbeat.interval.ms": 50},
+	})
+	t.Run("a topic without a number has the broker's default", func(t *testing.T) {
+		if cluster.Partition(t, "plain", 0).LeaderReplica() == nil {
+			t.Error("plain has no leader")
+		}
 	})
 	t.Run("a reset takes it back to its start or to a snapshot", func(t *testing.T) {
 		cluster.CreateTopic(t, "payments", 1, map[string]string{"cleanup.policy": "compact"})
@@ -62,6 +70,15 @@ func TestOneClusterForSeveralTests(t *testing.T) {
 		cluster.Faults().Forget(t)
 		cluster.Faults().Verify(t)
 	})
+	t.Run("a report tells what happened", func(t *testing.T) {
+		cluster.Reset(t)
+		cluster.Faults().Arm(t, Rule{ID: "seen", Point: "client.request", API: "EndTxn", Action: Drop()})
+		if report := cluster.Report(); !strings.Contains(report, "seen: 0 matched, 0 struck") {
+			t.Errorf("said: %q", report)
+		}
+		cluster.Faults().DisarmAll(t)
+		cluster.Faults().Forget(t)
+	})
 	t.Run("a refusal says what to do", func(t *testing.T) {
 		cluster.Reset(t)
 		rule := Rule{ID: "x", Point: "nowhere", Action: Hold()}
@@ -89,6 +106,50 @@ func TestEventsAreReadUntilTheCallerHasEnough(t *testing.T) {
 	}, "note", "fault")
 	if err != nil || !slices.Equal(seen, []string{"note", "lost"}) {
 		t.Errorf("%v %v", seen, err)
+	}
+}
+
+func TestAnAdvanceGoesByWholeMilliseconds(t *testing.T) {
+	inner := &recorded{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Connect("http://127.0.0.1:1").AdvanceClock(inner, 1500*time.Microsecond)
+	}()
+	<-done
+	if !strings.Contains(inner.said, "1.5ms is no whole number of milliseconds") {
+		t.Errorf("said: %q", inner.said)
+	}
+}
+
+func TestCtrlCInATestThatHangsTellsWhatHappened(t *testing.T) {
+	if os.Getenv("TXNSIM_TEST_HANGS") != "" {
+		cluster := Start(t, Options{Brokers: 1})
+		cluster.Faults().Arm(t, Rule{ID: "seen", Point: "client.request", API: "EndTxn", Action: Drop()})
+		fmt.Println("READY")
+		select {}
+	}
+	hangs := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	hangs.Env = append(os.Environ(), "TXNSIM_TEST_HANGS=1")
+	said, err := hangs.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hangs.Stderr = hangs.Stdout
+	if err := hangs.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(said)
+	var all []string
+	for lines.Scan() {
+		all = append(all, lines.Text())
+		if strings.Contains(lines.Text(), "READY") {
+			_ = hangs.Process.Signal(os.Interrupt)
+		}
+	}
+	_ = hangs.Wait()
+	if told := strings.Join(all, "\n"); !strings.Contains(told, "was interrupted\ntxnsim: faults\nseen: 0 matched") {
+		t.Errorf("said: %q", told)
 	}
 }
 

@@ -11,9 +11,11 @@ package txnsimtest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,7 +37,7 @@ type Options struct {
 	Brokers int
 	// TransactionVersion is the finalized level of the feature; 2 unless given.
 	TransactionVersion *int
-	// Topics are created at start: name and partitions.
+	// Topics are created at start: name and partitions; 0 for as many as is the broker's default.
 	Topics map[string]int
 	// Settings by Kafka's names, as in server.properties.
 	Settings map[string]any
@@ -83,11 +85,22 @@ func Start(t testing.TB, options Options) *Cluster {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	cluster := &Cluster{process: command, stdin: stdin, output: output}
-	t.Cleanup(func() { cluster.stop(t, ended) })
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	t.Cleanup(func() { signal.Stop(interrupts); close(interrupts); cluster.stop(t, ended) })
 	facts := cluster.await(t, readyFile, ended)
 	cluster.Client = Connect(facts.HTTP).WithToken(facts.Token)
 	cluster.Client.bootstrap = facts.Bootstrap
+	go cluster.tellWhenInterrupted(t.Name(), interrupts)
 	return cluster
+}
+
+// tellWhenInterrupted prints the report of a test that hangs until Ctrl-C ends it.
+func (c *Cluster) tellWhenInterrupted(name string, interrupts <-chan os.Signal) {
+	if _, interrupted := <-interrupts; interrupted {
+		fmt.Fprintf(os.Stderr, "%s was interrupted\n%s\n", name, c.Report())
+		os.Exit(130) // standard input of the simulator ends with us, and so does it
+	}
 }
 
 func (o Options) command() string {
@@ -110,7 +123,7 @@ func (o Options) arguments(t testing.TB, directory, readyFile string) []string {
 		trace = "brief"
 	}
 	arguments := []string{
-		"serve", "--port", "0", "--http", "0", "--until-eof", "--json", "--ready-file", readyFile,
+		"serve", "--port", "0", "--http", "0", "--until-eof", "--json", "--ready-file", readyFile, "--ready-coordinators",
 		"--brokers", strconv.Itoa(brokers), "--trace", trace,
 	}
 	if o.TransactionVersion != nil {
@@ -120,7 +133,11 @@ func (o Options) arguments(t testing.TB, directory, readyFile string) []string {
 		arguments = append(arguments, "--as-version", o.AsVersion)
 	}
 	for name, partitions := range o.Topics {
-		arguments = append(arguments, "--topic", name+":"+strconv.Itoa(partitions))
+		topic := name
+		if partitions != 0 {
+			topic += ":" + strconv.Itoa(partitions)
+		}
+		arguments = append(arguments, "--topic", topic)
 	}
 	if len(o.Settings) > 0 {
 		file := filepath.Join(directory, "settings.yaml")
@@ -163,6 +180,9 @@ func (c *Cluster) stop(t testing.TB, ended chan error) {
 		if idle := c.neverStruck(false); idle != "" {
 			t.Error(idle)
 		}
+	}
+	if c.Client != nil && t.Failed() {
+		t.Log(c.Report())
 	}
 	_ = c.process.Process.Signal(syscall.SIGTERM)
 	select {

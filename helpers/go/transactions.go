@@ -1,11 +1,10 @@
 package txnsimtest
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,21 +50,15 @@ func (c *Client) Transactions(t testing.TB) []Transaction {
 	return found
 }
 
-// WaitForTransaction waits until a transactional id is in one of some states.
+// WaitForTransaction waits until a transactional id is in one of some states; if it is in none by then, the failure says what
+// it waits for.
 func (c *Client) WaitForTransaction(t testing.TB, id string, atMost time.Duration, states ...string) Transaction {
 	t.Helper()
-	deadline := time.Now().Add(atMost)
-	for {
-		var found Transaction
-		err := c.Do(context.Background(), http.MethodGet, "/api/v1/transactions/"+url.PathEscape(id), nil, &found)
-		if err == nil && slices.Contains(states, found.State) {
-			return found
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is %q and not %s within %v (%v)", id, found.State, strings.Join(states, " or "), atMost, err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	query := url.Values{"transactional_id": {id}, "state": states}
+	query.Set("timeout_ms", strconv.FormatInt(atMost.Milliseconds(), 10))
+	var found Transaction
+	c.must(t, http.MethodGet, "/api/v1/transaction-wait?"+query.Encode(), nil, &found)
+	return found
 }
 
 // OpenTransactions are those that are open on partitions, with what becomes of each.

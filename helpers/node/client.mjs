@@ -1,9 +1,5 @@
 // The control port of a simulator, whoever has started it. The document of all of it is at /openapi.json.
 
-import { setTimeout as pause } from 'node:timers/promises'
-
-const POLL_MS = 5
-const PATIENCE_MS = 30_000
 const STEP_MS = 10_000
 
 /** A refusal; its message says what to do instead. */
@@ -61,10 +57,15 @@ export class Client {
     const text = await answer.text()
     const read = /json/.test(answer.headers.get('content-type') ?? '') ? JSON.parse(text) : text
     if (!answer.ok) {
-      throw new TxnsimError(read.error ?? text, { status: answer.status, body: read })
+      // Who has waited in vain is told what happened meanwhile.
+      const story = answer.status === 408 ? '\n' + await this.report() : ''
+      throw new TxnsimError((read.error ?? text) + story, { status: answer.status, body: read })
     }
     return read
   }
+
+  /** What happened, for people: the story, what unfinished transactions wait for, the fault rules and their hits. */
+  async report () { return await this.ask('GET', '/api/v1/report') }
 
   // Topics, brokers, clock
 
@@ -89,8 +90,14 @@ export class Client {
     return await this.ask('POST', '/api/v1/leaders', { body: { topic, partition, leader } })
   }
 
-  /** Transaction timeouts and expiry go by the cluster clock. */
-  async advanceClock (ms) { return await this.ask('POST', '/api/v1/clock', { body: { advance_ms: ms } }) }
+  /**
+   * Transaction timeouts and expiry go by the cluster clock; what a fault has lost between brokers times out by it too.
+   *
+   * @param {number|string} duration whole milliseconds, or a text such as '2m'
+   */
+  async advanceClock (duration) {
+    return await this.ask('POST', '/api/v1/clock', { body: { advance_ms: duration } })
+  }
 
   // Between tests
 
@@ -114,19 +121,11 @@ export class Client {
     return await this.ask('GET', `/api/v1/transactions/${encodeURIComponent(id)}`)
   }
 
-  /** Waits until a transactional id is in one of these states. */
-  async waitForTransaction (id, states, { timeoutMs = PATIENCE_MS } = {}) {
-    const giveUp = Date.now() + timeoutMs
-    while (true) {
-      const found = await this.transaction(id).catch(error => {
-        if (error.status !== 404) throw error
-      })
-      if ([states].flat().includes(found?.state)) return found
-      if (Date.now() > giveUp) {
-        throw new TxnsimError(`${id} is ${found?.state} and not ${states} within ${timeoutMs} ms`)
-      }
-      await pause(POLL_MS)
-    }
+  /** Waits until a transactional id is in one of these states; if it is in none by then, the error says what it waits for. */
+  async waitForTransaction (id, states, { timeoutMs } = {}) {
+    const query = new URLSearchParams([['transactional_id', id], ...[states].flat().map(state => ['state', state])])
+    if (timeoutMs !== undefined) query.append('timeout_ms', timeoutMs)
+    return await this.ask('GET', `/api/v1/transaction-wait?${query}`)
   }
 
   /** Transactions that are open on partitions: alive, decided or hanging. */
@@ -186,17 +185,22 @@ class Faults {
 
   constructor (client) { this.#client = client }
 
-  /** Puts rules in force, all of them or none. */
+  /** Puts rules in force, all of them or none; warns of one that can strike nothing. */
   async arm (...rules) {
-    return await this.#client.ask('POST', '/api/v1/faults/plan', { body: rules })
+    const armed = await this.#client.ask('POST', '/api/v1/faults/plan', { body: rules })
+    for (const { rule, doubt } of armed) {
+      if (doubt) process.emitWarning(`txnsim: the fault ${rule.id} can strike nothing: ${doubt}`)
+    }
+    return armed
   }
 
   async get (id) { return await this.#client.ask('GET', path(id)) }
 
   async list () { return await this.#client.ask('GET', '/api/v1/faults') }
 
-  async waitUntilStruck (id, { times = 1, timeoutMs = PATIENCE_MS } = {}) {
-    return await this.#client.ask('GET', `${path(id)}/wait?struck=${times}&timeout_ms=${timeoutMs}`)
+  async waitUntilStruck (id, { times = 1, timeoutMs } = {}) {
+    const query = `?struck=${times}` + (timeoutMs === undefined ? '' : `&timeout_ms=${timeoutMs}`)
+    return await this.#client.ask('GET', `${path(id)}/wait${query}`)
   }
 
   /** Lets go what a rule holds and says how many crossings that were; it stays in force. */

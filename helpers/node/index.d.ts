@@ -2,8 +2,8 @@
 export interface Options {
   brokers?: number
   transactionVersion?: 0 | 1 | 2
-  /** Name and partitions of topics to create at start. */
-  topics?: Record<string, number>
+  /** Topics to create at start: name and partitions, or 'orders' or 'orders:3', or several of these. */
+  topics?: Record<string, number> | string | string[]
   /** By Kafka's names, as in server.properties. */
   settings?: Record<string, string | number | boolean>
   /** The Kafka release to behave as, for instance 3.9. */
@@ -40,6 +40,8 @@ export interface Fault {
   released: number
   in_force: boolean
   failure: string | null
+  /** Why it can strike nothing in the cluster as it is. */
+  doubt: string | null
 }
 
 export interface Transaction {
@@ -135,13 +137,16 @@ export class Client {
   readonly brokers: string[]
   readonly faults: Faults
   ask (method: string, path: string, how?: { body?: unknown }): Promise<any>
+  /** What happened, for people: the story, what unfinished transactions wait for, the fault rules and their hits. */
+  report (): Promise<string>
   createTopic (name: string, how?: { partitions?: number, configs?: Record<string, string> }): Promise<unknown>
   topic (name: string): Promise<any>
   killBroker (id: number, how?: { loseUnflushed?: boolean }): Promise<unknown>
   stopBroker (id: number): Promise<unknown>
   startBroker (id: number): Promise<unknown>
   moveLeader (topic: string, partition: number, leader: number): Promise<unknown>
-  advanceClock (ms: number): Promise<unknown>
+  /** Whole milliseconds, or a text such as '2m'. */
+  advanceClock (duration: number | string): Promise<unknown>
   snapshot (name: string): Promise<unknown>
   reset (to?: string): Promise<unknown>
   transactions (): Promise<Transaction[]>

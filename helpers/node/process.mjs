@@ -28,7 +28,19 @@ export async function start (options = {}, t = undefined) {
     stdio: ['pipe', 'pipe', 'pipe']
   })
   const cluster = new Cluster(child, directory)
-  t?.after(() => cluster.stop())
+  t?.after(async () => {
+    // Node.js tells from version 21.7 on whether a test has passed.
+    if (t.passed === false && cluster.url !== undefined) console.error(await cluster.report())
+    await cluster.stop()
+  })
+  // Ctrl-C in a test that hangs: it tells what happened, as one that has failed.
+  const interrupted = async () => {
+    if (cluster.url !== undefined) console.error(await cluster.report().catch(error => error.message))
+    await cluster.end()
+    process.exit(130)
+  }
+  process.once('SIGINT', interrupted)
+  cluster.whenEnded(() => process.removeListener('SIGINT', interrupted))
   try {
     await cluster.awaitReady(readyFile)
   } catch (error) {
@@ -39,21 +51,27 @@ export async function start (options = {}, t = undefined) {
 }
 
 async function commandLine (options, directory, readyFile) {
-  const line = ['serve', '--port', '0', '--http', '0', '--until-eof', '--json', '--ready-file', readyFile]
+  const line = ['serve', '--port', '0', '--http', '0', '--until-eof', '--json', '--ready-file', readyFile, '--ready-coordinators']
   line.push('--brokers', String(options.brokers ?? 3), '--trace', options.trace ?? 'brief')
   if (options.transactionVersion !== undefined) {
     line.push('--transaction-version', String(options.transactionVersion))
   }
   if (options.asVersion !== undefined) line.push('--as-version', options.asVersion)
-  for (const [name, partitions] of Object.entries(options.topics ?? {})) {
-    line.push('--topic', `${name}:${partitions}`)
-  }
-  if (options.settings !== undefined) {
-    const file = join(directory, 'settings.yaml')
-    await writeFile(file, JSON.stringify({ settings: options.settings })) // JSON is YAML
+  for (const topic of topicsOf(options.topics)) line.push('--topic', topic)
+  // What is unknown here is handed on: the simulator refuses it, and says what was meant.
+  const { brokers, trace, transactionVersion, asVersion, topics, command, ...said } = options
+  if (Object.keys(said).length > 0) {
+    const file = join(directory, 'options.yaml')
+    await writeFile(file, JSON.stringify(said)) // JSON is YAML
     line.push('--config', file)
   }
   return line
+}
+
+export const topicsOf = topics => {
+  if (typeof topics === 'string') return [topics]
+  if (Array.isArray(topics)) return topics
+  return Object.entries(topics ?? {}).map(([name, partitions]) => `${name}:${partitions}`)
 }
 
 /** A simulator that this process has started. */
@@ -78,6 +96,9 @@ export class Cluster extends Client {
       child.on('exit', (code, signal) => resolve(`ended with ${signal ?? code}`))
     })
   }
+
+  /** Calls back when the simulator has ended. */
+  whenEnded (call) { this.#ended.then(call) }
 
   /** The end of what the simulator has printed. */
   get said () { return this.#said }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 
@@ -18,6 +20,24 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """May be changed while the cluster runs (IncrementalAlterConfigs on the BROKER resource)."""
 
 
-def of(kafka: str | None, unit: str, reason: str, *, dynamic: bool = False) -> Setting:
-    """A setting whose default is Apache Kafka's, or that Kafka does not have."""
+AS_OURS: Final = ""
+"""Kafka's name is ours with dots for underscores."""
+
+
+def of(unit: str, reason: str, *, kafka: str | None = AS_OURS, dynamic: bool = False) -> Setting:
+    """A setting whose default is Apache Kafka's, or that Kafka does not have.
+
+    Args:
+        unit: Such as ``ms``.
+        reason: What it is for, in a few words.
+        kafka: Kafka's name, where it is not the field's with dots; None where Kafka has none.
+        dynamic: It may be changed while the cluster runs.
+    """
     return Setting(kafka=kafka, unit=unit, reason=reason, dynamic=dynamic)
+
+
+def named(field: str, setting: Setting) -> Setting:
+    """The setting of a field, with Kafka's name."""
+    if setting.kafka != AS_OURS:
+        return setting
+    return msgspec.structs.replace(setting, kafka=field.replace("_", "."))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import crc32c
@@ -11,15 +13,21 @@ from tests.attacks.target import Attack, Target
 from tests.real.stories.player import produce
 from tests.support.raw_wire import Outcome
 from txnsim.errors import ErrorCode
-from txnsim.wire.compression import GZIP, ZSTD, compress
+from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
+
+Configs = Sequence[dict[str, str]]
+"""Of a topic, as CreateTopics has them."""
 
 PRODUCE: Final = 0
+LIST_OFFSETS: Final = 2
 CREATE_TOPICS: Final = 19
 VERSION: Final = 9
 TOPIC: Final = "bombs"
 TINY: Final = bytes.fromhex("0c000000010100")
 """The smallest record there is."""
 PARTITIONS: Final = 100
+CLEANED_S: Final = 25.0
+"""The cleaner looks for work every 15 s."""
 ONE_BROKER: Final = ("--brokers", "1")
 """So that the first broker leads every partition."""
 
@@ -38,6 +46,90 @@ def tiny_records_allowed(target: Target) -> int:
     """As many tiny records as a compressed batch may have, ten times."""
     batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     return sum(_produce(target, batch, expected=ErrorCode.none) for _ in range(10))
+
+
+def other_codec(target: Target) -> int:
+    """As many tiny records as a batch may have, for a topic of another codec, three times."""
+    batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
+    configs = ({"name": "compression.type", "value": "gzip"},)
+    return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
+
+
+def other_codec_large(target: Target) -> int:
+    """A record of 31 MiB, for a topic of another codec, three times."""
+    batch = _batch(ZSTD, compress(ZSTD, _record(bytes(range(256)) * (31 << 12))), 1)
+    configs = ({"name": "compression.type", "value": "gzip"},)
+    return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
+
+
+def without_keys(target: Target) -> int:
+    """As many records without a key as a batch may have, for a compacted topic, three times."""
+    batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
+    configs = ({"name": "cleanup.policy", "value": "compact"},)
+    return sum(
+        _produce(target, batch, expected=ErrorCode.invalid_record, configs=configs)
+        for _ in range(3)
+    )
+
+
+def too_old(target: Target) -> int:
+    """As many records as a batch may have, all of them older than the topic takes, three times."""
+    batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
+    configs = ({"name": "message.timestamp.before.max.ms", "value": "1000"},)
+    return sum(
+        _produce(target, batch, expected=ErrorCode.invalid_timestamp, configs=configs)
+        for _ in range(3)
+    )
+
+
+def many_headers(target: Target) -> int:
+    """3 kB of zstd that hold one record of 16 million headers."""
+    return _produce(target, _batch(ZSTD, compress(ZSTD, _wide_record(16_000_000)), 1))
+
+
+def headers_allowed(target: Target) -> int:
+    """A record of 500,000 headers, not compressed, for a compacted topic, three times."""
+    batch = _batch(NONE, _wide_record(500_000, key=b"k"), 1)
+    configs = ({"name": "cleanup.policy", "value": "compact"},)
+    return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
+
+
+def searched_by_time(target: Target) -> int:
+    """ListOffsets for the last one of as many records as a batch may have, ten times."""
+    now_ms = int(time.time() * 1000)  # retention does not delete it meanwhile
+    last = bytes.fromhex("0c000200010100")  # a millisecond later
+    batch = _batch(ZSTD, compress(ZSTD, TINY * 249_999 + last), 250_000, at_ms=now_ms)
+    sent = _produce(target, batch, expected=ErrorCode.none)
+    topic = {"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": now_ms + 1}]}
+    with target.connect() as connection:
+        for _ in range(10):
+            answer = connection.ask(
+                LIST_OFFSETS, 3, replica_id=-1, isolation_level=0, topics=[topic]
+            )
+            assert not isinstance(answer, Outcome), answer
+            assert answer.topics[0].partitions[0].timestamp == now_ms + 1, answer
+    return sent
+
+
+def cleaned(target: Target) -> int:
+    """As many keys as a batch may have, in a compacted topic of two short segments, cleaned."""
+    records = bytearray()
+    for number in range(250_000):
+        body = b"\0\0\0\x06" + number.to_bytes(3, "big") + b"\x02v\0"
+        records += _varint(len(body)) + body
+    many = compress(ZSTD, bytes(records))
+    settings = (
+        ("cleanup.policy", "compact"),
+        ("min.cleanable.dirty.ratio", "0"),
+        ("segment.ms", "1"),
+    )
+    configs = [{"name": name, "value": value} for name, value in settings]
+    last = _batch(NONE, _wide_record(0, key=b"k"), 1, at_ms=3_000)
+    sent = 0
+    for data in (*(_batch(ZSTD, many, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)), last):
+        sent += _produce(target, data, expected=ErrorCode.none, configs=configs)
+    time.sleep(CLEANED_S)
+    return sent
 
 
 def empty_members(target: Target) -> int:
@@ -74,6 +166,12 @@ def _record(value: bytes) -> bytes:
     return _varint(len(body)) + body
 
 
+def _wide_record(headers: int, *, key: bytes = b"") -> bytes:
+    body = b"\0\0\0" + _varint(len(key)) + key + b"\x01" + _varint(headers)
+    body += b"\0\x01" * headers  # without name or value
+    return _varint(len(body)) + body
+
+
 def _varint(number: int) -> bytes:
     number <<= 1
     encoded = bytearray()
@@ -84,22 +182,31 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _batch(codec: int, data: bytes, count: int) -> bytes:
-    covered = struct.pack(">hiqqqhii", codec, count - 1, 1_000, 1_000, -1, -1, -1, count) + data
+def _batch(codec: int, data: bytes, count: int, *, at_ms: int = 1_000) -> bytes:
+    covered = struct.pack(">hiqqqhii", codec, count - 1, at_ms, at_ms, -1, -1, -1, count) + data
     return struct.pack(">qiibI", 0, len(covered) + 9, -1, 2, crc32c.crc32c(covered)) + covered
 
 
-def _create_topic(connection: Any) -> None:
-    wanted = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}
+def _create_topic(connection: Any, configs: Configs = ()) -> None:
+    wanted = {
+        "name": TOPIC,
+        "num_partitions": PARTITIONS,
+        "replication_factor": 1,
+        "configs": list(configs),
+    }
     connection.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
 
 
 def _produce(
-    target: Target, batch: bytes, *, expected: ErrorCode | None = ErrorCode.message_too_large
+    target: Target,
+    batch: bytes,
+    *,
+    expected: ErrorCode | None = ErrorCode.message_too_large,
+    configs: Configs = (),
 ) -> int:
     """Send it; the answer must be an answer, and where one is expected, that."""
     with target.connect() as connection:
-        _create_topic(connection)
+        _create_topic(connection, configs)
         answer = connection.ask(PRODUCE, VERSION, **produce((TOPIC, None), batch, VERSION))
     assert not isinstance(answer, Outcome), answer
     error = answer.responses[0].partition_responses[0].error_code
@@ -112,7 +219,15 @@ ATTACKS: Final = (
     Attack("batch-tiny-records-zstd", tiny_records_zstd, serve=ONE_BROKER),
     Attack("batch-tiny-records-gzip", tiny_records_gzip, serve=ONE_BROKER),
     Attack("batch-tiny-records-allowed", tiny_records_allowed, serve=ONE_BROKER),
+    Attack("batch-many-headers", many_headers, serve=ONE_BROKER),
+    Attack("batch-headers-allowed", headers_allowed, serve=ONE_BROKER),
+    Attack("batch-searched-by-time", searched_by_time, serve=ONE_BROKER),
+    Attack("batch-cleaned", cleaned, serve=ONE_BROKER),
     Attack("batch-empty-gzip-members", empty_members, serve=ONE_BROKER),
     Attack("batch-large-record", large_record, serve=ONE_BROKER),
+    Attack("batch-other-codec", other_codec, serve=ONE_BROKER),
+    Attack("batch-other-codec-large", other_codec_large, serve=ONE_BROKER),
+    Attack("batch-without-keys", without_keys, serve=ONE_BROKER),
+    Attack("batch-too-old", too_old, serve=ONE_BROKER),
     Attack("batch-many-partitions", many_partitions, serve=ONE_BROKER),
 )

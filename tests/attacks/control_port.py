@@ -1,12 +1,18 @@
-"""What is posted to the control port: YAML that means more than it says, numbers without an end."""
+"""What is asked of the control port: YAML that means more than it says, numbers without an end,
+bodies and heads that are too large, much at once.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from tests.attacks.sending import send_quietly
 from tests.attacks.target import Attack, Target
 
 NESTED: Final = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -43,12 +49,103 @@ def log_directory(target: Target) -> int:
     return sum(_ask(target, "/api/v1/brokers/1/log-dir", expected=(200,)) for _ in range(10))
 
 
+def topic_counts(target: Target) -> int:
+    """Topics of 2,147,483,647 and 2^70 partitions, and with so many replicas."""
+    sent = 0
+    for count in (200_000, 2_147_483_647, 2**70):
+        for field in ("partitions", "replication_factor"):
+            wanted = {"name": "huge", field: count}
+            sent += _post(target, "/api/v1/topics", wanted, expected=(400, 422))
+    return sent
+
+
+def absurd_times(target: Target) -> int:
+    """Clocks set and advanced by more than there is."""
+    sent = 0
+    for amount in (1e300, -1e300, 2**70, 10**400, "9" * 5_000, "1e400ms"):
+        for field in ("set_by_ms", "advance_ms"):
+            sent += _post(target, "/api/v1/clock", {field: amount}, expected=(422,))
+    return sent
+
+
+def clock_far_ahead(target: Target) -> int:
+    """A broker's clock set nine years ahead and back, ten times; more than ten are refused."""
+    far_ms = 9 * 365 * 86_400_000
+    return sum(
+        _post(target, "/api/v1/clock", {"set_by_ms": by, "broker": 2}, expected=(200,))
+        for by in (far_ms, -far_ms) * 10
+    )
+
+
+def large_bodies(target: Target) -> int:
+    """Bodies of 20 MB, and of almost a megabyte that is nested or wide."""
+    sent = 0
+    for body in (
+        b'{"yaml": "' + b"x" * 20_000_000 + b'"}',
+        b"[" * 990_000,
+        b'{"name": ' + b"[" * 490_000 + b"]" * 490_000 + b"}",
+        b'{"name": "t", "configs": {'
+        + b",".join(b'"k%d": "v"' % number for number in range(60_000))
+        + b"}}",
+        b'{"partitions": ' + b"9" * 990_000 + b"}",
+    ):
+        for path in ("/api/v1/topics", "/api/v1/faults", "/api/v1/runs"):
+            sent += _ask(target, path, body=body, expected=(400, 413, 422, None))
+    return sent
+
+
+def large_headers(target: Target) -> int:
+    """Headers of 1 MB, 10,000 headers, and a path of 1 MB."""
+    host = target.http.removeprefix("http://")
+    address, port = host.rsplit(":", 1)
+    sent = 0
+    for head in (
+        b"GET /api/v1/cluster HTTP/1.1\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n",
+        b"GET /api/v1/cluster HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n",
+        b"GET /" + b"x" * 1_000_000 + b" HTTP/1.1\r\n\r\n",
+    ):
+        with socket.create_connection((address, int(port)), timeout=TIMEOUT_S) as connection:
+            sent += send_quietly(connection, head)
+            with contextlib.suppress(ConnectionError):
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):
+                    pass
+    return sent
+
+
+def traces_at_once(target: Target) -> int:
+    """20 clients that ask for the whole trace, each three times."""
+    with ThreadPoolExecutor(20) as clients:
+        asked = [clients.submit(_ask, target, "/api/v1/trace", expected=(200,)) for _ in range(60)]
+    return sum(one.result() for one in asked)
+
+
+def stories_at_once(target: Target) -> int:
+    """20 stories posted at once."""
+    with ThreadPoolExecutor(20) as clients:
+        wanted = {"name": "late-produce-after-abort"}
+        asked = [
+            clients.submit(
+                _post, target, "/api/v1/runs", wanted, expected=(200, 201, 202, 409, 429, 503)
+            )
+            for _ in range(20)
+        ]
+    return sum(one.result() for one in asked)
+
+
+def _post(target: Target, path: str, wanted: object, *, expected: tuple[int | None, ...]) -> int:
+    return _ask(target, path, body=json.dumps(wanted).encode(), expected=expected)
+
+
 def _post_yaml(target: Target, text: str) -> int:
     body = json.dumps({"yaml": text}).encode()
     return _ask(target, "/api/v1/runs", body=body, expected=(422,))
 
 
-def _ask(target: Target, path: str, *, expected: tuple[int, ...], body: bytes | None = None) -> int:
+def _ask(
+    target: Target, path: str, *, expected: tuple[int | None, ...], body: bytes | None = None
+) -> int:
+    """Ask, and read the answer; None is expected where the connection may be closed instead."""
     request = urllib.request.Request(target.http + path, data=body)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
@@ -57,6 +154,10 @@ def _ask(target: Target, path: str, *, expected: tuple[int, ...], body: bytes | 
     except urllib.error.HTTPError as refused:
         refused.read()
         status = refused.code
+    except (ConnectionError, urllib.error.URLError):
+        if None in expected:
+            return len(path) + len(body or b"")
+        raise
     if status not in expected:
         raise AssertionError(f"{path[:80]}: {status}")
     return len(path) + len(body or b"")
@@ -68,4 +169,11 @@ ATTACKS: Final = (
     Attack("yaml-wide", wide),
     Attack("numbers-of-5000-digits", digits),
     Attack("log-directory", log_directory),
+    Attack("topic-counts", topic_counts),
+    Attack("absurd-times", absurd_times),
+    Attack("clock-far-ahead", clock_far_ahead),
+    Attack("large-bodies", large_bodies),
+    Attack("large-headers", large_headers),
+    Attack("traces-at-once", traces_at_once),
+    Attack("stories-at-once", stories_at_once),
 )

@@ -9,7 +9,10 @@ from tests.attacks.target import Attack, Target
 
 METADATA: Final = 3
 LIST_GROUPS: Final = 16
+DELETE_TOPICS: Final = 20
 ADD_PARTITIONS_TO_TXN: Final = 24
+ALTER_CLIENT_QUOTAS: Final = 49
+DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
 
 
 def large_list_groups(target: Target) -> int:
@@ -48,6 +51,36 @@ def many_partitions_in_a_transaction(target: Target) -> int:
     )
 
 
+def delete_topics(target: Target) -> int:
+    """A DeleteTopics of 19,990 names that no topic has."""
+    topics = [{"name": f"no-such-{number}"} for number in range(19_990)]
+    return _ask(target, request(DELETE_TOPICS, 6, topics=topics, timeout=10_000))
+
+
+def auto_creation(target: Target) -> int:
+    """A Metadata that asks for 4,900 topics to be made on the way."""
+    topics = [{"name": f"made-on-the-way-{number}"} for number in range(4_900)]
+    return _ask(target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=True))
+
+
+def scram_users(target: Target) -> int:
+    """A DescribeUserScramCredentials of 19,990 users."""
+    users = [{"name": f"no-such-{number}"} for number in range(19_990)]
+    return _ask(target, request(DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=users))
+
+
+def quotas(target: Target) -> int:
+    """An AlterClientQuotas of 6,600 users."""
+    entries = [
+        {
+            "entity": [{"entity_type": "user", "entity_name": f"user-{number}"}],
+            "ops": [{"key": "producer_byte_rate", "value": 1.0}],
+        }
+        for number in range(6_600)
+    ]
+    return _ask(target, request(ALTER_CLIENT_QUOTAS, 1, entries=entries))
+
+
 def _ask(target: Target, data: bytes, more: tuple[bytes, int] = (b"", 0)) -> int:
     """Send a request and take what comes; its last array gets so many more elements."""
     element, count = more
@@ -79,5 +112,9 @@ ATTACKS: Final = (
     Attack("large-list-groups", large_list_groups),
     Attack("large-metadata", large_metadata),
     Attack("largest-metadata", largest_metadata),
+    Attack("large-delete-topics", delete_topics),
+    Attack("large-auto-creation", auto_creation),
+    Attack("large-scram-users", scram_users),
+    Attack("large-quotas", quotas),
     Attack("many-partitions-in-a-transaction", many_partitions_in_a_transaction),
 )

@@ -6,6 +6,7 @@ import time
 from contextlib import ExitStack
 from typing import Final
 
+from tests.attacks.neighbour import TOPIC as NEIGHBOUR
 from tests.attacks.sending import exchange, request, send_quietly
 from tests.attacks.target import Attack, Target
 from txnsim.wire.batch import Record, build_batch
@@ -20,6 +21,7 @@ TOPIC: Final = "loot"
 BATCH_BYTES: Final = 1_000_000
 BATCHES: Final = 55
 UNREAD_S: Final = 5.0
+WIDE: Final = 9_990
 
 
 def small_requests(target: Target) -> int:
@@ -70,6 +72,31 @@ def unread_metadata(target: Target) -> int:
             send_quietly(connection, asked * 10)
         time.sleep(UNREAD_S)
     return 30 * len(asked) * 10
+
+
+def parked_fetches(target: Target) -> int:
+    """20 Fetches that wait for the partition of the neighbour and 9,990 others."""
+    topics = [
+        {
+            "topic": name,
+            "partitions": [{"partition": at, "partition_max_bytes": 1} for at in range(count)],
+        }
+        for name, count in ((NEIGHBOUR, 1), ("wide", WIDE))
+    ]
+    fetch = request(
+        *(FETCH, 11),
+        replica_id=-1,
+        max_wait=5_000,
+        min_bytes=1 << 20,
+        max_bytes=1 << 30,
+        session_epoch=-1,
+        topics=topics,
+    )
+    with ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(target.socket()).sendall(fetch)
+        time.sleep(UNREAD_S)
+    return 20 * len(fetch)
 
 
 def empty_frames(target: Target) -> int:
@@ -126,5 +153,6 @@ ATTACKS: Final = (
     Attack("unread-fetches", unread_fetches),
     Attack("slow-readers", slow_readers),
     Attack("unread-metadata", unread_metadata),
+    Attack("parked-fetches", parked_fetches, serve=("--brokers", "1", "--topic", f"wide:{WIDE}")),
     Attack("empty-frames", empty_frames),
 )

@@ -33,7 +33,7 @@ def measured(attack: Attack, *, checkout: Path | None = None) -> Figures:
     """
     figures: Figures | None = None
     try:
-        with serving(attack, checkout) as target, _Neighbour(target.address) as neighbour:
+        with serving(attack, checkout) as target, Neighbour(target.address) as neighbour:
             time.sleep(_QUIET_S)
             figures = _attacked(attack, target, neighbour)
     except TxnsimServerError as error:
@@ -44,7 +44,7 @@ def measured(attack: Attack, *, checkout: Path | None = None) -> Figures:
     return figures
 
 
-def _attacked(attack: Attack, target: Target, neighbour: _Neighbour) -> Figures:
+def _attacked(attack: Attack, target: Target, neighbour: Neighbour) -> Figures:
     quiet = neighbour.waits(_SETTLE_S) or _NO_WAITS
     resident_mib, logged = target.memory_mib("VmRSS"), target.log_bytes
     target.begin()
@@ -101,7 +101,7 @@ class _Player(threading.Thread):
             self.error = error
 
 
-class _Neighbour:
+class Neighbour:
     """The other process."""
 
     def __init__(self, address: str) -> None:
@@ -113,7 +113,7 @@ class _Neighbour:
             text=True,
         )
 
-    def __enter__(self) -> _Neighbour:
+    def __enter__(self) -> Neighbour:
         return self
 
     def __exit__(
@@ -122,7 +122,7 @@ class _Neighbour:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
             self._process.communicate(timeout=1.0)
         self._process.kill()
         self._process.wait()

@@ -45,6 +45,7 @@ def test_no_beginning_of_a_healthy_history_is_convicted(path: Path) -> None:
     # was under way has not been told yet.
     mended = {
         "false-fencing.under-way": {"false-fencing"},
+        "refused-producer.goes-on": {"refused-producer"},
         "starving-reader.goes-on": {"starving-reader"},
         "stuck-last-stable-offset.repaired": {"stuck-last-stable-offset"},
         "stuck-coordinator.finished": {"stuck-coordinator"},

@@ -52,7 +52,7 @@ LATER_MS: Final = 10_000_000
 """After everything that a healthy history tells."""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(chance=CHANCES)
 def test_a_healthy_history_is_never_convicted(chance: Chance) -> None:
     cluster = HealthyCluster(chance.numbers())
@@ -62,7 +62,7 @@ def test_a_healthy_history_is_never_convicted(chance: Chance) -> None:
     assert str(verdict) == "healthy", verdict.anomalies
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(chance=CHANCES, cut=st.integers(0, 400))
 def test_nor_is_any_beginning_of_it(chance: Chance, cut: int) -> None:
     history = HealthyCluster(chance.numbers()).run()
@@ -74,7 +74,7 @@ def test_healthy_histories_are_not_empty_talk() -> None:
     kinds: set[str] = set()
     outcomes: set[tuple[type[Seen], Outcome]] = set()
 
-    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=60, database=None, derandomize=True)
     @given(chance=CHANCES)
     def gather(chance: Chance) -> None:
         for seen in HealthyCluster(chance.numbers()).run():
@@ -266,7 +266,7 @@ LIES: Final[tuple[tuple[Callable[[list[Seen]], None], bool, set[str]], ...]] = (
 
 
 @pytest.mark.parametrize(("lie", "commit", "kinds"), LIES, ids=[lie[0].__name__ for lie in LIES])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(chance=CHANCES)
 def test_one_lie_always_convicts(
     chance: Chance, *, lie: Callable[[list[Seen]], None], commit: bool, kinds: set[str]

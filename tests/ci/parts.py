@@ -1,4 +1,4 @@
-"""The parts of CI: each one a question to the product as users meet it, each one a ``Verdict``.
+"""The parts of CI: each one a question to the product as users meet it, each one a ``PartOutcome``.
 
 Every client library is asked at every level of the simulator; those of Java and Go against a real
 Apache Kafka as well, so that a check that is wrong about Kafka fails.
@@ -7,16 +7,18 @@ Apache Kafka as well, so that a check that is wrong about Kafka fails.
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.ci.process import (
     REPOSITORY,
     Deadline,
-    Verdict,
+    PartOutcome,
     judge_checks,
     judge_pytest,
     judge_step,
@@ -51,6 +53,9 @@ STOCK_CLIENTS: Final = ("kafka-clients", "franz-go")
 KILLS: Final = 20
 """Of Kafka Streams at each level; which ones is the same every time."""
 
+SEEDS: Final = (3, 4)
+"""Of clusters in virtual time; ``make test`` plays those before (``tests.check.SEEDS_FULL``)."""
+
 _PYTHON: Final = REPOSITORY / ".venv" / "bin" / "python"
 
 
@@ -60,21 +65,33 @@ class Part(NamedTuple):
     name: str
     minutes: float
     """What it may take on a quiet machine with two cores, beside another part."""
-    ask: Callable[[Deadline], Verdict]
+    ask: Callable[[Deadline], PartOutcome]
 
 
-def make_test(deadline: Deadline) -> Verdict:
+def make_test(deadline: Deadline) -> PartOutcome:
     """The repository's own check, with the clients written in Python; it makes ``.venv``."""
     return judge_pytest("make test", run(["make", "test"], deadline=deadline))
 
 
-def toolchains(deadline: Deadline) -> Verdict:
+def repeated(deadline: Deadline) -> PartOutcome:
+    """Cases at levels where Kafka answered as at a higher one, every telling with another seed, and
+    clusters with further seeds: ``make test`` plays some of each.
+    """
+    pytest = [str(_PYTHON), "-m", "pytest", "-q"]
+    plays = [*pytest, "tests/conformance", "tests/scenario", "-m", "thorough"]
+    verdict = judge_pytest("other levels and another seed", run(plays, deadline=deadline))
+    chosen = [word for seed in SEEDS for word in ("--seed", str(seed))]
+    clusters = [*pytest, "tests/simulation", "-m", "", "-k", "seed", *chosen]
+    return verdict + judge_pytest("further seeds", run(clusters, deadline=deadline))
+
+
+def toolchains(deadline: Deadline) -> PartOutcome:
     """Kafka's jars and the program of every client, once for all other parts."""
     kafka_libs()
     return _matrix("programs", "--build", deadline=deadline)
 
 
-def wheel(deadline: Deadline) -> Verdict:
+def wheel(deadline: Deadline) -> PartOutcome:
     """The wheel, built, installed without a compiler, and run from an empty directory."""
     with tempfile.TemporaryDirectory(prefix="txnsim-wheel-") as name:
         root = Path(name)
@@ -98,7 +115,26 @@ def wheel(deadline: Deadline) -> Verdict:
         return built + plugin + _run_installed(environment / "bin" / "txnsim", empty, deadline)
 
 
-def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> Verdict:
+def page(deadline: Deadline) -> PartOutcome:
+    """The page in a real browser: Debian's Chromium, installed where it is missing."""
+    if shutil.which("chromium") is None:
+        apt = ["apt-get", "install", "-y", "-q", "--no-install-recommends"]
+        for step in (["apt-get", "update", "-q"], [*apt, "chromium", "fonts-dejavu-core"]):
+            done = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
+            if done.failed:
+                return done
+    pip = [str(_PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    installed = judge_step(
+        "page: install Playwright", run([*pip, "--group", "browser"], deadline=deadline)
+    )
+    if installed.failed:
+        return installed
+    ask = [str(_PYTHON), "-m", "pytest", "-q", "-n", "2", "-m", "browser", "tests/browser"]
+    environment = {"TXNSIM_NEEDS_BROWSER": "1"}
+    return judge_pytest("page", run(ask, deadline=deadline, environment=environment))
+
+
+def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> PartOutcome:
     """A suite of somebody who has installed pytest beside it, and nothing of ours but the wheel.
 
     Its project has a folder ``sim`` of its own.
@@ -120,8 +156,8 @@ def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> Verdict:
     return judge_pytest("wheel: pytest plugin", finished)
 
 
-def _run_installed(command: Path, empty: Path, deadline: Deadline) -> Verdict:
-    verdict = Verdict(0, 0)
+def _run_installed(command: Path, empty: Path, deadline: Deadline) -> PartOutcome:
+    verdict = PartOutcome(0, 0)
     story = "late-produce-after-abort"
     for arguments in (
         ("scenario", "list"),
@@ -140,7 +176,7 @@ def _run_installed(command: Path, empty: Path, deadline: Deadline) -> Verdict:
 def txnsim_at(level: int) -> Part:
     """Every client and Kafka's tool against the simulator."""
 
-    def ask(deadline: Deadline) -> Verdict:
+    def ask(deadline: Deadline) -> PartOutcome:
         where = f"txnsim, transaction.version {level}"
         # One lane: the parts of CI are side by side already.
         verdict = _matrix(where, "--level", str(level), "--lanes", "1", deadline=deadline)
@@ -154,7 +190,7 @@ def txnsim_at(level: int) -> Part:
 def kafka_at(level: int) -> Part:
     """The same against a real Apache Kafka, and what our own client and ``txns`` do there."""
 
-    def ask(deadline: Deadline) -> Verdict:
+    def ask(deadline: Deadline) -> PartOutcome:
         with ApacheKafka(transaction_version=level, properties=PROPERTIES) as kafka:
             where = f"Kafka, transaction.version {level}"
             there = ("--bootstrap", kafka.bootstrap, "--level", str(level), "--lanes", "1")
@@ -166,7 +202,7 @@ def kafka_at(level: int) -> Part:
     return Part(f"clients, tools and tests/real, Kafka at transaction.version {level}", 3, ask)
 
 
-def older_kafka(deadline: Deadline) -> Verdict:
+def older_kafka(deadline: Deadline) -> PartOutcome:
     """Our client and ``txns`` on the release before, beside its own tools; the same on ourselves as
     that release; and an abort on one that is older than every API that would describe transactions.
     """
@@ -179,7 +215,7 @@ def older_kafka(deadline: Deadline) -> Verdict:
 def streams_killed_at(level: int) -> Part:
     """Kafka Streams on the simulator, killed at named points; its counts must stay exact."""
 
-    def ask(deadline: Deadline) -> Verdict:
+    def ask(deadline: Deadline) -> PartOutcome:
         module = "tests.clients.streams.kills"
         command = [str(_PYTHON), "-m", module, "--level", str(level), "--kills", str(KILLS)]
         return _client(f"kills of Kafka Streams at {level}", command, deadline)
@@ -187,75 +223,158 @@ def streams_killed_at(level: int) -> Part:
     return Part(f"{KILLS} kills of Kafka Streams, txnsim at transaction.version {level}", 2, ask)
 
 
-def random_play(deadline: Deadline) -> Verdict:
+def random_play(deadline: Deadline) -> PartOutcome:
     """The same random requests to a real broker and to ours, answer by answer, at every level."""
     command = [str(_PYTHON), "-m", "pytest", "tests/conformance/test_random_play.py", "-q"]
     finished = run([*command, "-m", "real"], deadline=deadline)
     return judge_pytest("random play, Kafka and txnsim", finished)
 
 
-def metrics_and_rights(deadline: Deadline) -> Verdict:
+def metrics_and_rights(deadline: Deadline) -> PartOutcome:
     """Our metrics beside a real broker's JMX, through the same story; then which rights requests
-    of transactions ask for, at a real StandardAuthorizer.
+    of transactions ask for, at a real StandardAuthorizer; then a fault proxy in front of a broker.
     """
-    tests = ("tests/real/test_metrics.py", "tests/conformance/test_rights.py")
+    tests = (
+        "tests/real/test_metrics.py",
+        "tests/conformance/test_rights.py",
+        "tests/real/test_proxy.py",
+    )
     command = [str(_PYTHON), "-m", "pytest", *tests, "-q", "-m", "real"]
     # With everything else beside it, the start of a broker alone may take a minute.
     finished = run([*command, "-o", "faulthandler_timeout=600"], deadline=deadline)
-    return judge_pytest("metrics and rights, Kafka and txnsim", finished)
+    return judge_pytest("metrics, rights and the proxy, Kafka and txnsim", finished)
 
 
-def disks(deadline: Deadline) -> Verdict:
-    """Disks of real brokers in the simulator, and its records on the disk of a real broker."""
-    tests = ("tests/real/test_loaded_disks.py", "tests/real/test_written_replica.py")
+def stories_told_twice(deadline: Deadline) -> PartOutcome:
+    """Some stories on three real brokers behind the proxy and on the simulator: equal verdicts. All
+    of them, on more releases, are played by ``make stage``.
+    """
+    command = [str(_PYTHON), "-m", "pytest", "tests/real/test_stories_told_twice.py", "-q"]
+    finished = run([*command, "-m", "real", "-o", "faulthandler_timeout=900"], deadline=deadline)
+    return judge_pytest("stories, Kafka and txnsim", finished)
+
+
+def disks(deadline: Deadline) -> PartOutcome:
+    """Disks of real brokers in the simulator, its records on the disk of a real broker, and what an
+    operator finds on the disks of three.
+    """
+    tests = (
+        "tests/real/test_loaded_disks.py",
+        "tests/real/test_written_replica.py",
+        "tests/real/test_operators_story.py",
+    )
     command = [str(_PYTHON), "-m", "pytest", *tests, "-q", "-m", "real"]
     # The first one may have to make them.
     finished = run([*command, "-o", "faulthandler_timeout=600"], deadline=deadline)
     return judge_pytest("disks of Kafka and of txnsim", finished)
 
 
-def pipeline(deadline: Deadline) -> Verdict:
+def pipeline(deadline: Deadline) -> PartOutcome:
     """The pipeline on Spark: on log directories of a real Kafka with recorded truth, on streams and
     traces, in this machine's cores and on a standalone master with two workers.
     """
-    command = [str(_PYTHON), "-m", "pytest", "tests/pipeline", "-q", "-m", "spark"]
-    # With everything else beside it, Spark and the brokers take their time to start.
+    command = [str(_PYTHON), "-m", "pytest", "tests/pipeline", "-q"]
+    # What takes Spark minutes, such as a job per damaged directory, is asked for by `-m slow`.
+    command += ["-m", "spark and not slow"]
+    corpus = [str(_PYTHON), "-m", "tests.pipeline.corpus.make"]
+    with ThreadPoolExecutor(1) as beside:
+        # Its brokers mostly wait, so other tests run meanwhile; those that read it come last.
+        making = beside.submit(run, corpus, deadline=deadline)
+        # With everything else beside it, Spark and the brokers take their time to start.
+        finished = run([*command, "-o", "faulthandler_timeout=900"], deadline=deadline)
+        made = judge_step("pipeline on Spark: the corpus", making.result())
+    verdict = judge_pytest("pipeline on Spark", finished)
+    return verdict + made if made.failed else verdict
+
+
+def image(deadline: Deadline) -> PartOutcome:
+    """The container image: built without an engine, then a client, its health check, SIGTERM, a
+    read-only root and an arbitrary user.
+    """
+    missing = _with_testcontainers(deadline)
+    if missing.failed:
+        return missing
+    command = [str(_PYTHON), "-m", "pytest", "tests/image", "-q", "-m", "image"]
+    # The first one makes a Debian; all of CI may run beside it.
     finished = run([*command, "-o", "faulthandler_timeout=900"], deadline=deadline)
-    return judge_pytest("pipeline on Spark", finished)
+    return judge_pytest("container image", finished)
 
 
-def testcontainers(deadline: Deadline) -> Verdict:
-    """The helper for Testcontainers, compiled against the published jar; it starts no container."""
+def testcontainers(deadline: Deadline) -> PartOutcome:
+    """The classes for Testcontainers in four languages; an engine of our own runs containers."""
+    missing = _with_testcontainers(deadline)
+    if missing.failed:
+        return missing
     command = [str(_PYTHON), "-m", "pytest", "tests/testing/test_testcontainers.py", "-q"]
     finished = run([*command, "-m", "real"], deadline=deadline)
-    return judge_pytest("Testcontainers helper", finished)
+    return judge_pytest("Testcontainers", finished)
 
 
-def late_produce(deadline: Deadline) -> Verdict:
+def fuzzing(deadline: Deadline) -> PartOutcome:
+    """Two minutes of coverage-guided fuzzing, over all targets, from the corpus that is kept."""
+    install = [str(_PYTHON), "-m", "pip", "install", "--quiet", "--group", "fuzz"]
+    installed = run(install, deadline=deadline)
+    if installed.code != 0:
+        return judge_step("atheris", installed)
+    command = [str(_PYTHON), "-m", "tests.fuzz", "--all", "--minutes", "2"]
+    return judge_step("fuzzing", run(command, deadline=deadline))
+
+
+def schemathesis(deadline: Deadline) -> PartOutcome:
+    """Whatever the control port's OpenAPI document allows or forbids is asked of a server."""
+    install = [str(_PYTHON), "-m", "pip", "install", "--quiet", "--group", "schemathesis"]
+    installed = run(install, deadline=deadline)
+    if installed.code != 0:
+        return judge_step("Schemathesis", installed)
+    command = [str(_PYTHON), "-m", "tests.http.schemathesis", "--examples", "5"]
+    return judge_step("Schemathesis", run(command, deadline=deadline))
+
+
+def late_produce(deadline: Deadline) -> PartOutcome:
     """Stock clients whose Produce arrives after their abort, with Kafka's defences and without."""
     command = [sys.executable, "-m", "tests.clients.late_produce"]
     finished = run(command, deadline=deadline)
     return judge_checks("late Produce, Kafka", finished.code, finished.output)
 
 
-def scenario(deadline: Deadline) -> Verdict:
-    """The simulator's scenario of the same story, with stock clients as its producer."""
+def scenario(deadline: Deadline) -> PartOutcome:
+    """The simulator's scenario of the same story, with stock clients as its producer; and what one
+    of them sees of a commit without a leader. ``make stage`` asks real brokers that.
+    """
     # Side by side with everything else, an acknowledgement may take longer than a story's patience.
     patient = ("--delivery-timeout-ms", "800", "--request-timeout-ms", "600")
     java = shlex.join([*java_program("LateProduce"), *patient])
     go = shlex.join([str(go_program()), "late-produce"])  # waits 150 ms, and no option for it
     run_one = [str(_PYTHON), "-m", "txnsim.cli.main", "scenario", "run", "late-produce-after-abort"]
-    verdict = Verdict(0, 0)
+    verdict = PartOutcome(0, 0)
     for name, options in (("Java", ("--program", java)), ("Go", ("--armed", "--program", go))):
         finished = run([*run_one, "--quiet", *options], deadline=deadline)
         verdict += judge_step(f"scenario played by {name}", finished)
-    return verdict
+    leaderless = [str(_PYTHON), "-m", "tests.real.leaderless", "txnsim-4.3"]
+    return verdict + judge_step("commit without a leader", run(leaderless, deadline=deadline))
 
 
-def helpers(deadline: Deadline) -> Verdict:
+def helpers(deadline: Deadline) -> PartOutcome:
     """The helpers for tests in Go, Node.js and Java, with a client library of each language."""
     finished = run([sys.executable, "-m", "tests.helpers.run"], deadline=deadline)
     return judge_checks("helpers", finished.code, finished.output)
+
+
+def audit(deadline: Deadline) -> PartOutcome:
+    """Licences, bounds and known vulnerabilities of what is installed."""
+    finished = run([str(_PYTHON), "-m", "tests.ci.audit"], deadline=deadline)
+    said = "\n".join(line for line in finished.output.splitlines() if line.startswith("OPEN "))
+    # What could not be asked is told, also where all else is well.
+    return judge_checks("audit", finished.code, finished.output) + PartOutcome(0, 0, said)
+
+
+def soak(deadline: Deadline) -> PartOutcome:
+    """Two minutes of four clients, a chain and the raw generator while brokers die, leaders move
+    and clocks jump: exactly once, and flat.
+    """
+    command = [str(_PYTHON), "-m", "tests.soak", "--minutes", "2", "--rate", "300"]
+    finished = run(command, deadline=deadline)
+    return judge_checks("soak", finished.code, finished.output)
 
 
 MINUTES: Final = 40
@@ -268,26 +387,40 @@ PARTS_TOGETHER: Final = (
     *(txnsim_at(level) for level in reversed(LEVELS)),
     *(kafka_at(level) for level in LEVELS),
     Part("pipeline on Spark", 5, pipeline),
+    Part("repeated at other levels and seeds", 4, repeated),
     *(streams_killed_at(level) for level in LEVELS),
-    Part(f"tests/real, Kafka {OLDER} and 2.7", 3, older_kafka),
+    Part(f"tests/real, Kafka {OLDER} and 2.7", 2.5, older_kafka),
     Part("random play, Kafka and txnsim", 2, random_play),
-    Part("metrics and rights, Kafka and txnsim", 1.5, metrics_and_rights),
-    Part("disks of Kafka, loaded and written", 2, disks),
+    Part("metrics, rights and the proxy, Kafka and txnsim", 1.5, metrics_and_rights),
+    Part("stories told twice, Kafka and txnsim", 3, stories_told_twice),
+    Part("disks of Kafka, loaded and written", 1, disks),
+    Part("fuzzing", 2.5, fuzzing),
+    Part("image of the container", 2.5, image),
+    Part("Schemathesis on the control port", 2.5, schemathesis),
     Part("helpers for tests in Go, Node.js and Java", 1.5, helpers),
+    Part("page", 2, page),
     Part("wheel in an empty directory", 1, wheel),
-    Part("helper for Testcontainers", 0.5, testcontainers),
+    Part("soak", 2.5, soak),
+    Part("audit of dependencies", 0.5, audit),
+    Part("Testcontainers in four languages", 1.5, testcontainers),
     Part("late Produce of stock clients, Kafka", 1, late_produce),
-    Part("late Produce of stock clients, txnsim", 1, scenario),
+    Part("stories of stock clients, txnsim", 0.5, scenario),
 )
 """Side by side, the longest first."""
 
 
-def _matrix(where: str, *options: str, deadline: Deadline) -> Verdict:
+def _with_testcontainers(deadline: Deadline) -> PartOutcome:
+    """The library for Python, installed."""
+    install = [str(_PYTHON), "-m", "pip", "install", "--quiet", "--group", "testcontainers"]
+    return judge_step("install testcontainers", run(install, deadline=deadline))
+
+
+def _matrix(where: str, *options: str, deadline: Deadline) -> PartOutcome:
     command = [sys.executable, "-m", "tests.clients.matrix.run", *options]
     return _client(f"clients, {where}", command, deadline)
 
 
-def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> Verdict:
+def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> PartOutcome:
     module = "tests.clients.kafka_tools.transactions_command"
     partitions = ("haunted-house:0", "haunted-tower:0")
     command = [sys.executable, "-m", module, bootstrap, *partitions, "--make-hang"]
@@ -296,7 +429,7 @@ def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> Ver
 
 def _tests_real(
     where: str, target: str, *options: str, release: str = NEWEST, deadline: Deadline
-) -> Verdict:
+) -> PartOutcome:
     """Those of ``REAL_TESTS`` that need Java for this target: for ourselves, what is compared with
     Kafka's own tool; the others are part of ``make test``.
     """
@@ -305,6 +438,6 @@ def _tests_real(
     return judge_pytest(f"tests/real, {where}", run([*command, *which], deadline=deadline))
 
 
-def _client(name: str, command: list[str], deadline: Deadline) -> Verdict:
+def _client(name: str, command: list[str], deadline: Deadline) -> PartOutcome:
     finished = run(command, deadline=deadline)
     return judge_checks(name, finished.code, finished.output)

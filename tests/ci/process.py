@@ -33,7 +33,7 @@ class Deadline:
         return max(1.0, self._end_s - time.monotonic())
 
 
-class Verdict(NamedTuple):
+class PartOutcome(NamedTuple):
     """What one part found."""
 
     passed: int
@@ -41,11 +41,11 @@ class Verdict(NamedTuple):
     report: str = ""
     """What a person needs to see when something failed."""
 
-    def __add__(self, other: object) -> Verdict:
+    def __add__(self, other: object) -> PartOutcome:
         """Both together."""
-        assert isinstance(other, Verdict)
+        assert isinstance(other, PartOutcome)
         report = "\n".join(filter(None, (self.report, other.report)))
-        return Verdict(self.passed + other.passed, self.failed + other.failed, report)
+        return PartOutcome(self.passed + other.passed, self.failed + other.failed, report)
 
 
 class Finished(NamedTuple):
@@ -92,28 +92,28 @@ def _with_bytecode() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def judge_step(name: str, finished: Finished) -> Verdict:
+def judge_step(name: str, finished: Finished) -> PartOutcome:
     """A program that only answers yes or no."""
     if finished.code == 0:
-        return Verdict(1, 0)
-    return Verdict(0, 1, f"{name}: exit status {finished.code}\n{tail(finished.output)}")
+        return PartOutcome(1, 0)
+    return PartOutcome(0, 1, f"{name}: exit status {finished.code}\n{tail(finished.output)}")
 
 
-def judge_checks(name: str, code: int, output: str) -> Verdict:
+def judge_checks(name: str, code: int, output: str) -> PartOutcome:
     """A program with lines ``PASS …``, ``FAIL …`` and a last line ``N passed, M failed``."""
     counts = _CHECKS_RE.findall(output)
     if not counts:
-        return Verdict(0, 1, f"{name}: exit status {code} and no count\n{tail(output)}")
+        return PartOutcome(0, 1, f"{name}: exit status {code} and no count\n{tail(output)}")
     passed, failed = map(int, counts[-1])
     if failed == 0 and (code != 0 or passed == 0):
-        return Verdict(
+        return PartOutcome(
             passed, 1, f"{name}: {passed} passed, yet exit status {code}\n{tail(output)}"
         )
     failures = [f"{name}: {line}" for line in output.splitlines() if line.startswith("FAIL ")]
-    return Verdict(passed, failed, "\n".join(failures))
+    return PartOutcome(passed, failed, "\n".join(failures))
 
 
-def judge_pytest(name: str, finished: Finished) -> Verdict:
+def judge_pytest(name: str, finished: Finished) -> PartOutcome:
     """A program whose output has the closing lines of one or more runs of pytest.
 
     Nothing collected (exit status 5) is a failure: a judge who saw nothing acquits nobody.
@@ -123,9 +123,9 @@ def judge_pytest(name: str, finished: Finished) -> Verdict:
     passed = sum(int(count) for count in _PYTEST_PASSED_RE.findall(closing))
     failed = sum(int(count) for count in _PYTEST_FAILED_RE.findall(closing))
     if finished.code == 0:
-        return Verdict(max(passed, 1), 0)
+        return PartOutcome(max(passed, 1), 0)
     report = f"{name}: exit status {finished.code}\n{tail(finished.output)}"
-    return Verdict(passed, max(failed, 1), report)
+    return PartOutcome(passed, max(failed, 1), report)
 
 
 def _bare(line: str) -> str:

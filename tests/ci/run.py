@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Final
 
 from tests.ci.parts import MINUTES, PARTS_FIRST, PARTS_TOGETHER, Part
-from tests.ci.process import Deadline, Verdict
+from tests.ci.process import Deadline, PartOutcome
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.foreign_clients import ForeignClientError
 from tests.support.txnsim_server import TxnsimServerError
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with ThreadPoolExecutor(LANES) as lanes:
         waiting = [lanes.submit(_ask, part, deadline) for part in together]
         verdicts += [each.result() for each in as_completed(waiting)]
-    total = sum(verdicts, start=Verdict(0, 0))
+    total = sum(verdicts, start=PartOutcome(0, 0))
     if total.report:
         _say(f"\n{total.report}\n")
     _say(f"all: {in_budget(time.monotonic() - start_s, MINUTES)}")
@@ -50,13 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if total.passed and not total.failed else 1
 
 
-def _ask(part: Part, deadline: Deadline) -> Verdict:
+def _ask(part: Part, deadline: Deadline) -> PartOutcome:
     start_s = time.monotonic()
     try:
         verdict = part.ask(deadline)
     except (ApacheKafkaError, ForeignClientError, TxnsimServerError, OSError) as failure:
         # A missing toolchain or a server that does not start is a failure of its part alone.
-        verdict = Verdict(0, 1, f"{part.name}: {failure}")
+        verdict = PartOutcome(0, 1, f"{part.name}: {failure}")
     taken = in_budget(time.monotonic() - start_s, part.minutes)
     word = "FAIL" if verdict.failed else "ok"
     counts = f"{verdict.passed} passed, {verdict.failed} failed"

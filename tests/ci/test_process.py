@@ -9,7 +9,7 @@ import pytest
 from tests.ci.process import (
     Deadline,
     Finished,
-    Verdict,
+    PartOutcome,
     judge_checks,
     judge_pytest,
     judge_step,
@@ -19,7 +19,7 @@ from tests.ci.process import (
 
 def test_a_program_with_checks_is_judged_by_its_count() -> None:
     output = "PASS a\nFAIL b: reason\n1 passed, 1 failed\n"
-    assert judge_checks("java", 1, output) == Verdict(1, 1, "java: FAIL b: reason")
+    assert judge_checks("java", 1, output) == PartOutcome(1, 1, "java: FAIL b: reason")
 
 
 def test_a_program_that_dies_before_its_count_fails() -> None:
@@ -51,12 +51,14 @@ def test_only_the_closing_lines_of_pytest_count_and_each_of_them_once() -> None:
 
 
 def test_a_step_is_judged_by_its_exit_status() -> None:
-    assert judge_step("build", Finished(0, "")) == Verdict(1, 0)
+    assert judge_step("build", Finished(0, "")) == PartOutcome(1, 0)
     assert judge_step("build", Finished(2, "reason")).report == "build: exit status 2\nreason"
 
 
 def test_verdicts_add_up_with_their_reports() -> None:
-    assert Verdict(1, 1, "a") + Verdict(2, 0) + Verdict(0, 1, "b") == Verdict(3, 2, "a\nb")
+    assert PartOutcome(1, 1, "a") + PartOutcome(2, 0) + PartOutcome(0, 1, "b") == PartOutcome(
+        3, 2, "a\nb"
+    )
 
 
 @pytest.mark.slow

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.ci.parts import MINUTES, PARTS_FIRST, PARTS_TOGETHER
+from tests.check import SEEDS_FULL
+from tests.ci.parts import MINUTES, PARTS_FIRST, PARTS_TOGETHER, SEEDS
 from tests.ci.run import LANES, in_budget
 
 
@@ -21,3 +22,7 @@ def test_the_budgets_of_all_parts_are_those_of_ci() -> None:
 )
 def test_what_takes_longer_than_its_budget_is_marked(seconds: float, told: str) -> None:
     assert in_budget(seconds, 6) == told
+
+
+def test_seeds_go_on_where_make_test_ends() -> None:
+    assert min(SEEDS) == SEEDS_FULL

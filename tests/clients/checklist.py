@@ -76,14 +76,18 @@ class TransactionChecks(Checks):
 
     def test_a_fenced_producer_can_not_append(self, client: Driver, name: str) -> None:
         client.create_topic(name, 1)
-        with client.producer(name) as old, client.producer(name) as new:
-            old.init()
-            old.begin()
-            old.send(name, [Record(b"old")])
-            new.init()
-            with pytest.raises(Exception) as refused:  # noqa: PT011 - judged in the next line
-                old.send(name, [Record(b"zombie")])
-            assert client.is_old_epoch(refused.value), repr(refused.value)
+        with client.producer(name) as new:
+            with client.producer(name) as old:
+                old.init()
+                old.begin()
+                old.send(name, [Record(b"old")])
+                new.init()
+                with pytest.raises(Exception) as refused:  # noqa: PT011 - judged in the next line
+                    old.send(name, [Record(b"zombie")])
+                assert client.is_old_epoch(refused.value), repr(refused.value)
+            # The old one is closed before: kafka-python asks for a new epoch by itself, and where
+            # that request meets an open transaction the coordinator fences that one, as Kafka's
+            # does (TransactionCoordinator.initTransactionId looks at no epoch in Ongoing).
             new.begin()
             new.send(name, [Record(b"new")])
             new.commit()

@@ -109,9 +109,11 @@ def _node() -> list[Step]:
     node, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
     there = _copied("node")
     quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+    # Not the folder: tests below it need libraries that are installed for another part of CI.
+    tests = sorted(str(file.relative_to(there)) for file in there.glob("test/*.test.mjs"))
     return [
         Step("node: install", (npm, "install", *quiet), there / "examples"),
-        Step("node: the helper's own tests", (node, "--test", "test/"), there),
+        Step("node: the helper's own tests", (node, "--test", *tests), there),
         Step("node: examples with KafkaJS", (node, "--test", "."), there / "examples"),
     ]
 

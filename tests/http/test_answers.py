@@ -76,11 +76,13 @@ async def control_port() -> AsyncIterator[tuple[SimCluster, Checked]]:
     async with real_cluster(trace_level=TraceLevel.BRIEF, broker_heartbeat_interval_ms=100) as sim:
         api = ControlApi(sim)
         transport = httpx.ASGITransport(app=api.app())
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://localhost", timeout=60
-        ) as client:
-            yield sim, Checked(client)
-        api.close()
+        try:
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", timeout=60
+            ) as client:
+                yield sim, Checked(client)
+        finally:
+            api.close()
 
 
 async def test_every_operation_answers_as_the_document_says() -> None:
@@ -94,6 +96,7 @@ async def test_every_operation_answers_as_the_document_says() -> None:
         await transactions_and_faults(sim, ask)
         await scenarios(ask)
         await brokers(ask)
+        await practised(ask)
         await rounds(ask)
         described = {
             (method, path) for path, methods in ask.document["paths"].items() for method in methods
@@ -102,12 +105,28 @@ async def test_every_operation_answers_as_the_document_says() -> None:
         assert described - ask.asked == {("get", "/api/v1/events")}
 
 
+async def practised(ask: Checked) -> None:
+    await ask("POST", "/api/v1/practise", 200)
+    await ask("POST", "/api/v1/practise", 409)
+    (explained,) = (await ask("GET", "/api/v1/explain?partition=orders-0", 200))["partitions"]
+    assert explained["cause"] == "hanging transaction"
+    (done,) = await ask("POST", "/api/v1/repairs", 200, {"topic": "orders", "partition": 0})
+    assert done["outcome"] == "repaired"
+    assert await ask("POST", "/api/v1/repairs", 200, {"topic": "orders", "partition": 0}) == []
+    await ask("POST", "/api/v1/repairs", 404, {"topic": "nowhere", "partition": 0})
+
+
 async def clock_and_trace(ask: Checked) -> None:
     await ask("GET", "/api/v1/clock", 200)
     await ask("POST", "/api/v1/clock", 200, {"advance_ms": 5})
     await ask("POST", "/api/v1/clock", 422, {"advance_ms": -5})
     await ask("GET", "/api/v1/trace", 200)
+    await ask("GET", "/api/v1/report", 200)
+    await ask("GET", "/api/v1/report?from=x", 422)
     await ask("POST", "/api/v1/trace", 200, {"level": "brief"})
+    await ask("GET", "/api/v1/explain?at=0", 200)
+    await ask("GET", "/api/v1/explain?partition=nowhere-0", 404)
+    await ask("GET", "/api/v1/explain?of=7", 404)
 
 
 async def topics(ask: Checked) -> None:
@@ -130,6 +149,10 @@ async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
         await producer.send("orders", 0, b"v")
         await ask("GET", "/api/v1/transactions", 200)
         await ask("GET", "/api/v1/transactions/app", 200)
+        wait = "/api/v1/transaction-wait?transactional_id=app&timeout_ms=5"
+        await ask("GET", f"{wait}&state=Empty&state=Ongoing&state=CompleteCommit", 200)
+        await ask("GET", f"{wait}&state=Dead", 408)
+        await ask("GET", f"{wait}&state=Nothing", 422)
         await ask("GET", "/api/v1/producers?topic=orders", 200)
         assert await ask("GET", "/api/v1/open-transactions", 200)
         history = await ask("POST", "/api/v1/looks", 200, {"topic": "orders", "partition": 0})
@@ -161,6 +184,23 @@ async def scenarios(ask: Checked) -> None:
     await ask("GET", f"{at}/history?run=TV2", 200)
     await ask("GET", f"{at}/trace", 200)
     await ask("GET", f"{at}/trace?run=V-", 422)
+    await ask("POST", f"{at}/go", 409)
+    driven = {"yaml": SCENARIO, "paused": True, "seed": 2}
+    run = await ask("POST", "/api/v1/runs?wait_ms=60000", 200, driven)
+    at = f"/api/v1/runs/{run['id']}"
+    await ask("POST", f"{at}/inputs?wait_ms=60000", 200, {"step": {"advance": "1s"}})
+    await ask("POST", f"{at}/go?wait_ms=60000", 200, {"steps": 1})
+    await ask("POST", f"{at}/back?wait_ms=60000", 200, {"stops": 2})
+    await ask("DELETE", at, 204)
+    await ask("GET", "/api/v1/lessons", 200)
+    await ask("GET", "/api/v1/lessons/l9/parts/0/answer", 404)
+    await ask("GET", "/api/v1/lessons/L1/parts/1/answer", 422)
+    begin = {"name": "z01", "runs": ["V-"], "paused": True, "lesson": "L1"}
+    run = await ask("POST", "/api/v1/runs?wait_ms=60000", 200, begin)
+    where = f"/api/v1/lessons/L1/parts/1/answer?of={run['id']}"
+    await ask("POST", f"/api/v1/runs/{run['id']}/go?wait_ms=60000", 200, {"steps": 9})
+    assert (await ask("GET", where, 200))["key"] == "1"
+    await ask("POST", f"{at}/back", 409)
 
 
 async def brokers(ask: Checked) -> None:

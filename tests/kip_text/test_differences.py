@@ -17,6 +17,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.releases.rules import LATEST
 from txnsim.security.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -430,7 +431,9 @@ async def _logged(door: Door, transactional_id: str) -> list[TxnTransition]:
         found
         for position, _ in iter_batches(data)
         for record in read_records(data, position)
-        if isinstance(found := decode_record(record.key or b"", record.value), TxnTransition)
+        if isinstance(
+            found := decode_record(record.key or b"", record.value, rules=LATEST), TxnTransition
+        )
     ]
 
 

@@ -80,11 +80,11 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
             ("--states", "Ongoing", "--coordinator", home),
         ):
             assert await told(capsys, bootstrap, *with_flag, "--list", *words) == [open_one]
-            await told(capsys, bootstrap, "list", *words, status=1)
+            await told(capsys, bootstrap, "list", *words, status=2)
         assert await told(capsys, bootstrap, *with_flag, "--list", "--durationFilter", "-1")
-        await told(capsys, bootstrap, "list", "--durationFilter", "-1", status=1)
-        await told(capsys, bootstrap, "--list", status=1)
-        await told(capsys, bootstrap, *with_flag, "list", "--producer-ids", "x", status=1)
+        await told(capsys, bootstrap, "list", "--durationFilter", "-1", status=2)
+        await told(capsys, bootstrap, "--list", status=2)
+        await told(capsys, bootstrap, *with_flag, "list", "--producer-ids", "x", status=2)
         await told(capsys, bootstrap, *with_flag, "list", "--broker", "9", status=1)
 
         described = ("--describe", "--transactional-id", "open")

@@ -9,11 +9,18 @@ import pytest
 
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.made import corpus as made_corpus
+from tests.pipeline.reading import STAGES, Tables
 from tests.support.spark_connector import connector_jars
-from txnsim.pipeline.session import spark_session
+from txnsim.pipeline.session import SHORT_LIVED, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put modules that read the corpus last: it may be made meanwhile (``tests.ci.parts``)."""
+    late = {item.path for item in items if "corpus" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path in late)
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +30,7 @@ def spark() -> Iterator[SparkSession]:
         "local[2]",
         app_name="tests",
         config={
+            **SHORT_LIVED,
             "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "2",
             "spark.jars": ",".join(sorted(map(str, connector_jars().glob("*.jar")))),
@@ -36,3 +44,9 @@ def spark() -> Iterator[SparkSession]:
 def corpus() -> Corpus:
     """Log directories of a real Apache Kafka with their truth; none of their files is changed."""
     return made_corpus()
+
+
+@pytest.fixture(scope="session")
+def tables(spark: SparkSession, corpus: Corpus) -> Tables:
+    """The tables of every stage of the corpus."""
+    return Tables(spark, {name: corpus.brokers(name) for name in STAGES})

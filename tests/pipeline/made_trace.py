@@ -14,12 +14,23 @@ LOG: Final = "broker/2/log/t-0"
 class MadeTrace:
     """Events at chosen times."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: TraceLevel = TraceLevel.FULL) -> None:
         self.now_us = 0
         self.tracer = Tracer(
             lambda: self.now_us,
-            level=TraceLevel.FULL,
-            run=RunInfo(seed=3, clock="virtual", settings=(("transaction.version", 1),)),
+            level=level,
+            run=RunInfo(
+                scenario="made",
+                seed=3,
+                run="late",
+                mode="V+",
+                take="armed",
+                settings=(("transaction.version", 1),),
+                rules=(("rack_is_told", True),),
+                releases=("3.9",),
+                brokers=2,
+                clock="virtual",
+            ),
             strict=True,
         )
 
@@ -75,6 +86,28 @@ def odd_lives() -> str:
     made.reached(120, "a/b/8:0", "Ongoing")
     made.at(130, "verify.ask", "broker/2", "a/b/8:0", tp="t-0", pid=8, epoch=0, add=False)
     made.at(200, "note", "client/a", text="the end")
+    return made.text()
+
+
+def brief_lives() -> str:
+    """What brief tells of markers and of questions: a marker that came at the first attempt, one
+    that came at the third, and two answers of a coordinator.
+    """
+    made = MadeTrace(TraceLevel.BRIEF)
+    made.reached(20, "a/7:3", "Ongoing", partitions=["t-0", "t-1"])
+    made.at(30, "verify.answer", "broker/2", "a/7:3", tp="t-0", pid=7, epoch=3, waited_us=7)
+    made.at(
+        40, "verify.answer", "broker/2", "a/7:3", tp="t-1", pid=7, epoch=3, waited_us=9, add=True,
+        error="INVALID_TXN_STATE",
+    )  # fmt: skip
+    made.reached(70, "a/7:3", "PrepareCommit", partitions=["t-0", "t-1"])
+    for tp in ("t-0", "t-1"):
+        _marker(made, 70, "marker.owed", COORDINATOR, epoch=3, tx="a/7:3", tp=tp)
+    _marker(made, 80, "marker.acked", COORDINATOR, epoch=3, tx="a/7:3")
+    for at_us, attempt in ((90, 2), (100, 3)):
+        _marker(
+            made, at_us, "marker.sent", COORDINATOR, epoch=3, tx="a/7:3", tp="t-1", attempt=attempt
+        )
     return made.text()
 
 

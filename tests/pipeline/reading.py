@@ -1,25 +1,57 @@
-"""Tables of ``kafka_log`` over a stage of the corpus, as plain rows to compare with its truth."""
+"""Tables of ``kafka_log`` over log directories, as plain rows to compare with what is known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import Place, Stage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Row, SparkSession
 
 STAGES: Final = ("clean", "killed", "torn")
 CLEANED: Final = frozenset({"compacted", "swept"})
 """Topics from which the cleaner has taken records."""
 
 
-def table(spark: SparkSession, corpus: Corpus, stage: str, name: str) -> DataFrame:
-    """A table over the directories of both brokers."""
-    paths = ",".join(map(str, corpus.brokers(stage)))
-    return spark.read.format("kafka_log").option("table", name).load(paths)
+class Tables:
+    """Tables over several stages. Spark reads each table once, over all stages in one query.
+
+    Args:
+        spark: Reads.
+        stages: Name of a stage → its log directories.
+    """
+
+    def __init__(self, spark: SparkSession, stages: Mapping[str, tuple[Path, ...]]) -> None:
+        self._spark = spark
+        self._stages = stages
+        self._stage_of = {str(path): name for name, paths in stages.items() for path in paths}
+        self._read: dict[tuple[object, ...], dict[str, list[Row]]] = {}
+
+    def rows(self, stage: str, table: str, *order: str, **options: str) -> list[Row]:
+        """All rows of a table in one stage.
+
+        Args:
+            stage: Which.
+            table: Name of the table.
+            order: Columns to sort by.
+            options: Further options of ``kafka_log``.
+        """
+        key = (table, *sorted(options.items()))
+        if key not in self._read:
+            self._read[key] = self._from_spark(table, options)
+        rows = self._read[key][stage]
+        return sorted(rows, key=attrgetter(*order)) if order else rows
+
+    def _from_spark(self, table: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
+        reader = self._spark.read.format("kafka_log").options(table=table, **options)
+        found: dict[str, list[Row]] = {name: [] for name in self._stages}
+        for row in reader.load(",".join(self._stage_of)).collect():
+            found[self._stage_of[row.log_dir]].append(row)
+        return found
 
 
 def place_of(row: Row) -> Place:

@@ -12,8 +12,8 @@ from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import FinishedTransaction, Place
 from txnsim.pipeline.forensics.timeline import Timeline
 from txnsim.pipeline.forensics.timeline_sql import read_timeline
-from txnsim.pipeline.soundness.findings import Finding, Rule, Severity
 from txnsim.pipeline.soundness.verify import plan, verify
+from txnsim.pipeline.soundness.violations import Invariant, Severity, Violation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +24,10 @@ LIFE = ("level-0", "level-1", "level-2", "orders-new", "fenced", "timed-out", "u
 """Ids of every transaction version, that commit, abort, are fenced, time out, and wait."""
 
 
-def findings(spark: SparkSession, corpus: Corpus, name: str) -> list[Finding]:
+def findings(spark: SparkSession, corpus: Corpus, name: str) -> list[Violation]:
     """All but notices of markers that ended nothing: operators and retries leave them."""
     found = verify(spark, plan(corpus.brokers(name)))
-    return [one for one in found if one.rule is not Rule.IDLE_MARKER]
+    return [one for one in found if one.rule is not Invariant.IDLE_MARKER]
 
 
 @pytest.mark.parametrize("name", ["clean", "killed"])
@@ -42,11 +42,13 @@ def test_damage_is_found_where_it_was_done(spark: SparkSession, corpus: Corpus) 
         (one.broker, one.place) for one in damage
     }
     places = {
-        (one.broker, one.file, one.offset) for one in found if one.rule in (Rule.TORN, Rule.CRC)
+        (one.broker, one.file, one.offset)
+        for one in found
+        if one.rule in (Invariant.TORN, Invariant.CRC)
     }
     assert {(one.broker, one.file, one.sound_end) for one in damage} <= places
     # A broker cuts off what is torn; a batch of another CRC is more than an unclean stop leaves.
-    assert {one.rule for one in found if one.severity is Severity.ERROR} == {Rule.CRC}
+    assert {one.rule for one in found if one.severity is Severity.ERROR} == {Invariant.CRC}
 
 
 @pytest.mark.parametrize("transactional_id", LIFE)

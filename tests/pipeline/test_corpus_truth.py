@@ -16,16 +16,16 @@ from tests.pipeline.corpus.truth import Place, Stage
 from tests.pipeline.reading import (
     CLEANED,
     STAGES,
+    Tables,
     by_replica,
     moving,
     or_minus_one,
     place_of,
     sound_ends,
-    table,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
@@ -51,15 +51,12 @@ def written_by_kafka(topic_id: str) -> str:
 
 
 @at_every_stage
-def test_records_are_those_that_a_consumer_read(
-    spark: SparkSession, corpus: Corpus, name: str
-) -> None:
+def test_records_are_those_that_a_consumer_read(tables: Tables, corpus: Corpus, name: str) -> None:
     stage = corpus.stage(name)
     starts = {
-        (row.broker, place_of(row)): row.log_start_offset
-        for row in table(spark, corpus, name, "replicas").toLocalIterator()
+        (row.broker, place_of(row)): row.log_start_offset for row in tables.rows(name, "replicas")
     }
-    found = by_replica(table(spark, corpus, name, "records").orderBy("offset").toLocalIterator())
+    found = by_replica(tables.rows(name, "records", "offset"))
     ends = sound_ends(stage)
     compared = 0
     for topic in stage.topics:
@@ -96,7 +93,7 @@ def as_bytes(value: bytearray | None) -> bytes | None:
 
 @at_every_stage
 def test_batches_are_those_that_leaders_acknowledged(
-    spark: SparkSession, corpus: Corpus, name: str
+    tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
     found = {
@@ -108,7 +105,7 @@ def test_batches_are_those_that_leaders_acknowledged(
             row.records,
             row.is_transactional,
         )
-        for row in table(spark, corpus, name, "batches").toLocalIterator()
+        for row in tables.rows(name, "batches")
     }
     replicas = set(told_partitions(stage))
     ends = sound_ends(stage)
@@ -135,11 +132,11 @@ def test_batches_are_those_that_leaders_acknowledged(
 
 @pytest.mark.parametrize("name", ["killed", "torn"])
 def test_replicas_end_where_a_starting_broker_ends_them(
-    spark: SparkSession, corpus: Corpus, name: str
+    tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
     ends: dict[tuple[int, Place], int] = {}
-    for row in table(spark, corpus, name, "segments").toLocalIterator():
+    for row in tables.rows(name, "segments"):
         end = row.segment_base_offset if row.last_offset is None else row.last_offset + 1
         key = (row.broker, place_of(row))
         ends[key] = max(ends.get(key, 0), end)
@@ -149,13 +146,11 @@ def test_replicas_end_where_a_starting_broker_ends_them(
 
 
 @at_every_stage
-def test_endings_are_the_transactions_that_ended(
-    spark: SparkSession, corpus: Corpus, name: str
-) -> None:
+def test_endings_are_the_transactions_that_ended(tables: Tables, corpus: Corpus, name: str) -> None:
     stage = corpus.stage(name)
     found: dict[tuple[int, Place], set[tuple[int, int, int, bool]]] = {}
     begun: dict[tuple[int, Place, int], int] = {}
-    for row in table(spark, corpus, name, "endings").toLocalIterator():
+    for row in tables.rows(name, "endings"):
         key = (row.broker, place_of(row))
         marker = (row.marker_offset, row.producer_id, row.producer_epoch, row.is_commit)
         found.setdefault(key, set()).add(marker)
@@ -188,11 +183,11 @@ def test_endings_are_the_transactions_that_ended(
 
 @at_every_stage
 def test_aborted_ranges_are_the_transactions_that_aborted(
-    spark: SparkSession, corpus: Corpus, name: str
+    tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
     found: dict[tuple[int, Place], set[tuple[int, int, int]]] = {}
-    for row in table(spark, corpus, name, "aborted").toLocalIterator():
+    for row in tables.rows(name, "aborted"):
         key = (row.broker, place_of(row))
         found.setdefault(key, set()).add((row.producer_id, row.first_offset, row.marker_offset))
     expected: dict[Place, set[tuple[int, int, int]]] = {}
@@ -211,7 +206,7 @@ def test_aborted_ranges_are_the_transactions_that_aborted(
 
 
 def test_the_last_snapshots_are_the_producers_that_brokers_described(
-    spark: SparkSession, corpus: Corpus
+    tables: Tables, corpus: Corpus
 ) -> None:
     stage = corpus.stage("clean")
     leaders = {one.place: one.leader for topic in stage.topics for one in topic.partitions}
@@ -225,7 +220,7 @@ def test_the_last_snapshots_are_the_producers_that_brokers_described(
             or_minus_one(row.coordinator_epoch),
             or_minus_one(row.open_offset),
         )
-        for row in table(spark, corpus, "clean", "producer_state").toLocalIterator()
+        for row in tables.rows("clean", "producer_state")
         if row.is_last and leaders.get(place_of(row)) == row.broker
     }
     assert found == {
@@ -247,12 +242,14 @@ def test_the_last_snapshots_are_the_producers_that_brokers_described(
 
 @at_every_stage
 def test_the_newest_transaction_records_are_the_coordinators_entries(
-    spark: SparkSession, corpus: Corpus, name: str
+    tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
     newest: dict[str, Row] = {}
-    rows = table(spark, corpus, name, "transactions").where("broker = 1").orderBy("offset")
-    for row in rows.toLocalIterator():
+    rows = tables.rows(name, "transactions", "offset")
+    for row in rows:
+        if row.broker != 1:
+            continue
         assert row.problem is None
         newest[row.transactional_id] = row
     assert {one for one, row in newest.items() if row.is_tombstone} == set(stage.forgotten_ids)
@@ -288,11 +285,9 @@ def test_the_newest_transaction_records_are_the_coordinators_entries(
     assert in_log[-1] > by_heart[-1]
 
 
-def test_versions_of_transaction_records_follow_the_level(
-    spark: SparkSession, corpus: Corpus
-) -> None:
-    rows = table(spark, corpus, "clean", "transactions").where("broker = 1").toLocalIterator()
-    written = [row for row in rows if not row.is_tombstone]
+def test_versions_of_transaction_records_follow_the_level(tables: Tables, corpus: Corpus) -> None:
+    rows = tables.rows("clean", "transactions")
+    written = [row for row in rows if row.broker == 1 and not row.is_tombstone]
     versions: dict[str, set[int]] = {}
     for row in written:
         versions.setdefault(row.transactional_id, set()).add(row.value_version)
@@ -305,19 +300,20 @@ def test_versions_of_transaction_records_follow_the_level(
 
 @at_every_stage
 def test_offsets_are_the_positions_that_groups_were_told(
-    spark: SparkSession, corpus: Corpus, name: str
+    tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
     endings = {
         (row.partition, row.producer_id, row.marker_offset): row.is_commit
-        for row in table(spark, corpus, name, "endings").toLocalIterator()
+        for row in tables.rows(name, "endings")
         if row.topic == "__consumer_offsets" and row.broker == 1
     }
     positions: dict[tuple[str, Place], tuple[int, str]] = {}
     pending: dict[tuple[str, Place], tuple[int, str]] = {}
     kinds: set[str] = set()
-    rows = table(spark, corpus, name, "offsets").where("broker = 1").orderBy("offset")
-    for row in rows.toLocalIterator():
+    for row in tables.rows(name, "offsets", "offset"):
+        if row.broker != 1:
+            continue
         assert row.problem is None
         kinds.add(row.kind)
         if row.kind != "offset_commit":
@@ -344,11 +340,11 @@ def test_offsets_are_the_positions_that_groups_were_told(
 
 @at_every_stage
 def test_replicas_carry_their_topics_ids_and_how_their_brokers_ended(
-    spark: SparkSession, corpus: Corpus, name: str
+    tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
     ids = {topic.name: topic.topic_id for topic in stage.topics}
-    rows = list(table(spark, corpus, name, "replicas").toLocalIterator())
+    rows = tables.rows(name, "replicas")
     users = [
         row for row in rows if not row.topic.startswith("__") and not moving(stage, place_of(row))
     ]
@@ -363,18 +359,17 @@ def test_replicas_carry_their_topics_ids_and_how_their_brokers_ended(
 
 @at_every_stage
 def test_every_batch_was_appended_in_its_leader_epoch(
-    spark: SparkSession, corpus: Corpus, name: str
+    tables: Tables, corpus: Corpus, name: str
 ) -> None:
     starts = {
-        (row.broker, place_of(row)): row.log_start_offset
-        for row in table(spark, corpus, name, "replicas").toLocalIterator()
+        (row.broker, place_of(row)): row.log_start_offset for row in tables.rows(name, "replicas")
     }
     epochs: dict[tuple[int, Place], list[tuple[int, int]]] = {}
-    for row in table(spark, corpus, name, "leader_epochs").orderBy("start_offset").collect():
+    for row in tables.rows(name, "leader_epochs", "start_offset"):
         epochs.setdefault((row.broker, place_of(row)), []).append(
             (row.start_offset, row.leader_epoch)
         )
-    for row in table(spark, corpus, name, "batches").toLocalIterator():
+    for row in tables.rows(name, "batches"):
         if row.topic == "__cluster_metadata":
             continue
         known = epochs[row.broker, place_of(row)]
@@ -386,11 +381,9 @@ def test_every_batch_was_appended_in_its_leader_epoch(
 
 
 @at_every_stage
-def test_errors_are_the_damage_that_was_done(
-    spark: SparkSession, corpus: Corpus, name: str
-) -> None:
+def test_errors_are_the_damage_that_was_done(tables: Tables, corpus: Corpus, name: str) -> None:
     stage = corpus.stage(name)
-    rows = list(table(spark, corpus, name, "errors").toLocalIterator())
+    rows = tables.rows(name, "errors")
     assert {(row.broker, place_of(row), row.file.rsplit("/", 1)[1]) for row in rows} == {
         (one.broker, one.place, one.file) for one in stage.damage
     }

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.log_data import Made, Scale, small_batches
+from tests.support.quick_spark import quick_environment
 from txnsim.storage import names
 
 pytestmark = pytest.mark.spark
@@ -51,6 +52,7 @@ def made() -> Made:
 def test_what_comes_to_the_driver_is_only_what_was_found(made: Made, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, made.directory, str(tmp_path / "out")],
+        env=quick_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

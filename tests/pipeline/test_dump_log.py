@@ -4,15 +4,16 @@ directories of a real broker, stopped in order and killed, and over those of ``l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from tests.pipeline.corpus.made import Corpus
+from tests.pipeline.reading import Tables
 from tests.support import dumped_tables as as_dumped
-from tests.support.dump_log import RECORDS, dump_log
+from tests.support.dump_log import RECORDS, Dump, dump_log
 from tests.support.simulated_disks import write_simulated_disks
 from txnsim.storage import names
 from txnsim.storage.indexes import decode_offset_index, decode_time_index
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
 RECORD = "| "
+INDEXES = (".index", ".timeindex")
 LINES_MIN = 200
 """So many batches, and records, there are at least."""
 
@@ -32,38 +34,78 @@ class Stage(NamedTuple):
     """The directories of a stage, and how to read them."""
 
     name: str
-    spark: SparkSession
+    tables: Tables
+    dumps: Dumps
     paths: tuple[Path, ...]
 
-    def files(self, *suffixes: str, topic: str = "") -> list[Path]:
-        """All files with these suffixes."""
-        return sorted(
-            path
-            for log_dir in self.paths
-            for path in log_dir.rglob("*")
-            if path.suffix in suffixes
-            and names.topic_partition_of(path.parent.name) is not None
-            and path.parent.name.startswith(topic)
-        )
+    def dumped(self, *suffixes: str, topic: str = "", options: Sequence[str] = ()) -> Dump:
+        """What Kafka's tool prints of the files with these suffixes."""
+        whole = self.dumps.of(suffixes, topic, tuple(options))
+        mine = {path: lines for path, lines in whole.files.items() if path.parents[1] in self.paths}
+        return Dump(mine, whole.complaints)
 
     def rows(self, table: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
         """A table in an order."""
-        read = self.spark.read.format("kafka_log").option("path", ",".join(map(str, self.paths)))
-        frame = read.option("table", table).options(**options).load()
-        ordered = frame.orderBy("log_dir", "topic", "partition", *order)
-        return (row.asDict(recursive=True) for row in ordered.toLocalIterator())
+        found = self.tables.rows(
+            self.name, table, "log_dir", "topic", "partition", *order, **options
+        )
+        return (row.asDict(recursive=True) for row in found)
 
 
-@pytest.fixture(scope="module", params=["clean", "killed", "written"])
-def stage(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Stage:
-    """Two brokers' directories."""
-    if request.param == "written":
-        directory = tmp_path_factory.mktemp("written")
-        return Stage(request.param, spark, write_simulated_disks(directory / "disks"))
-    corpus: Corpus = request.getfixturevalue("corpus")
-    return Stage(request.param, spark, corpus.brokers(request.param))
+class Dumps:
+    """What Kafka's tool prints of all stages; a Java process reads the files of all of them."""
+
+    def __init__(self, stages: Mapping[str, tuple[Path, ...]]) -> None:
+        self._log_dirs = [path for paths in stages.values() for path in paths]
+        self._read: dict[tuple[object, ...], Dump] = {}
+
+    def of(self, suffixes: tuple[str, ...], topic: str, options: tuple[str, ...]) -> Dump:
+        """Of the files with these suffixes in partitions of topics that begin like this."""
+        key = (suffixes, topic, options)
+        if key not in self._read:
+            files = _files(self._log_dirs, suffixes, topic)
+            sound = (path for path in files if not _fails_the_tool(path))
+            self._read[key] = dump_log(sound, *options)
+        return self._read[key]
+
+
+def _files(log_dirs: Iterable[Path], suffixes: tuple[str, ...], topic: str = "") -> Iterator[Path]:
+    """Those with these suffixes in partitions of topics that begin like this."""
+    for log_dir in log_dirs:
+        for path in sorted(log_dir.rglob(f"{topic}*/*")):
+            is_of_partition = names.topic_partition_of(path.parent.name) is not None
+            if is_of_partition and path.suffix in suffixes:
+                yield path
+
+
+def _fails_the_tool(path: Path) -> bool:
+    """Kafka's tool fails at the zeros of an index whose segment is empty yet."""
+    return path.suffix in INDEXES and not path.with_suffix(".log").stat().st_size
+
+
+@pytest.fixture(scope="module")
+def stages(
+    spark: SparkSession, corpus: Corpus, tables: Tables, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Stage]:
+    """Two brokers' directories each."""
+    written = write_simulated_disks(tmp_path_factory.mktemp("written") / "disks")
+    paths = {
+        "clean": corpus.brokers("clean"),
+        "killed": corpus.brokers("killed"),
+        "written": written,
+    }
+    dumps = Dumps(paths)
+    of_written = Tables(spark, {"written": written})
+    return {
+        name: Stage(name, of_written if name == "written" else tables, dumps, log_dirs)
+        for name, log_dirs in paths.items()
+    }
+
+
+@pytest.fixture(params=["clean", "killed", "written"])
+def stage(request: pytest.FixtureRequest, stages: dict[str, Stage]) -> Stage:
+    """One of them."""
+    return stages[request.param]
 
 
 def _equal(found: dict[Path, list[str]], expected: dict[Path, list[str]]) -> None:
@@ -81,24 +123,22 @@ def _without_front(dump: dict[Path, list[str]]) -> dict[Path, list[str]]:
     }
 
 
-@pytest.fixture(scope="module")
-def dumped(stage: Stage) -> dict[Path, list[str]]:
-    """All segments of a stage, by Kafka's tool."""
-    return _without_front(dump_log(stage.files(".log"), *RECORDS).files)
+def _segments(stage: Stage) -> dict[Path, list[str]]:
+    return _without_front(stage.dumped(".log", options=RECORDS).files)
 
 
-def test_every_batch_is_the_same(stage: Stage, dumped: dict[Path, list[str]]) -> None:
+def test_every_batch_is_the_same(stage: Stage) -> None:
     rows = stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
     found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.batch_line)
-    expected = _chosen(dumped, lambda line: not line.startswith(RECORD))
+    expected = _chosen(_segments(stage), lambda line: not line.startswith(RECORD))
     assert sum(map(len, expected.values())) > LINES_MIN
     _equal(found, expected)
 
 
-def test_every_record_is_the_same(stage: Stage, dumped: dict[Path, list[str]]) -> None:
+def test_every_record_is_the_same(stage: Stage) -> None:
     rows = stage.rows("records", "segment_base_offset", "offset")
     found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.record_line)
-    expected = _chosen(dumped, lambda line: line.startswith(RECORD))
+    expected = _chosen(_segments(stage), lambda line: line.startswith(RECORD))
     assert sum(map(len, expected.values())) > LINES_MIN
     _equal(found, {path: list(map(_without_control, lines)) for path, lines in expected.items()})
 
@@ -116,7 +156,7 @@ def _chosen(dump: dict[Path, list[str]], wanted: Callable[[str], bool]) -> dict[
 
 
 def test_every_producer_of_every_snapshot_is_the_same(stage: Stage) -> None:
-    expected = dump_log(stage.files(".snapshot")).files
+    expected = stage.dumped(".snapshot").files
     rows = stage.rows("producer_state", "snapshot_offset", "producer_id")
     found = as_dumped.by_file(rows, ".snapshot", "snapshot_offset", as_dumped.snapshot_line)
     assert any(expected.values())
@@ -128,7 +168,7 @@ def _producer_id(line: str) -> int:
 
 
 def test_every_aborted_transaction_is_the_same(stage: Stage) -> None:
-    expected = dump_log(stage.files(".txnindex")).files
+    expected = stage.dumped(".txnindex").files
     rows = stage.rows("aborted", "segment_base_offset", "marker_offset")
     found = as_dumped.by_file(rows, ".txnindex", "segment_base_offset", as_dumped.aborted_line)
     assert any(expected.values())
@@ -136,9 +176,7 @@ def test_every_aborted_transaction_is_the_same(stage: Stage) -> None:
 
 
 def test_every_entry_of_the_indexes_is_the_same(stage: Stage) -> None:
-    # Kafka's tool fails at the zeros of an index whose segment is empty yet.
-    files = stage.files(".index", ".timeindex")
-    dump = dump_log(path for path in files if path.with_suffix(".log").stat().st_size)
+    dump = stage.dumped(*INDEXES)
     empty = set()
     for path, lines in dump.files.items():
         found = _entries(path)
@@ -147,13 +185,13 @@ def test_every_entry_of_the_indexes_is_the_same(stage: Stage) -> None:
         empty |= set() if found else {path}
     assert len(empty) < len(dump.files)
     # The zeros are no entries, so they don't fit the log.
-    assert _complained_of(dump.complaints) <= empty
+    assert _complained_of(dump.complaints) & dump.files.keys() <= empty
 
 
-@pytest.mark.parametrize("stage", ["clean", "written"], indirect=True)
-def test_indexes_pass_the_check_of_a_broker_that_starts(stage: Stage) -> None:
+def test_indexes_pass_the_check_of_a_broker_that_starts(stages: dict[str, Stage]) -> None:
     """Behind a kill they end in zeros, or do not: a broker makes those anew before it checks."""
-    dump = dump_log(stage.files(".index", ".timeindex"), "--index-sanity-check")
+    log_dirs = (*stages["clean"].paths, *stages["written"].paths)
+    dump = dump_log(_files(log_dirs, INDEXES), "--index-sanity-check")
     assert dump.complaints == ""
     ends = (" is empty.", " passed sanity check.")
     assert all(lines[-1].endswith(ends) for lines in dump.files.values())
@@ -182,8 +220,8 @@ def _complained_of(complaints: str) -> set[Path]:
 
 
 def test_every_record_of_the_coordinators_is_the_same(stage: Stage) -> None:
-    files = stage.files(".log", topic=TRANSACTION_STATE_TOPIC)
-    dump = dump_log(files, "--transaction-log-decoder", "--deep-iteration").files
+    options = ("--transaction-log-decoder", "--deep-iteration")
+    dump = stage.dumped(".log", topic=TRANSACTION_STATE_TOPIC, options=options).files
     expected = [
         as_dumped.dumped_transaction(line)
         for path in sorted(dump)
@@ -201,8 +239,8 @@ def _sorted(one: tuple[str, dict[str, Any] | None]) -> tuple[str, list[tuple[str
 
 
 def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
-    files = stage.files(".log", topic=CONSUMER_OFFSETS_TOPIC)
-    dump = dump_log(files, "--offsets-decoder", "--deep-iteration").files
+    options = ("--offsets-decoder", "--deep-iteration")
+    dump = stage.dumped(".log", topic=CONSUMER_OFFSETS_TOPIC, options=options).files
     expected = [
         as_dumped.dumped_offset(line)
         for path in sorted(dump)
@@ -215,22 +253,22 @@ def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
 
 
-def test_torn_ends_are_where_the_tool_sees_them(spark: SparkSession, corpus: Corpus) -> None:
-    torn = Stage("torn", spark, corpus.brokers("torn"))
-    cuts = {Path(row["file"]): row for row in torn.rows("errors") if row["is_cut"]}
+def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) -> None:
+    torn = Stage("torn", tables, Dumps({}), corpus.brokers("torn"))
+    cuts = {Path(row.file): row for row in tables.rows("torn", "errors") if row.is_cut}
     assert len(cuts) == len(corpus.stage("torn").damage)
     dump = _without_front(dump_log(sorted(cuts), may_fail=True).files)
     rows = torn.rows("batches", "segment_base_offset", "position", checkCrc="true")
     found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.batch_line)
     for path, cut in cuts.items():
         behind = [line for line in dump[path] if not line.startswith("Found ")]
-        whole = [line for line in behind if _position(line) < cut["position"]]
+        whole = [line for line in behind if _position(line) < cut.position]
         assert found.get(path, []) == whole, path
-        if cut["kind"] == "crc":
-            first = next(line for line in behind if _position(line) == cut["position"])
+        if cut.kind == "crc":
+            first = next(line for line in behind if _position(line) == cut.position)
             assert first.endswith(" isvalid: false")
-        elif cut["kind"] == "torn":
-            assert dump[path][-1].startswith(f"Found {cut['size_bytes']} invalid bytes")
+        elif cut.kind == "torn":
+            assert dump[path][-1].startswith(f"Found {cut.size_bytes} invalid bytes")
 
 
 def _position(line: str) -> int:

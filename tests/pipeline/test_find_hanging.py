@@ -22,11 +22,13 @@ from txnsim.pipeline.forensics.findings import Report
 from txnsim.pipeline.forensics.open_transactions import folded, open_after
 from txnsim.pipeline.forensics.open_transactions_sql import open_transactions
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
-from txnsim.pipeline.forensics.verdicts import OpenTxn, Verdict
+from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.releases.rules import LATEST
 from txnsim.runtime.rng import SeededRng
 from txnsim.storage.log_file import read_log_file
 from txnsim.txn.state import Tombstone, TxnRecord
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition, TransactionalId
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ MINUTE = 60_000
 def random_log(number: int) -> LogDriver:
     """Some producers that begin, write, end and bump their epochs over several segments."""
     chance = SeededRng(SEED).stream(f"log {number}")
-    driver = LogDriver(LogConfig(roll_bytes=chance.choice([300, 700, 5_000])))
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=chance.choice([300, 700, 5_000])))
     epochs = dict.fromkeys(range(1, 6), 0)
     sequences = dict.fromkeys(epochs, 0)
     for step in range(chance.randrange(20, 60)):
@@ -143,6 +145,10 @@ def test_entries_from_workers_are_the_entries_read_here(
     }
     assert there.by_other_id == here.by_other_id
     assert there.forgotten == here.forgotten == {2: "b"}
+    assert {one: tuple(made) for one, made in there.decisions.items()} == {
+        one: tuple(made) for one, made in here.decisions.items()
+    }
+    assert here.decisions.keys() == {1, 3}
     assert [entry.newest.transactional_id for entry in there.owing] == ["c"]
     assert (there.partitions, there.missing) == (here.partitions, here.missing)
     assert there.newest_timestamp_ms == here.newest_timestamp_ms
@@ -156,7 +162,7 @@ def report_on(spark: SparkSession, path: Path, *, with_spark: bool) -> Report:
 def test_a_killed_broker_is_judged_alike_with_and_without_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    driver = LogDriver(LogConfig(roll_bytes=300))
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
     driver.txn(0, pid=7)
     driver.txn(0, pid=8)
     driver.end(committed=True, pid=7)
@@ -171,7 +177,7 @@ def test_a_killed_broker_is_judged_alike_with_and_without_spark(
     there = report_on(spark, log_dir, with_spark=True)
     assert there.source.with_spark
     assert not here.source.with_spark
-    assert {one.verdict for one in there.findings} == {Verdict.HANGING, Verdict.ALIVE}
+    assert {one.verdict for one in there.findings} == {OpenTxnStatus.HANGING, OpenTxnStatus.ALIVE}
     assert msgspec.structs.replace(there, source=here.source) == here
 
 

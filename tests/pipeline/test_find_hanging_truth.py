@@ -14,9 +14,11 @@ import pytest
 
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import HangingRow, OpenTransaction, Place, Stage
+from tests.pipeline.test_damaged import plain
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, Report
-from txnsim.pipeline.forensics.verdicts import Rule, Verdict
+from txnsim.pipeline.forensics.verdicts import Reason
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -26,7 +28,11 @@ pytestmark = pytest.mark.spark
 
 STAGES = ("clean", "killed", "torn")
 MINUTE = 60_000
-VERDICTS = {"hanging": Verdict.HANGING, "open": Verdict.ALIVE, "undecided": Verdict.DECIDED}
+VERDICTS = {
+    "hanging": OpenTxnStatus.HANGING,
+    "open": OpenTxnStatus.ALIVE,
+    "undecided": OpenTxnStatus.DECIDED,
+}
 """Of those that are no replica's that stopped early."""
 
 WITHOUT_THE_EXTRA = """
@@ -68,7 +74,7 @@ def place_of(finding: Finding) -> Place:
     return Place(finding.topic, finding.partition)
 
 
-def told(report: Report, stage: Stage) -> dict[tuple[Place, int, int, int, int], Verdict]:
+def told(report: Report, stage: Stage) -> dict[tuple[Place, int, int, int, int], OpenTxnStatus]:
     """What is open in the topics that the script kept account of."""
     return {
         (
@@ -85,7 +91,7 @@ def told(report: Report, stage: Stage) -> dict[tuple[Place, int, int, int, int],
 
 def known(
     open_ones: tuple[OpenTransaction, ...],
-) -> dict[tuple[Place, int, int, int, int], Verdict]:
+) -> dict[tuple[Place, int, int, int, int], OpenTxnStatus]:
     return {
         (
             one.place,
@@ -118,7 +124,11 @@ def test_every_open_transaction_is_found_and_judged_rightly(
     truth = corpus.stage(stage)
     report = report_on(corpus, stage, use_snapshots=use_snapshots)
     assert told(report, truth) == known(truth.open)
-    assert set(told(report, truth).values()) >= {Verdict.HANGING, Verdict.ALIVE, Verdict.DECIDED}
+    assert set(told(report, truth).values()) >= {
+        OpenTxnStatus.HANGING,
+        OpenTxnStatus.ALIVE,
+        OpenTxnStatus.DECIDED,
+    }
     assert report.source.transaction_log_gap == ""
     assert report.source.problems == ()
 
@@ -144,7 +154,9 @@ def test_after_a_stop_in_order_no_segment_is_read(corpus: Corpus) -> None:
 def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: Corpus) -> None:
     behind = report_on(corpus, "killed").source
     everything = report_on(corpus, "killed", use_snapshots=False).source
-    assert 0 < behind.scanned < everything.scanned
+    # A replica without a sound snapshot is read from its recovery point on, so all may be read; but
+    # not all of each.
+    assert 0 < behind.scanned <= everything.scanned
     assert 0 < behind.scanned_bytes < everything.scanned_bytes
 
 
@@ -160,7 +172,7 @@ def test_a_commit_whose_marker_was_left_out_is_told_as_one(corpus: Corpus) -> No
     """KAFKA-20734: the partition had no leader, so the coordinator dropped its marker."""
     (lonely,) = [one for one in report_on(corpus, "killed").findings if one.topic == "lonely"]
     assert (lonely.rule, lonely.outcome, lonely.state) == (
-        Rule.COMPLETED_UNMARKED,
+        Reason.COMPLETED_UNMARKED,
         "commit",
         "CompleteCommit",
     )
@@ -170,7 +182,7 @@ def test_a_replica_that_stopped_earlier_contradicts_nobody(corpus: Corpus) -> No
     (lagging,) = [one for one in corpus.stage("clean").open if one.verdict == "lagging"]
     report = report_on(corpus, "clean")
     assert all(place_of(one) != lagging.place for one in report.findings)
-    assert report.of(Verdict.REPLICAS_DISAGREE) == ()
+    assert report.of(OpenTxnStatus.REPLICAS_DISAGREE) == ()
     alone = Search(paths=corpus.brokers("clean")[1:], topics=frozenset({lagging.place.topic}))
     found = find_hanging(alone, new_session=no_session, progress=lambda _: None)
     assert [one.start_offset for one in found.findings] == [lagging.start_offset]
@@ -191,7 +203,7 @@ def test_stable_offsets_are_those_that_leaders_told(corpus: Corpus) -> None:
 def test_positions_in_open_transactions_hold_the_groups_log_back(corpus: Corpus) -> None:
     report = report_on(corpus, "clean")
     offsets = [one for one in report.findings if one.topic == "__consumer_offsets"]
-    assert [one.verdict for one in offsets] == [Verdict.ALIVE]
+    assert [one.verdict for one in offsets] == [OpenTxnStatus.ALIVE]
 
 
 @pytest.mark.parametrize("use_snapshots", [True, False], ids=["snapshots", "segments"])
@@ -209,7 +221,13 @@ def test_spark_says_the_same(
     assert {line.split(":")[0] for line in source.cut_off} == {
         line.split(":")[0] for line in expected.cut_off
     }
+    here, there = without_words(here), without_words(there)
     assert msgspec.structs.replace(there, source=here.source) == here
+
+
+def without_words(report: Report) -> Report:
+    """The two readers name damage in other words."""
+    return msgspec.structs.replace(report, findings=tuple(map(plain, report.findings)))
 
 
 def test_a_directory_that_stopped_in_order_is_judged_without_spark_being_there(

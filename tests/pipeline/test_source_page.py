@@ -25,6 +25,7 @@ from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
 from txnsim.pipeline.options import NAMES
 from txnsim.pipeline.session import spark_session
+from txnsim.releases.rules import LATEST
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.names import HIGH_WATERMARKS_NAME
 from txnsim.txn.log_format import encode_batch
@@ -78,7 +79,7 @@ def transactions() -> bytes:
         move("CompleteCommit", name="shop", pid=7),
         move("Ongoing", ORDERS, PAYMENTS, name="billing", pid=9),
     ]
-    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW)
+    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
 
 
 def offsets() -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from tests.support.logs import NOW, batch, plain
 from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
 from txnsim.pipeline.schemas import TABLES
+from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SMALL_TASKS = "1500"
-IN_ONE_TASK = {"producer_state", "aborted", "leader_epochs", "replicas", "transactions", "offsets"}
+SMALL = {"producer_state", "aborted", "leader_epochs", "replicas", "transactions", "offsets"}
 """Small files of few replicas, or a single segment."""
+IN_ONE_TASK = SMALL | {"findings"}
+"""A finding needs all brokers' directories at once."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +56,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def transactions() -> bytes:
     moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
-    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW)
+    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
 
 
 def offsets() -> bytes:
@@ -90,6 +94,8 @@ def plain_row(value: Any) -> Any:
     match value:
         case bytearray():
             return bytes(value)
+        case datetime():
+            return value.astimezone(UTC)  # Spark's is in this machine's time, without saying so
         case list():
             return [each.asDict() if hasattr(each, "asDict") else each for each in value]
     return value
@@ -99,11 +105,13 @@ def plain_row(value: Any) -> Any:
 def test_spark_has_the_rows_that_workers_make(spark: SparkSession, logs: Path, name: str) -> None:
     frame = read(spark, logs, name, taskBytes=SMALL_TASKS)
     assert frame.columns == list(TABLES[name].names)
-    found = [
-        {key: plain_row(value) for key, value in row.asDict().items()}
-        for row in frame.toLocalIterator()
-    ]
-    expected = table(logs, name, options={"taskBytes": SMALL_TASKS})
+    found, expected = (
+        [{key: plain_row(value) for key, value in row.items()} for row in rows]
+        for rows in (
+            (row.asDict() for row in frame.toLocalIterator()),
+            table(logs, name, options={"taskBytes": SMALL_TASKS}),
+        )
+    )
     for row in (*found, *expected):
         if row.get("headers"):
             row["headers"] = [
@@ -131,10 +139,10 @@ def test_what_a_query_does_not_want_is_not_read(spark: SparkSession, logs: Path)
     batches = read(spark, logs, "batches", taskBytes="1")
     everything = batches.rdd.getNumPartitions()
     first = batches.where("broker = 1 and topic = 'orders' and producer_id in (7, 8)")
-    segments = len(busy_log().log.segments())
+    segments = len(busy_log().log.local.segments)
     assert first.rdd.getNumPartitions() == segments < everything
     assert first.count() == 60
-    late = first.where(f"base_offset >= {busy_log().log.segments()[-1].base_offset}")
+    late = first.where(f"base_offset >= {tuple(busy_log().log.local.segments)[-1].base_offset}")
     assert late.rdd.getNumPartitions() == 1
     assert 0 < late.count() < 60
     assert batches.where("topic = 'nowhere'").count() == 0

@@ -5,7 +5,9 @@ and through ``spark-submit`` of the installed package.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time  # noqa: TID251 - processes on the real machine
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,8 @@ import pytest
 
 import txnsim.cli.submit
 from benchmarks.log_data import TOPIC, Scale, small_batches
-from tests.pipeline.corpus.made import Corpus
 from tests.support.standalone_spark import WORKERS, StandaloneSpark, Task
+from txnsim.pipeline.tables.read_here import read_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
@@ -25,21 +27,36 @@ SCALE = Scale(
     partitions=4, segment_bytes=9_000_000, transactions=36_000, batches=20, hanging=5, alive=5
 )
 """Some seventy megabytes: for several tasks, as sixteen are the least for one."""
+TIMEOUT_S = 300.0
 SUBMITTED = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "txnsim.pipeline.daemon",
 }
 """What makes tasks cheap; a session of our own has it anyway."""
 
-READ = """
+READ_WHEN_RELEASED = """
 import sys
+from pathlib import Path
+from time import sleep
 from txnsim.pipeline.session import spark_session
-master, paths = sys.argv[1:]
+
+master, paths, marks = sys.argv[1:]
+
+def wait(rows):
+    (worker,) = [one for one in Path.cwd().parts if one.startswith("worker-")]
+    (Path(marks) / worker).touch()
+    while not (Path(marks) / "released").exists():
+        sleep(0.02)
+    yield from rows
+
 spark = spark_session(master)
-reader = spark.read.format("kafka_log").option("table", "batches").option("taskBytes", "20000")
-print(reader.load(paths).where("not is_control").selectExpr("sum(records)").first()[0])
+reader = spark.read.format("kafka_log").option("table", "batches").option("taskBytes", "1000000")
+rows = reader.load(paths).select("base_offset", "records")
+held = rows.mapInArrow(wait, "base_offset bigint, records int")
+print(*held.selectExpr("count(*)", "sum(records)", "sum(base_offset)").first())
 spark.stop()
 """
+"""Each task waits, so that a worker can be killed while it surely has one."""
 
 
 @pytest.fixture(scope="module")
@@ -70,20 +87,12 @@ def hanging(printed: str) -> Hanging:
     }
 
 
-def test_a_table_is_read_by_both_workers(cluster: StandaloneSpark, corpus: Corpus) -> None:
-    paths = ",".join(map(str, corpus.brokers("killed")))
-    done = cluster.run(sys.executable, "-c", READ, cluster.url, paths)
-    assert done.returncode == 0, done.stderr
-    sent = sum(len(one.records) for one in corpus.stage("killed").sent)
-    assert int(done.stdout) > sent
-    tasks = cluster.tasks()
-    assert shared_out(tasks), tasks
-
-
 def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark) -> None:
     made = small_batches(SCALE)
-    program = str(Path(sys.executable).with_name("txnsim"))
-    done = cluster.run(program, *FIND, "--master", cluster.url, made.directory)
+    assert txnsim.cli.submit.__file__ is not None
+    # Its master is that of spark-submit; that one is named asks for Spark also where it is little.
+    find = (Path(txnsim.cli.submit.__file__), *FIND, "--master", "-", made.directory)
+    done = cluster.submit(*find, config=SUBMITTED)
     assert done.returncode == 3, done.stderr
     assert hanging(done.stdout) == {
         (TOPIC, one.partition, one.producer_id, one.start_offset)
@@ -94,16 +103,36 @@ def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark
     assert shared_out(tasks), tasks
 
 
-def test_the_installed_package_is_submitted(cluster: StandaloneSpark, corpus: Corpus) -> None:
-    assert txnsim.cli.submit.__file__ is not None
-    script = Path(txnsim.cli.submit.__file__)
-    brokers = map(str, corpus.brokers("killed"))
-    # Its master is that of spark-submit; that one is named asks for Spark also where it is little.
-    done = cluster.submit(script, *FIND, "--master", "-", *brokers, config=SUBMITTED)
-    assert done.returncode == 3, done.stderr
-    assert hanging(done.stdout) == {
-        (*one.place, one.producer_id, one.start_offset)
-        for one in corpus.stage("killed").open
-        if one.verdict == "hanging"
-    }
-    assert len(cluster.tasks()) > 1
+def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
+    cluster: StandaloneSpark, tmp_path: Path
+) -> None:
+    made = small_batches(SCALE)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, made.directory)
+    process = cluster.begin(*command, str(marks))
+    try:
+        wait_for_both(process, marks)
+        cluster.kill_worker(1)
+        (marks / "released").touch()
+        printed, errors = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+        cluster.replace_killed()
+    assert process.returncode == 0, errors
+    ends = [one["Task End Reason"]["Reason"] for one in cluster.task_ends()]
+    rows = [one for batch in read_here("batches", [Path(made.directory)],
+            columns=["base_offset", "records"]) for one in batch.to_pylist()]  # fmt: skip
+    columns = ("records", "base_offset")
+    expected = (len(rows), *(sum(one[name] for one in rows) for name in columns))
+    assert tuple(map(int, printed.split())) == expected
+    assert set(ends) > {"Success"}, "the task of the worker that was killed has failed"
+
+
+def wait_for_both(process: subprocess.Popen[str], marks: Path) -> None:
+    """Until each worker runs a task."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while len(list(marks.iterdir())) < WORKERS:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline_s, list(marks.iterdir())
+        time.sleep(0.05)

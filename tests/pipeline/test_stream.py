@@ -34,7 +34,7 @@ from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
 from txnsim.errors import BadInputError
 from txnsim.pipeline.streaming.alerts import Alert
-from txnsim.pipeline.streaming.events import AlertTold, BatchWritten, StreamEvent
+from txnsim.pipeline.streaming.events import AlertChanged, BatchWritten, StreamEvent
 from txnsim.pipeline.streaming.options import StreamOptions
 from txnsim.pipeline.streaming.store import HadoopStore
 from txnsim.pipeline.streaming.stream import Stream
@@ -191,7 +191,7 @@ def test_an_alert_stands_over_restarts_and_is_told_once(
 
 
 def alerts_in(events: Iterable[StreamEvent]) -> list[Alert]:
-    return [one.alert for one in events if isinstance(one, AlertTold)]
+    return [one.alert for one in events if isinstance(one, AlertChanged)]
 
 
 def test_a_secured_cluster_is_reached_by_connector_and_probe_alike(

@@ -1,8 +1,9 @@
-"""``logs timeline`` and ``logs export`` on Spark, as commands."""
+"""``logs timeline`` and ``logs export``, as commands, with Spark and without: the same answers."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 
@@ -58,13 +57,31 @@ def disks(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
-    status = main(["logs", *arguments, "--json"])
-    return status, json.loads(capsys.readouterr().out)
+Told = Callable[..., tuple[int, Any]]
 
 
-def test_a_life_is_told_from_both_sides(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, found = told(capsys, "timeline", "app", str(disks))
+@pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.spark)])
+def way(request: pytest.FixtureRequest) -> list[str]:
+    """The arguments that choose a way."""
+    if request.param == "here":
+        return []
+    request.getfixturevalue("spark")
+    return ["--master", "local[2]"]
+
+
+@pytest.fixture
+def told(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
+    """A command's status and its JSON."""
+
+    def ask(*arguments: str) -> tuple[int, Any]:
+        status = main(["logs", *arguments, *way, "--json"])
+        return status, json.loads(capsys.readouterr().out)
+
+    return ask
+
+
+def test_a_life_is_told_from_both_sides(disks: Path, told: Told) -> None:
+    status, found = told("timeline", "app", str(disks))
     assert status == 1
     assert found["producer_ids"] == [7]
     states = [one for one in found["events"] if one["source"] == "coordinator"]
@@ -101,18 +118,24 @@ def test_a_life_is_told_from_both_sides(disks: Path, capsys: pytest.CaptureFixtu
     ]
 
 
-def test_an_id_without_disagreement(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, found = told(capsys, "timeline", "other", str(disks / "broker-1"), "--topic", "none")
+def test_an_id_without_disagreement(disks: Path, told: Told) -> None:
+    status, found = told("timeline", "other", str(disks / "broker-1"), "--topic", "none")
     assert (status, found["open"], found["disagreements"]) == (0, [], [])
     assert [one["event"] for one in found["events"]] == ["Empty"]
 
 
+@pytest.mark.spark
 def test_tables_become_parquet_by_topic(
-    spark: SparkSession, disks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    disks: Path,
+    tmp_path: Path,
+    told: Told,
+    way: list[str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "out"
     arguments = ("export", str(disks), "--to", str(out), "--table", "batches,transactions")
-    status, found = told(capsys, *arguments)
+    status, found = told(*arguments)
     assert status == 0
     assert {one["table"]: one["rows"] for one in found} == {"batches": 29, "transactions": 16}
     topics = {path.name for path in (out / "batches").iterdir() if path.is_dir()}
@@ -127,7 +150,7 @@ def test_tables_become_parquet_by_topic(
         again = spark.read.schema(expected.schema).parquet(str(out / table))
         assert rows(again) == rows(expected)
 
-    assert main(["logs", *arguments]) == 2
+    assert main(["logs", *arguments, *way]) == 2
     assert "is there already" in capsys.readouterr().err
-    status, found = told(capsys, *arguments, "--overwrite", "--topic", "orders")
+    status, found = told(*arguments, "--overwrite", "--topic", "orders")
     assert (status, found[0]["rows"], found[1]["rows"]) == (0, 11, 0)

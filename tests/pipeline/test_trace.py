@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.pipeline.analysis_page import PAGE, PLOTS, blocks, filled, names
-from tests.pipeline.made_trace import STREAM, odd_lives
+from tests.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from tests.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, record
 from txnsim.cli.main import main
 from txnsim.pipeline.traces import analyses as trace_analyses
@@ -249,6 +249,36 @@ def test_odd_lives_are_told_as_they_were(spark: SparkSession, odd: Path) -> None
         assert [(row.from_epoch, row.epoch, row.command) for row in bumps] == [
             (3, 4, "timeout"),
             (4, 0, "InitProducerId"),
+        ]
+
+
+def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "brief.jsonl").write_text(brief_lives(), "utf-8")
+    with traces_as_views(spark, [str(tmp_path)]):
+        (run,) = spark.sql("SELECT * FROM trace_runs").collect()
+        assert (run.scenario, run.scenario_run, run.take, run.mode) == (
+            "made",
+            "late",
+            "armed",
+            "V+",
+        )
+        assert (run.level, run.brokers, run.releases) == ("brief", 2, ["3.9"])
+        assert (run.rules, run.settings) == ({"rack_is_told": True}, {"transaction.version": "1"})
+        markers = spark.sql("SELECT * FROM trace_markers ORDER BY partition").collect()
+        assert [(row.sends, row.sent_us, row.acked_us) for row in markers] == [
+            (1, None, 80),
+            (3, 90, None),
+        ]
+        asked = spark.sql("SELECT * FROM trace_verifications ORDER BY partition").collect()
+        assert [(row.asked_us, row.answered_us, row.waited_us) for row in asked] == [
+            (23, 30, 7),
+            (31, 40, 9),
+        ]
+        assert [(row.adds, row.outcome, row.transaction_version) for row in asked] == [
+            (False, "allowed", 1),
+            (True, "refused", 2),
         ]
 
 

@@ -19,11 +19,14 @@ from txnsim.group.shard import GroupShard
 from txnsim.log.answers import Appended
 from txnsim.log.cleaner import clean, dirt_of
 from txnsim.log.config import LogConfig
+from txnsim.log.leader_append import append_coordinator, append_marker, start_verification
 from txnsim.log.partition_log import PartitionLog
+from txnsim.releases.rules import LATEST
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(
+    rules=LATEST,
     roll_bytes=1_500,
     is_compacted=True,
     is_deleted=False,
@@ -81,7 +84,8 @@ class Twins:
                 self._append(record, producer)
             case ("end", int() as producer, bool() as committed):
                 for log in (self.cleaned, self.whole):
-                    log.append_marker(
+                    append_marker(
+                        log,
                         producer_id=producer,
                         producer_epoch=0,
                         committed=committed,
@@ -89,7 +93,7 @@ class Twins:
                         transaction_version=0,
                         now_ms=self.now_ms,
                     )
-                    log.replicate_all()
+                    log.advance_high_watermark(log.log_end_offset)
             case ("forget", str() as group, TopicPartition() as partition):
                 self._append(OffsetDeleted(group_id=group, topic_partition=partition))
             case ("store", str() as group):
@@ -108,16 +112,17 @@ class Twins:
             producer_epoch=0 if producer >= 0 else -1,
         )
         for log in (self.cleaned, self.whole):
-            done = log.append_coordinator(
-                batch, now_ms=self.now_ms, guard=self._guard(log, producer)
+            done = append_coordinator(
+                log, batch, now_ms=self.now_ms, guard=self._guard(log, producer)
             )
             assert isinstance(done, Appended), done
-            log.replicate_all()
+            log.advance_high_watermark(log.log_end_offset)
 
     def _guard(self, log: PartitionLog, producer: int) -> int:
         if producer < 0:
             return 0
-        guard = log.start_verification(
+        guard = start_verification(
+            log,
             producer_id=producer,
             producer_epoch=0,
             base_sequence=-1,
@@ -152,7 +157,7 @@ def known(log: PartitionLog) -> dict[str, object]:
 
 
 @given(rounds=st.lists(STEPS, min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_cleaned_log_loads_as_the_whole_one(rounds: list[list[tuple[object, ...]]]) -> None:
     twins = Twins()
     for steps in rounds:

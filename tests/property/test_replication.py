@@ -15,6 +15,7 @@ from tests.support.logs import batch
 from tests.support.replica_checks import batches_below, epochs_of
 from tests.support.replication import ALL, TP, Node, ReplicaBench
 from txnsim.errors import Rejection
+from txnsim.log.leader_append import append_client, append_marker, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.types import BrokerId
 
@@ -31,7 +32,7 @@ class Replication(RuleBasedStateMachine):
         self.bench.settle()
         self.sequences: dict[int, int] = {}
         self.committed: tuple[bytes, ...] = ()
-        self.may_lose = False
+        self.has_deleted = False
 
     def leaders(self) -> list[tuple[BrokerId, Node]]:
         """Everybody who believes to lead."""
@@ -47,9 +48,10 @@ class Replication(RuleBasedStateMachine):
             return
         _, node = found[-1] if zombie else found[0]
         log = node.replicas.led[TP]
-        known = {one.producer_id: one for one in log.producers()}.get(producer)
+        known = {one.producer_id: one for one in log.producers.all()}.get(producer)
         sequence = 0 if known is None or known.last_sequence < 0 else known.last_sequence + 1
-        guard = log.start_verification(
+        guard = start_verification(
+            log,
             producer_id=producer,
             producer_epoch=0,
             base_sequence=sequence,
@@ -58,7 +60,7 @@ class Replication(RuleBasedStateMachine):
         )
         assert not isinstance(guard, Rejection)
         data = batch(sequence, pid=producer, count=count, transactional=True)
-        result = log.append_client(data, guard=guard, now_ms=self.bench.clock.now_ms())
+        result = append_client(log, data, guard=guard, now_ms=self.bench.clock.now_ms())
         assert not isinstance(result, Rejection), result
         node.watermarks.appended(log)
 
@@ -67,7 +69,8 @@ class Replication(RuleBasedStateMachine):
         """A marker goes to everybody who leads: coordinators may be late, too."""
         for _, node in self.leaders():
             log = node.replicas.led[TP]
-            log.append_marker(
+            append_marker(
+                log,
                 producer_id=producer,
                 producer_epoch=0,
                 committed=committed,
@@ -127,6 +130,7 @@ class Replication(RuleBasedStateMachine):
             return
         log = bench.leader.replicas.led[TP]
         log.delete_records_before(log.high_watermark * share // 4)
+        self.has_deleted |= log.log_start_offset > 0
         bench.leader.watermarks.log_start_raised(log)
 
     # Judgement
@@ -175,9 +179,10 @@ class Replication(RuleBasedStateMachine):
         self.bench.settle(seconds=12)
         first, *others = [node.log for node in self.bench.nodes.values()]
         for log in others:
-            # What deleted records told is kept by who had them (KIP-360), and unknown to a replica
-            # that was cut off or began anew since then.
-            if log.log_start_offset == first.log_start_offset == 0:
+            # What deleted records told is kept by a replica that had them (KIP-360). A replica that
+            # was cut off or reloaded since then does not know it, and a restart may lower its log
+            # start to 0 again.
+            if not self.has_deleted:
                 assert known_of(log) == known_of(first)
             assert log.high_watermark == first.high_watermark == first.log_end_offset
         assert self.bench.partition.isr == (B1, B2, B3)
@@ -190,4 +195,4 @@ def known_of(log: PartitionLog) -> object:
 
 
 TestReplication = Replication.TestCase
-TestReplication.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestReplication.settings = settings(max_examples=30, stateful_step_count=30)

@@ -19,9 +19,10 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, NotSupportedError
 from txnsim.client.fetching import fetch
-from txnsim.client.inspection.waiting_readers import Cause, explain
+from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.producer import Producer
 from txnsim.client.versions import Api
+from txnsim.txn.withheld import Cause
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 pytestmark = pytest.mark.real

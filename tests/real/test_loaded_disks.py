@@ -98,7 +98,7 @@ def load(disks: Corpus, name: str) -> LoadedCluster:
 def test_each_replica_begins_and_ends_where_a_real_broker_lets_it(disks: Corpus, name: str) -> None:
     ours = {
         (int(broker), Place(*place(one.log.topic_partition))): (
-            one.log.segments_count,
+            len(one.log.local.segments),
             one.log.log_start_offset,
             one.log.log_end_offset,
         )
@@ -250,7 +250,8 @@ def test_a_repair_is_practised_and_readers_go_on(
     with serving(stage, disks) as server:
         before = read_committed(server.bootstrap, hung)
         assert {where: before[where] for where in hung} == shown_once(stage, hung)
-        assert operate(server, "repair", "--yes", cwd=tmp_path) == 0
+        # What was decided about some of them can no longer be known.
+        assert operate(server, "repair", "--yes", "--guess", "abort", cwd=tmp_path) == 0
         assert operate(server, "find-hanging", "--all", cwd=tmp_path) == 0
         after = read_committed(server.bootstrap, hung)
     assert all(after[where][: len(before[where])] == before[where] for where in hung)

@@ -25,13 +25,13 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ErrorCode
 from txnsim.client.fetching import fetch
-from txnsim.client.inspection.judgement import Verdict
 from txnsim.client.inspection.repair import Outcome, repair
 from txnsim.client.inspection.survey import survey
 from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
 from txnsim.metrics import table
 from txnsim.metrics.table import METRICS
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import IsolationLevel, TopicPartition
 
 TOPIC: Final = "watched"
@@ -221,7 +221,7 @@ async def _heal(admin: Admin) -> None:
         admin, now_ms=now_ms, partitions=[TopicPartition(TOPIC, 2)], older_than_ms=0
     )
     (finding,) = found.findings
-    assert finding.verdict is Verdict.HANGING
+    assert finding.verdict is OpenTxnStatus.HANGING
     assert (await repair(admin, finding, now_ms=now_ms)).outcome is Outcome.REPAIRED
 
 

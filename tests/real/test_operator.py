@@ -15,11 +15,11 @@ from tests.real.test_txns_tool import jvms, kafkas, ours
 from tests.support.clusters import until_state
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.client.inspection.judgement import Verdict
 from txnsim.client.inspection.repair import Outcome, repair
 from txnsim.client.inspection.survey import survey
-from txnsim.client.inspection.waiting_readers import Cause, explain
+from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.producer import Producer
+from txnsim.txn.withheld import Cause, OpenTxnStatus
 from txnsim.types import TopicPartition
 
 __all__ = ["jvms"]  # a fixture: it ends the tools' JVMs
@@ -40,8 +40,8 @@ async def test_what_hangs_is_named_alone_and_healed(
         now_ms = cluster.clock.now_ms() + 60_000
         found = await survey(admin, now_ms=now_ms, partitions=[hangs, lives], older_than_ms=0)
         assert {one.transaction.partition: one.verdict for one in found.findings} == {
-            hangs: Verdict.HANGING,
-            lives: Verdict.ALIVE,
+            hangs: OpenTxnStatus.HANGING,
+            lives: OpenTxnStatus.ALIVE,
         }
         assert (await explain(admin, hangs, now_ms=now_ms)).cause is Cause.HANGING
         assert (await explain(admin, lives, now_ms=now_ms)).cause is Cause.ALIVE

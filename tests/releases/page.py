@@ -86,7 +86,7 @@ def rules() -> tuple[Row, Iterator[Row]]:
 def not_here() -> tuple[Row, Iterable[Row]]:
     """Head and rows: what is no switch."""
     return (
-        ("Ticket", "Since", "Change", "Why nobody sees it here"),
+        ("Ticket", "Since", "Change", "Why it is not visible here"),
         ((one.ticket, one.since, one.change, one.why) for one in UNOBSERVED),
     )
 

@@ -15,16 +15,9 @@ from txnsim.client.requests import update_features
 from txnsim.client.versions import VersionRange
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, PeerTimeoutError, Rejection
+from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand
 from txnsim.releases import LATEST, Rules
-from txnsim.types import (
-    BrokerId,
-    CoordinatorEpoch,
-    ProducerEpoch,
-    ProducerId,
-    TopicPartition,
-    TxnMarker,
-    WriteTxnMarkersCommand,
-)
+from txnsim.types import BrokerId, CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 SOLO: Final = TopicPartition("solo", 0)
@@ -139,7 +132,7 @@ def test_a_partition_whose_leader_is_gone_when_its_transaction_ends() -> None:
             await until_state(client, "a", "CompleteCommit")
             await producer.close()
             log = cluster.sim.brokers[TWO].replicas.led[SOLO]
-            return state, log.open_transaction_of(identity.producer_id) >= 0
+            return state, log.producers.open_transaction_of(identity.producer_id) >= 0
 
     assert run_cluster(story) == ("CompleteCommit", True), "4.3 leaves it hanging"
     kept = {"leaderless_partitions_keep_markers": True}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
@@ -212,7 +213,7 @@ def test_a_fence_whose_record_was_lost_is_repeated() -> None:
     assert isinstance(first, TxnTransition)
     lost = withdraw(begin(txn, first, now_ms=NOW_MS), first)
     assert lost.producer_epoch == 6
-    assert fence_epoch_of(lost) == 6
+    assert fence_epoch_of(lost, rules=LATEST) == 6
     assert fence_epoch_of(lost, Rules(failed_fence_keeps_epoch=False)) == 7
 
 
@@ -225,7 +226,7 @@ def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
     assert (twice.producer_epoch, twice.last_producer_epoch) == (7, 6)
     begun = begin(txn, twice, now_ms=NOW_MS)
     assert begun.producer_epoch == 6, "the fence holds before it is logged"
-    prepared = apply(begun, twice)
+    prepared = apply(begun, twice, rules=LATEST)
     assert prepared is not None
     assert to_complete(prepared, now_ms=NOW_MS).producer_epoch == 7
 
@@ -247,7 +248,7 @@ def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
         record = fence(txn, rules)
         assert isinstance(record, TxnTransition)
         assert (record.producer_epoch, record.next_producer_id) == (PRODUCER_EPOCH_MAX, next_pid)
-        prepared = apply(begin(txn, record, now_ms=NOW_MS), record)
+        prepared = apply(begin(txn, record, now_ms=NOW_MS), record, rules=LATEST)
         assert prepared is not None
         completed = to_complete(prepared, now_ms=NOW_MS)
         assert (completed.producer_id, completed.producer_epoch) == complete
@@ -285,7 +286,9 @@ def test_swapped_producer_ids_in_the_log() -> None:
     txn = entry(ONGOING, epoch=EXHAUSTED)
     record = to_prepared_v2(txn, committed=True, fresh=FRESH, now_ms=NOW_MS)
     for rules, ids in ((LATEST, (7, 1000)), (Rules(swapped_ids_are_logged=False), (-1, -1))):
-        found = decode_record(encode_key(TID), encode_value(record, level=TV_2, rules=rules))
+        found = decode_record(
+            encode_key(TID), encode_value(record, level=TV_2, rules=rules), rules=LATEST
+        )
         assert isinstance(found, TxnTransition)
         assert (found.prev_producer_id, found.next_producer_id) == ids
         assert found.client_version is TV_2
@@ -293,7 +296,7 @@ def test_swapped_producer_ids_in_the_log() -> None:
 
 def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
     record = to_prepared_v2(entry(ONGOING), committed=True, fresh=None, now_ms=NOW_MS)
-    value = encode_value(record, level=TV_2)
+    value = encode_value(record, level=TV_2, rules=LATEST)
     found = decode_record(encode_key(TID), value, rules=Rules(client_version_is_kept=False))
     assert isinstance(found, TxnTransition)
     assert (found.client_version, found.prev_producer_id) == (TV_0, -1)
@@ -340,19 +343,19 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
 
 def test_flexible_records_are_read_since_3_5() -> None:
     old = Rules(flexible_records_are_read=False, unknown_records_are_skipped=False)
-    value = encode_value(_session(), level=TV_1)
-    assert isinstance(decode_record(encode_key(TID), value), TxnTransition)
+    value = encode_value(_session(), level=TV_1, rules=LATEST)
+    assert isinstance(decode_record(encode_key(TID), value, rules=LATEST), TxnTransition)
     with pytest.raises(CorruptLogRecordError, match="unknown version 1"):
         decode_record(encode_key(TID), value, rules=old)
-    plain = encode_value(_session(), level=TV_0)
+    plain = encode_value(_session(), level=TV_0, rules=LATEST)
     assert isinstance(decode_record(encode_key(TID), plain, rules=old), TxnTransition)
 
 
 def test_a_record_of_the_future_ends_a_load_of_old() -> None:
-    known = Record(key=encode_key(TID), value=encode_value(_session(), level=TV_1))
+    known = Record(key=encode_key(TID), value=encode_value(_session(), level=TV_1, rules=LATEST))
     future = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
     log = [build_batch([one], timestamp_ms=NOW_MS) for one in (future, known)]
-    assert list(read_log(log).entries) == [TID]
+    assert list(read_log(log, rules=LATEST).entries) == [TID]
     stopped = read_log(log, rules=Rules(unknown_records_are_skipped=False))
     assert stopped.entries == {}
     assert stopped.problem is not None
@@ -395,3 +398,25 @@ def test_the_old_cancel_met_a_load_of_the_very_same_epoch() -> None:
 def test_the_longest_timeout(rules: Rules, *, expected: bool) -> None:
     txn = entry(ONGOING, timeout_ms=TIMEOUT_NEVER_MS, start_ms=0)
     assert is_timed_out(txn, now_ms=TIMEOUT_NEVER_MS + 1, rules=rules) is expected
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_end_from_a_future_epoch(committed: bool) -> None:
+    """KAFKA-9600: up to 2.5 only an older epoch was refused."""
+    txn = entry(ONGOING, partitions=frozenset({FOO_0}))
+    command = EndTxn(
+        transactional_id=TID,
+        producer_id=txn.producer_id,
+        producer_epoch=ProducerEpoch(txn.producer_epoch + 1),
+        committed=committed,
+        transaction_version=TV_0,
+    )
+    old = Rules(end_needs_exact_epoch=False)
+    taken = decide_end_txn(txn, command, now_ms=NOW_MS, rules=old)
+    assert isinstance(taken, Decision)
+    assert taken.records[0].producer_epoch == txn.producer_epoch
+    stale = msgspec.structs.replace(command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1))
+    for refused, rules in ((command, LATEST), (stale, old)):
+        outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, rules=rules)
+        assert isinstance(outcome, Rejection)
+        assert outcome.error is ErrorCode.producer_fenced

@@ -7,11 +7,13 @@ from typing import Final
 import pytest
 
 from tests.support.coordinator import FOO_0, HOME, World, error_of
+from tests.support.steps import load_whole
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.releases import LATEST, Rules
 from txnsim.settings import Settings
 from txnsim.txn.state import TransactionState
-from txnsim.types import AllocateProducerIdsReply, CoordinatorEpoch, ProducerIdAndEpoch
+from txnsim.types import CoordinatorEpoch, ProducerIdAndEpoch
 
 HOUR_MS: Final = 3_600_000
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
@@ -87,7 +89,7 @@ async def test_a_late_answer_to_a_marker_of_an_older_coordinator_epoch() -> None
         await world.settle()
         (first,) = world.sent
         # The partition is lost and comes back to the same broker under a newer epoch.
-        world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+        load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
         first.reply()
         await world.settle()
         world.sent[1].reply()

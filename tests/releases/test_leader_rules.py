@@ -12,6 +12,12 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.cleaner import clean, dirt_of
 from txnsim.log.config import LogConfig
+from txnsim.log.leader_append import (
+    append_client,
+    append_coordinator,
+    append_marker,
+    start_verification,
+)
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.verification import SENTINEL
 from txnsim.releases import LATEST, Rules
@@ -28,7 +34,8 @@ def log_with(rules: Rules) -> PartitionLog:
 def verify(
     log: PartitionLog, *, epoch: int = 0, sequence: int = 0, tv2: bool = False
 ) -> int | Rejection:
-    return log.start_verification(
+    return start_verification(
+        log,
         producer_id=PID,
         producer_epoch=epoch,
         base_sequence=sequence,
@@ -41,8 +48,8 @@ def produce(
     log: PartitionLog, sequence: int = 0, *, epoch: int = 0, guard: int | Rejection = SENTINEL
 ) -> ErrorCode:
     assert isinstance(guard, int)
-    done = log.append_client(
-        batch(sequence, epoch=epoch, transactional=True), guard=guard, now_ms=NOW
+    done = append_client(
+        log, batch(sequence, epoch=epoch, transactional=True), guard=guard, now_ms=NOW
     )
     log.advance_high_watermark(log.log_end_offset)
     return _error(done)
@@ -51,7 +58,8 @@ def produce(
 def mark(
     log: PartitionLog, *, epoch: int = 0, version: int = 0, coordinator_epoch: int = 0
 ) -> ErrorCode:
-    done = log.append_marker(
+    done = append_marker(
+        log,
         producer_id=PID,
         producer_epoch=epoch,
         committed=False,
@@ -100,7 +108,7 @@ def test_positions_that_nobody_verified() -> None:
         (Rules(offset_commits_are_verified=False), ErrorCode.none),
     ):
         log = log_with(rules)
-        assert _error(log.append_coordinator(positions, now_ms=NOW)) is error
+        assert _error(append_coordinator(log, positions, now_ms=NOW)) is error
         assert produce(log_with(rules)) is ErrorCode.invalid_txn_state, "clients are verified"
 
 
@@ -185,7 +193,7 @@ def test_a_late_marker_of_the_transaction_before() -> None:
         log = log_with(rules)
         open_txn(log, epoch=1, tv2=True)
         assert mark(log, epoch=1, version=2) is error
-        assert (log.open_transaction_of(PID) < 0) is (error is ErrorCode.none)
+        assert (log.producers.open_transaction_of(PID) < 0) is (error is ErrorCode.none)
 
 
 def test_a_marker_that_was_written_already() -> None:
@@ -233,20 +241,20 @@ def test_a_producer_whose_records_are_deleted() -> None:
         log = log_with(rules)
         open_txn(log)
         mark(log, epoch=1)
-        log.append_client(plain(), guard=SENTINEL, now_ms=NOW)
+        append_client(log, plain(), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
         log.delete_records_before(2)
-        assert [each.producer_id for each in log.producers()] == known
+        assert [each.producer_id for each in log.producers.all()] == known
 
 
 def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:
     for rules, is_stuck in ((LATEST, True), (Rules(producers_outlive_records=False), False)):
         log = log_with(rules)
         open_txn(log)
-        log.append_client(plain(), guard=SENTINEL, now_ms=NOW)
+        append_client(log, plain(), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
         log.delete_records_before(2)
-        assert (log.open_transaction_of(PID) >= 0) is is_stuck
+        assert (log.producers.open_transaction_of(PID) >= 0) is is_stuck
         assert (log.last_stable_offset < log.high_watermark) is False or is_stuck
 
 
@@ -264,7 +272,8 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
         )
         log = make_log(config)
         for pid, key in ((7, b"k"), (8, b"\x00\x00\x00\x01")):  # version 0, type COMMIT
-            guard = log.start_verification(
+            guard = start_verification(
+                log,
                 producer_id=pid,
                 producer_epoch=0,
                 base_sequence=0,
@@ -272,10 +281,11 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
                 now_ms=NOW,
             )
             assert isinstance(guard, int)
-            log.append_client(
-                batch(0, pid=pid, transactional=True, key=key), guard=guard, now_ms=NOW
+            append_client(
+                log, batch(0, pid=pid, transactional=True, key=key), guard=guard, now_ms=NOW
             )
-            log.append_marker(
+            append_marker(
+                log,
                 producer_id=pid,
                 producer_epoch=0,
                 committed=True,
@@ -284,7 +294,7 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
                 now_ms=NOW,
             )
         log.config = msgspec.structs.replace(config, roll_bytes=1)
-        log.append_client(batch(pid=-1), guard=SENTINEL, now_ms=NOW)
+        append_client(log, batch(pid=-1), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
         dirt = dirt_of(log, NOW)
         assert dirt is not None

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from tests.support.within import within
 from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -102,15 +103,13 @@ def test_transactions_at_every_release(as_version: str, level: int, end_txn: int
     run_cluster(story, as_version=(as_version,))
 
 
-def test_records_of_before_4_0_are_not_flexible() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            await write(client, "a")
-            home = cluster.home("a")
-        log = cluster.sim.brokers[cluster.leader(home)].replicas.led[home]
-        assert {_value_version(batch) for batch in log.batches()} == {0}
-
-    run_cluster(story, as_version=("3.9",))
+@within(run_cluster, as_version=("3.9",))
+async def test_records_of_before_4_0_are_not_flexible(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        await write(client, "a")
+        home = cluster.home("a")
+    log = cluster.sim.brokers[cluster.leader(home)].replicas.led[home]
+    assert {_value_version(batch) for batch in log.batches()} == {0}
 
 
 def _value_version(batch: bytes) -> int:
@@ -169,37 +168,37 @@ def test_a_rolling_upgrade_from_3_9_to_4_3_under_load() -> None:
     run_cluster(story, as_version=("3.9",))
 
 
-def test_the_level_is_lowered_in_mid_transaction_and_brokers_go_back() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            producer = Producer(client, transactional_id="a")
-            await producer.init_transactions()
-            producer.begin()
-            await send(producer, "under-2")
-            await set_level(client, 1)
-            await client.refresh_features()
-            await producer.commit()
-            await one_transaction(producer, "under-1")
-            assert producer.protocol.name == "V1"
-            # A record of version 2 is left nowhere now, so level 0 locks nobody out.
-            await set_level(client, 0)
-            await client.refresh_features()
-            await one_transaction(producer, "under-0")
-            await producer.close()
-            await until_state(client, "a", "CompleteCommit")
-            await until_read(
-                client,
-                {
-                    "under-0": 3,
-                    "under-1": 3,
-                    "under-2": 3,
-                },
-            )
-            with pytest.raises(ConfigError, match="does not support finalized version"):
-                await restart(cluster, ONE, "3.9")
-            await restart(cluster, ONE, "4.3")
-
-    run_cluster(story)
+@within(run_cluster)
+async def test_the_level_is_lowered_in_mid_transaction_and_brokers_go_back(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client() as client:
+        producer = Producer(client, transactional_id="a")
+        await producer.init_transactions()
+        producer.begin()
+        await send(producer, "under-2")
+        await set_level(client, 1)
+        await client.refresh_features()
+        await producer.commit()
+        await one_transaction(producer, "under-1")
+        assert producer.protocol.name == "V1"
+        # A record of version 2 is left nowhere now, so level 0 locks nobody out.
+        await set_level(client, 0)
+        await client.refresh_features()
+        await one_transaction(producer, "under-0")
+        await producer.close()
+        await until_state(client, "a", "CompleteCommit")
+        await until_read(
+            client,
+            {
+                "under-0": 3,
+                "under-1": 3,
+                "under-2": 3,
+            },
+        )
+        with pytest.raises(ConfigError, match="does not support finalized version"):
+            await restart(cluster, ONE, "3.9")
+        await restart(cluster, ONE, "4.3")
 
 
 async def restart(cluster: VirtualCluster, broker: BrokerId, as_version: str) -> None:
@@ -208,57 +207,55 @@ async def restart(cluster: VirtualCluster, broker: BrokerId, as_version: str) ->
     await cluster.sim.start_broker(broker, as_version=as_version)
 
 
-def test_a_rolling_downgrade_of_binaries_while_the_levels_are_old() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            for broker in (ONE, TWO, THREE):
-                await restart(cluster, broker, "4.3")
-            producer = Producer(client, transactional_id="a")
-            await producer.init_transactions()
-            for broker in (THREE, TWO, ONE):
-                producer.begin()
-                await send(producer, "down")
-                await restart(cluster, broker, "3.6")
-                await producer.commit()
-            await producer.close()
-            await until_state(client, "a", "CompleteCommit")
-            await until_read(client, {"down": 9})
+@within(run_cluster, as_version=("3.6",))
+async def test_a_rolling_downgrade_of_binaries_while_the_levels_are_old(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client() as client:
+        for broker in (ONE, TWO, THREE):
+            await restart(cluster, broker, "4.3")
+        producer = Producer(client, transactional_id="a")
+        await producer.init_transactions()
+        for broker in (THREE, TWO, ONE):
+            producer.begin()
+            await send(producer, "down")
+            await restart(cluster, broker, "3.6")
+            await producer.commit()
+        await producer.close()
+        await until_state(client, "a", "CompleteCommit")
+        await until_read(client, {"down": 9})
 
-    run_cluster(story, as_version=("3.6",))
 
-
-def test_a_coordinator_that_moves_to_an_older_broker_in_mid_transaction() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            producer = Producer(client, transactional_id="a")
-            await producer.init_transactions()
-            for home in (ONE, TWO, ONE):
-                producer.begin()
-                await send(producer, "moved")
-                give(cluster, cluster.home("a"), home)
-                await producer.commit()
-            await producer.close()
-            await until_state(client, "a", "CompleteCommit")
-            await until_read(client, {"moved": 9})
-
-    run_cluster(story, as_version=("4.3,1=3.6",))
+@within(run_cluster, as_version=("4.3,1=3.6",))
+async def test_a_coordinator_that_moves_to_an_older_broker_in_mid_transaction(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client() as client:
+        producer = Producer(client, transactional_id="a")
+        await producer.init_transactions()
+        for home in (ONE, TWO, ONE):
+            producer.begin()
+            await send(producer, "moved")
+            give(cluster, cluster.home("a"), home)
+            await producer.commit()
+        await producer.close()
+        await until_state(client, "a", "CompleteCommit")
+        await until_read(client, {"moved": 9})
 
 
 # What an old peer can't do
 
 
-def test_a_level_that_one_broker_does_not_know_is_refused() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            with pytest.raises(ClientError, match="Broker 2 does not support this feature"):
-                await Admin(client).update_features({"transaction.version": 2})
-            await restart(cluster, TWO, "4.0")
+@within(run_cluster, as_version=("4.3,2=3.9",))
+async def test_a_level_that_one_broker_does_not_know_is_refused(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        with pytest.raises(ClientError, match="Broker 2 does not support this feature"):
             await Admin(client).update_features({"transaction.version": 2})
-            assert cluster.sim.brokers[TWO].transaction_version() == TransactionVersion.TV_2
-            with pytest.raises(ConfigError, match=r"version 2 of transaction\.version"):
-                await restart(cluster, TWO, "3.9")
-
-    run_cluster(story, as_version=("4.3,2=3.9",))
+        await restart(cluster, TWO, "4.0")
+        await Admin(client).update_features({"transaction.version": 2})
+        assert cluster.sim.brokers[TWO].transaction_version() == TransactionVersion.TV_2
+        with pytest.raises(ConfigError, match=r"version 2 of transaction\.version"):
+            await restart(cluster, TWO, "3.9")
 
 
 def produce(pid: int, epoch: int, *, version: int) -> Request:
@@ -288,7 +285,7 @@ async def ghost(cluster: VirtualCluster, client: Cluster) -> tuple[ErrorCode, bo
         produce(identity.producer_id, identity.producer_epoch, version=9),
     )
     log = cluster.sim.brokers[cluster.leader(ORDERS_0)].replicas.led[ORDERS_0]
-    hangs = log.open_transaction_of(identity.producer_id) >= 0
+    hangs = log.producers.open_transaction_of(identity.producer_id) >= 0
     return ErrorCode(answer.responses[0].partition_responses[0].error_code), hangs
 
 
@@ -319,59 +316,57 @@ def test_a_batch_without_its_partition_in_the_transaction(
     run_cluster(story, as_version=(as_version,), level=0)
 
 
-def test_markers_of_version_2_reach_an_old_leader_without_it() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            await client.coordinator("a")
-            give(cluster, cluster.home("a"), ONE)
-            give(cluster, ORDERS_0, TWO)
-            await write(client, "a")
-            await until_state(client, "a", "CompleteCommit")
-            await until_read(client, {"a": 3})
-
-    run_cluster(story, as_version=("4.3,2=4.1",))
+@within(run_cluster, as_version=("4.3,2=4.1",))
+async def test_markers_of_version_2_reach_an_old_leader_without_it(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        await client.coordinator("a")
+        give(cluster, cluster.home("a"), ONE)
+        give(cluster, ORDERS_0, TWO)
+        await write(client, "a")
+        await until_state(client, "a", "CompleteCommit")
+        await until_read(client, {"a": 3})
 
 
 # The level is lowered to 0 under a live transaction of version 2
 
 
-def test_lowering_the_level_from_2_to_0_locks_live_transactions_of_version_2() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            producer = Producer(client, transactional_id="a")
-            identity = await producer.init_transactions()
-            producer.begin()
-            await send(producer, "locked")
-            await set_level(client, 0)
-            end = requests.end_txn(
-                "a",
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                committed=True,
-                within=VersionRange(5, 5),
-            )
-            errors = []
-            for _ in range(2):
-                home = await client.coordinator("a")
-                errors.append(ErrorCode((await client.ask(home, end)).error_code))
-            assert errors == [ErrorCode.unsupported_version, ErrorCode.concurrent_transactions]
-            # A coordinator that moves forgets what was pending, and the level can be raised again.
-            await set_level(client, 2)
-            client.forget_coordinator("a")
-            cluster.move(cluster.home("a"))
-            await producer.commit()
-            await producer.close()
-            await until_state(client, "a", "CompleteCommit")
-            await until_read(client, {"locked": 3})
+@within(run_cluster)
+async def test_lowering_the_level_from_2_to_0_locks_live_transactions_of_version_2(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client() as client:
+        producer = Producer(client, transactional_id="a")
+        identity = await producer.init_transactions()
+        producer.begin()
+        await send(producer, "locked")
+        await set_level(client, 0)
+        end = requests.end_txn(
+            "a",
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            committed=True,
+            within=VersionRange(5, 5),
+        )
+        errors = []
+        for _ in range(2):
+            home = await client.coordinator("a")
+            errors.append(ErrorCode((await client.ask(home, end)).error_code))
+        assert errors == [ErrorCode.unsupported_version, ErrorCode.concurrent_transactions]
+        # A coordinator that moves forgets what was pending, and the level can be raised again.
+        await set_level(client, 2)
+        client.forget_coordinator("a")
+        cluster.move(cluster.home("a"))
+        await producer.commit()
+        await producer.close()
+        await until_state(client, "a", "CompleteCommit")
+        await until_read(client, {"locked": 3})
 
-    run_cluster(story)
 
-
-def test_the_home_of_a_transactional_id_is_where_the_tests_think() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            coordinator = await client.coordinator(TransactionalId("a"))
-            assert cluster.home("a").topic == TRANSACTION_STATE_TOPIC
-            assert coordinator == cluster.leader(cluster.home("a"))
-
-    run_cluster(story)
+@within(run_cluster)
+async def test_the_home_of_a_transactional_id_is_where_the_tests_think(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client() as client:
+        coordinator = await client.coordinator(TransactionalId("a"))
+        assert cluster.home("a").topic == TRANSACTION_STATE_TOPIC
+        assert coordinator == cluster.leader(cluster.home("a"))

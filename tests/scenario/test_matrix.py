@@ -1,34 +1,31 @@
-"""Every scenario that comes along, in every run and take: the declared verdicts, and the same trace
-for the same seed.
+"""Every scenario that comes along, in every run and take: the declared verdicts; in every run, the
+same trace for the same seed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conformance.casebook.reading import rules
-from tests.support.explained import explanations
+from tests.support.told_once import OTHER_SEED, told_once
+from tests.support.trace_survey import one_take_of_each_run, tellings
+from txnsim.runtime.trace import TraceLevel
 from txnsim.scenario import catalog
 from txnsim.scenario.model import Scenario
 from txnsim.scenario.runner import RunResult, Telling, tell_virtual
 
+ROOT = Path(__file__).parents[2]
+Choice = Callable[[Iterable[Scenario]], Iterator[Telling]]
 SCENARIOS = tuple(catalog.scenarios().values())
-OTHER_SEED = 20
 SOME = ("z01", "z05", "z12", "z16", "z21", "z26")
 """Applications, requests by hand, a reload, a cleaner, markers, positions."""
-
-
-def tellings(scenario: Scenario) -> Iterator[Telling]:
-    for run in scenario.runs:
-        for take in scenario.takes:
-            yield Telling(scenario=scenario, run=run, take=take)
 
 
 def complaint(result: RunResult) -> str:
@@ -40,49 +37,66 @@ def complaint(result: RunResult) -> str:
     return f"{result.run} {result.take}: {' / '.join(wrong)}"
 
 
-def unexplained(result: RunResult) -> list[dict[str, Any]]:
-    """Decisions, refusals, markers and appends that name no row of docs/rules.md."""
-    return [event for rule, event in explanations(result.trace) if rule not in rules()]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
 def test_every_telling_comes_to_what_is_declared_twice_with_the_same_trace(
     scenario: Scenario,
 ) -> None:
-    first = [tell_virtual(telling) for telling in tellings(scenario)]
-    assert [complaint(result) for result in first if not result.as_declared] == []
-    assert [event for result in first for event in unexplained(result)] == []
-    for telling, result in zip(tellings(scenario), first, strict=True):
+    first = {
+        str(telling): told_once(telling, level=TraceLevel.BRIEF).result
+        for telling in tellings([scenario])
+    }
+    assert [complaint(result) for result in first.values() if not result.as_declared] == []
+    for telling in one_take_of_each_run([scenario]):
         again = tell_virtual(telling)
-        assert again.trace == result.trace, str(telling)
-        assert again.history == result.history, str(telling)
+        assert again.trace == first[str(telling)].trace, str(telling)
+        assert again.history == first[str(telling)].history, str(telling)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param(one_take_of_each_run, marks=pytest.mark.slow),
+        pytest.param(tellings, marks=pytest.mark.thorough),
+    ],
+)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
-def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario) -> None:
+def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, chosen: Choice) -> None:
     """Other latencies, the same anomalies: nothing in a story may be a race."""
-    results = [tell_virtual(telling, seed=OTHER_SEED) for telling in tellings(scenario)]
+    results = [
+        told_once(telling, level=TraceLevel.FULL, seed=OTHER_SEED).result
+        for telling in chosen([scenario])
+    ]
     assert [complaint(result) for result in results if not result.as_declared] == []
 
 
+def hashes(tell: Callable[[Telling], RunResult]) -> dict[str, str]:
+    """The hash of trace and history of every run of ``SOME``, in its take with the fault."""
+    found = {}
+    for telling in tellings([catalog.find(name)[1] for name in SOME]):
+        if telling.take == "armed":
+            result = tell(telling)
+            found[str(telling)] = sha256(result.trace + result.history).hexdigest()
+    return found
+
+
 @pytest.mark.slow
-def test_traces_do_not_hang_on_the_order_of_sets_either(tmp_path: Path) -> None:
+def test_traces_do_not_depend_on_the_order_of_sets_either() -> None:
     """Python orders sets of strings anew in each process."""
-    traces = []
-    for hash_seed in ("1", "2"):
-        directory = tmp_path / hash_seed
-        done = subprocess.run(
-            [sys.executable, "-m", "txnsim", "scenario", "run", *SOME, "--armed", "--quiet",
-             "--trace", str(directory), "--history", str(directory)],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout
-        traces.append({path.name: path.read_bytes() for path in sorted(directory.iterdir())})
-    assert len(traces[0]) > len(SOME)
-    assert traces[0] == traces[1]
+    program = (
+        "import json, tests.scenario.test_matrix as matrix\n"
+        "print(json.dumps(matrix.hashes(matrix.tell_virtual)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,  # a hang; it takes 5 seconds of CPU
+    )
+    assert done.returncode == 0, done.stderr
+    here = hashes(lambda telling: told_once(telling, level=TraceLevel.BRIEF).result)
+    assert len(here) > len(SOME)
+    assert json.loads(done.stdout.splitlines()[-1]) == here

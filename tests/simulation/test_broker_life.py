@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2
+from tests.support.within import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.client.txn_admin import TransactionAdmin
@@ -121,123 +122,116 @@ def test_a_transaction_outlives_a_broker_that_goes_in_its_middle(
     run_cluster(main, level=level)
 
 
-def test_markers_that_are_owed_are_sent_by_the_next_coordinator() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"v")
-            cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-            await producer.commit()
-            await cluster.struck()
-            assert await values(client, "orders", partitions=1) == []
-            first = cluster.leader(cluster.home(TX))
-            await sim.kill_broker(first)
-            sim.injector.disarm("f")  # what was held for the dead coordinator is lost with it
-            await fenced(cluster, first)
-            await asyncio.sleep(1)
-            second = cluster.leader(cluster.home(TX))
-            assert second != first
-            found = described(cluster, second)
-            assert isinstance(found, TransactionDescription)
-            assert found.state == "CompleteCommit"
-            await reads(cluster, b"v")
-
-    run_cluster(main)
-
-
-def test_a_coordinator_that_loads_says_so_until_it_has_loaded() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, topic=TRANSACTION_STATE_TOPIC)
-            second = cluster.move(cluster.home(TX))
-            await cluster.struck()
-            refused = described(cluster, second)
-            assert isinstance(refused, Rejection)
-            assert refused.error is ErrorCode.coordinator_load_in_progress
-            loop = asyncio.get_running_loop()
-            again = Producer(client, transactional_id=TX)
-            waiting = loop.create_task(again.init_transactions())
-            await asyncio.sleep(2)
-            assert not waiting.done()
-            cluster.sim.injector.release("f")
-            await waiting
-            assert isinstance(described(cluster, second), TransactionDescription)
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_markers_that_are_owed_are_sent_by_the_next_coordinator(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
+        await producer.commit()
+        await cluster.struck()
+        assert await values(client, "orders", partitions=1) == []
+        first = cluster.leader(cluster.home(TX))
+        await sim.kill_broker(first)
+        sim.injector.disarm("f")  # what was held for the dead coordinator is lost with it
+        await fenced(cluster, first)
+        await asyncio.sleep(1)
+        second = cluster.leader(cluster.home(TX))
+        assert second != first
+        found = described(cluster, second)
+        assert isinstance(found, TransactionDescription)
+        assert found.state == "CompleteCommit"
+        await reads(cluster, b"v")
 
 
-def test_a_load_lasts_as_long_as_the_setting_says() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            second = cluster.move(cluster.home(TX))
-            assert isinstance(described(cluster, second), Rejection)
-            await asyncio.sleep(3)
-            assert isinstance(described(cluster, second), TransactionDescription)
-
-    run_cluster(main, coordinator_load_min_ms=2_500)
-
-
-def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        async with cluster.client(**PATIENT) as client:
-            one = Producer(client, transactional_id="a")
-            before = (await one.init_transactions()).producer_id
-            home = cluster.leader(cluster.home("a"))
-            await sim.kill_broker(home)
-            await sim.start_broker(home)
-            await in_sync(cluster, cluster.home("a"), 3)
-            sim.move_leader(cluster.home("a"), home)
-            ids = {before}
-            for number in range(40):
-                name = f"again-{number}"
-                if cluster.leader(cluster.home(name)) == home:
-                    ids.add(
-                        (
-                            await Producer(client, transactional_id=name).init_transactions()
-                        ).producer_id
-                    )
-            assert len(ids) > 1
-            assert {found // 1_000 for found in ids - {before}}.isdisjoint({before // 1_000})
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_coordinator_that_loads_says_so_until_it_has_loaded(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, topic=TRANSACTION_STATE_TOPIC)
+        second = cluster.move(cluster.home(TX))
+        await cluster.struck()
+        refused = described(cluster, second)
+        assert isinstance(refused, Rejection)
+        assert refused.error is ErrorCode.coordinator_load_in_progress
+        loop = asyncio.get_running_loop()
+        again = Producer(client, transactional_id=TX)
+        waiting = loop.create_task(again.init_transactions())
+        await asyncio.sleep(2)
+        assert not waiting.done()
+        cluster.sim.injector.release("f")
+        await waiting
+        assert isinstance(described(cluster, second), TransactionDescription)
 
 
-def test_a_zombie_coordinators_move_is_lost_with_it() -> None:
+@within(run_cluster, coordinator_load_min_ms=2_500)
+async def test_a_load_lasts_as_long_as_the_setting_says(cluster: VirtualCluster) -> None:
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        second = cluster.move(cluster.home(TX))
+        assert isinstance(described(cluster, second), Rejection)
+        await asyncio.sleep(3)
+        assert isinstance(described(cluster, second), TransactionDescription)
+
+
+@within(run_cluster)
+async def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    async with cluster.client(**PATIENT) as client:
+        one = Producer(client, transactional_id="a")
+        before = (await one.init_transactions()).producer_id
+        home = cluster.leader(cluster.home("a"))
+        await sim.kill_broker(home)
+        await sim.start_broker(home)
+        await in_sync(cluster, cluster.home("a"), 3)
+        sim.move_leader(cluster.home("a"), home)
+        ids = {before}
+        for number in range(40):
+            name = f"again-{number}"
+            if cluster.leader(cluster.home(name)) == home:
+                ids.add(
+                    (await Producer(client, transactional_id=name).init_transactions()).producer_id
+                )
+        assert len(ids) > 1
+        assert {found // 1_000 for found in ids - {before}}.isdisjoint({before // 1_000})
+
+
+@within(run_cluster)
+async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluster) -> None:
     """Its record never reaches the others, so nobody is told that it was committed."""
-
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"v")
-            zombie = cluster.leader(cluster.home(TX))
-            sim.isolate(zombie)
-            loop = asyncio.get_running_loop()
-            committing = loop.create_task(producer.commit())
-            await asyncio.sleep(1)
-            pending = [one.pending_state for one in sim.brokers[zombie].coordinator.entries()]
-            assert not committing.done()
-            assert any(pending), "begun, and never finished"
-            await fenced(cluster, zombie)
-            second = cluster.leader(cluster.home(TX))
-            found = described(cluster, second)
-            assert isinstance(found, TransactionDescription)
-            assert found.state == "Ongoing"
-            sim.heal(zombie)
-            await committing
-            await reads(cluster, b"v")
-
-    run_cluster(main)
+    sim = cluster.sim
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        zombie = cluster.leader(cluster.home(TX))
+        sim.isolate(zombie)
+        loop = asyncio.get_running_loop()
+        committing = loop.create_task(producer.commit())
+        await asyncio.sleep(1)
+        pending = [one.pending_state for one in sim.brokers[zombie].coordinator.entries()]
+        assert not committing.done()
+        assert any(pending), "begun, and never finished"
+        await fenced(cluster, zombie)
+        second = cluster.leader(cluster.home(TX))
+        found = described(cluster, second)
+        assert isinstance(found, TransactionDescription)
+        assert found.state == "Ongoing"
+        sim.heal(zombie)
+        await committing
+        await reads(cluster, b"v")
 
 
 def far_from(cluster: VirtualCluster, brokers: set[BrokerId]) -> TransactionalId:
@@ -250,7 +244,10 @@ def far_from(cluster: VirtualCluster, brokers: set[BrokerId]) -> TransactionalId
     raise AssertionError("there is none")
 
 
-def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it() -> None:
+@within(run_cluster, brokers=5)
+async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it(
+    cluster: VirtualCluster,
+) -> None:
     """The record is there, its transaction was committed, and read_committed stops in front of it.
 
     1. The follower of ``t-0`` dies; the ISR is the leader alone, which is enough.
@@ -258,65 +255,59 @@ def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it() -> 
     3. The leader dies, the follower comes back, and is elected although it lacks the marker.
     4. For the new leader the transaction is open still; its coordinator has long forgotten it.
     """
-
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        t = TopicPartition("t", 0)
-        created = sim.metadata.create_topic(
-            NewTopic(
-                name="t",
-                assignments=((0, (B1, B2)),),
-                configs={"unclean.leader.election.enable": "true", "min.insync.replicas": "1"},
-            )
+    sim = cluster.sim
+    t = TopicPartition("t", 0)
+    created = sim.metadata.create_topic(
+        NewTopic(
+            name="t",
+            assignments=((0, (B1, B2)),),
+            configs={"unclean.leader.election.enable": "true", "min.insync.replicas": "1"},
         )
-        assert isinstance(created, TopicImage)
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client, transactional_id="first").init_transactions()
-            name = far_from(cluster, {B1, B2})
-            producer = Producer(client, transactional_id=name)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("t", 0, b"v")
-            await in_sync(cluster, t, 2)
-            await sim.kill_broker(B2)
-            await in_sync(cluster, t, 1)
-            await producer.commit()
-            assert await values(client, "t", partitions=1) == [b"v"]
-            await sim.kill_broker(B1)
-            await fenced(cluster, B1)
-            assert cluster.leader(t) == -1
-            await sim.start_broker(B2)
-            assert cluster.leader(t) == B2
+    )
+    assert isinstance(created, TopicImage)
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client, transactional_id="first").init_transactions()
+        name = far_from(cluster, {B1, B2})
+        producer = Producer(client, transactional_id=name)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("t", 0, b"v")
+        await in_sync(cluster, t, 2)
+        await sim.kill_broker(B2)
+        await in_sync(cluster, t, 1)
+        await producer.commit()
+        assert await values(client, "t", partitions=1) == [b"v"]
+        await sim.kill_broker(B1)
+        await fenced(cluster, B1)
+        assert cluster.leader(t) == -1
+        await sim.start_broker(B2)
+        assert cluster.leader(t) == B2
 
-            assert await values(client, "t", partitions=1) == [], "it was there before"
-            assert await values(client, "t", partitions=1, isolation=EVERYTHING) == [b"v"]
-            admin = TransactionAdmin(client)
-            transaction = (await admin.describe_transactions([name]))[name]
-            assert not isinstance(transaction, ClientError)
-            assert transaction.state == "CompleteCommit"
-            producers = (await admin.describe_producers([t]))[t]
-            assert not isinstance(producers, ClientError)
-            assert [one.txn_start_offset for one in producers] == [0], "open for ever"
-            await sim.start_broker(B1)
-            await in_sync(cluster, t, 2)
-            assert sim.brokers[B1].replicas.hosted[t].log_end_offset == 1, "its marker was cut off"
-
-    run_cluster(main, brokers=5)
+        assert await values(client, "t", partitions=1) == [], "it was there before"
+        assert await values(client, "t", partitions=1, isolation=EVERYTHING) == [b"v"]
+        admin = TransactionAdmin(client)
+        transaction = (await admin.describe_transactions([name]))[name]
+        assert not isinstance(transaction, ClientError)
+        assert transaction.state == "CompleteCommit"
+        producers = (await admin.describe_producers([t]))[t]
+        assert not isinstance(producers, ClientError)
+        assert [one.txn_start_offset for one in producers] == [0], "open for ever"
+        await sim.start_broker(B1)
+        await in_sync(cluster, t, 2)
+        assert sim.brokers[B1].replicas.hosted[t].log_end_offset == 1, "its marker was cut off"
 
 
-def test_a_load_that_never_ends_is_ended_by_another_leader() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            cluster.arm(Drop(), FaultPoint.COORDINATOR_LOAD, limit=1)
-            stuck = cluster.move(cluster.home(TX))
-            await asyncio.sleep(60)
-            assert isinstance(described(cluster, stuck), Rejection)
-            cluster.move(cluster.home(TX))
-            await Producer(client, transactional_id=TX).init_transactions()
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_load_that_never_ends_is_ended_by_another_leader(cluster: VirtualCluster) -> None:
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        cluster.arm(Drop(), FaultPoint.COORDINATOR_LOAD, limit=1)
+        stuck = cluster.move(cluster.home(TX))
+        await asyncio.sleep(60)
+        assert isinstance(described(cluster, stuck), Rejection)
+        cluster.move(cluster.home(TX))
+        await Producer(client, transactional_id=TX).init_transactions()
 
 
 def test_the_same_seed_gives_the_same_lives() -> None:

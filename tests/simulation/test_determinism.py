@@ -45,16 +45,11 @@ def test_records_are_stamped_by_virtual_time() -> None:
 
 
 @pytest.mark.slow
-def test_our_own_client_repeats_in_the_old_flow_and_in_v2() -> None:
-    first = own_trace_hashes(3)
-    assert own_trace_hashes(3) == first
-    assert len(set(first)) == 2
-
-
-@pytest.mark.slow
-def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
-    found = {printed("own", "7", hash_seed=hash_seed) for hash_seed in ("0", "1")}
-    assert found == {" ".join(own_trace_hashes(7))}
+def test_our_own_client_repeats_in_the_old_flow_and_in_v2_under_any_hash_seed() -> None:
+    here = own_trace_hashes(7)
+    assert len(set(here)) == 2
+    # This process has some hash seed, usually drawn by chance.
+    assert printed("own", "7", hash_seed="1") == " ".join(here)
 
 
 @pytest.mark.slow

@@ -8,12 +8,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.raw_wire import message_from
 from tests.support.wires import API_VERSIONS, METADATA, Wire
+from tests.support.within import within
 from txnsim.metrics.requests import ApiMeter
 from txnsim.runtime.turns import REQUEST_NS
-from txnsim.server.connection import FRAME_BYTES
+from txnsim.server.intake import FRAME_BYTES
 from txnsim.server.listener import BrokerListener
 from txnsim.server.outbox import PART_BYTES
 from txnsim.types import TopicPartition
@@ -98,27 +101,27 @@ def fetch(wire: Wire, *, max_wait_ms: int = 0) -> bytes:
     return wire.frame(FETCH, 11, message)
 
 
-def test_a_neighbour_waits_for_one_turn_of_a_client_that_pipelines() -> None:
-    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
-        count = 5_000
-        attacker.send(b"".join(attacker.metadata() for _ in range(count)))
-        assert 0 < await ahead_of(cluster, neighbour) <= PER_TURN
-        await answered(attacker, count)
+@within(run)
+async def test_a_neighbour_waits_for_one_turn_of_a_client_that_pipelines(
+    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+) -> None:
+    count = 5_000
+    attacker.send(b"".join(attacker.metadata() for _ in range(count)))
+    assert 0 < await ahead_of(cluster, neighbour) <= PER_TURN
+    await answered(attacker, count)
 
-    run(story)
 
-
-def test_a_neighbour_waits_for_no_round_of_many_clients() -> None:
-    async def story(cluster: VirtualCluster, _attacker: Wire, neighbour: Wire) -> None:
-        others = [await open_wire(cluster) for _ in range(20)]
-        for other in others:
-            other.send(b"".join(other.metadata() for _ in range(500)))
-        assert 0 < await ahead_of(cluster, neighbour) <= PER_TURN
-        for other in others:
-            await answered(other, 500)
-            await other.close()
-
-    run(story)
+@within(run)
+async def test_a_neighbour_waits_for_no_round_of_many_clients(
+    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+) -> None:
+    others = [await open_wire(cluster) for _ in range(20)]
+    for other in others:
+        other.send(b"".join(other.metadata() for _ in range(500)))
+    assert 0 < await ahead_of(cluster, neighbour) <= PER_TURN
+    for other in others:
+        await answered(other, 500)
+        await other.close()
 
 
 async def answered(wire: Wire, count: int) -> None:
@@ -126,78 +129,78 @@ async def answered(wire: Wire, count: int) -> None:
         assert (await wire.answer())[0] == number
 
 
-def test_requests_of_a_client_that_does_not_read_are_not_handled() -> None:
-    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
-        large = 900_000
-        for _ in range(4):
-            neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(large)))
-            await neighbour.answer()
-        attacker.writer.transport.pause_reading()
-        attacker.send(b"".join(fetch(attacker) for _ in range(50)))
-        await asyncio.sleep(5)
-        assert handled(cluster, FETCH) <= 1
-        attacker.writer.transport.resume_reading()
-        for number in range(1, 51):
-            correlation_id, message = await attacker.answer()
-            assert correlation_id == number
-            assert len(message.responses[0].partitions[0].records) > 4 * large
-
-    run(story)
-
-
-def test_a_large_answer_waits_as_it_lies_in_the_log() -> None:
-    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
-        neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(900_000)))
+@within(run)
+async def test_requests_of_a_client_that_does_not_read_are_not_handled(
+    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+) -> None:
+    large = 900_000
+    for _ in range(4):
+        neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(large)))
         await neighbour.answer()
-        attacker.writer.transport.pause_reading()
-        attacker.send(fetch(attacker))
-        await asyncio.sleep(5)
-        listener = listener_of(cluster)
-        held = [one.server.get_write_buffer_size() for one in cluster.env.net.connections]
-        assert 0 < max(held) <= PART_BYTES + 65_536
-        assert listener.unread.total == 0, "records don't count"
-        attacker.writer.transport.resume_reading()
-        _, message = await attacker.answer()
-        assert len(message.responses[0].partitions[0].records) > 900_000
-
-    run(story)
+    attacker.writer.transport.pause_reading()
+    attacker.send(b"".join(fetch(attacker) for _ in range(50)))
+    await asyncio.sleep(5)
+    assert handled(cluster, FETCH) <= 1
+    attacker.writer.transport.resume_reading()
+    for number in range(1, 51):
+        correlation_id, message = await attacker.answer()
+        assert correlation_id == number
+        assert len(message.responses[0].partitions[0].records) > 4 * large
 
 
-def test_empty_frames_fill_the_queue() -> None:
-    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
-        attacker.send(fetch(attacker, max_wait_ms=60_000))
-        limit = 100_000 // FRAME_BYTES
-        attacker.send(bytes(4 * limit))
-        await asyncio.sleep(0.1)
-        assert attacker.writer.transport.get_write_buffer_size() == 0
-        attacker.send(bytes(4))
-        await asyncio.sleep(0.1)
-        attacker.send(bytes(4))
-        await asyncio.sleep(0.1)
-        assert attacker.writer.transport.get_write_buffer_size() == 4, "it is not read any more"
-        neighbour.send(neighbour.produce(FIRST))
-        await neighbour.answer()
+@within(run)
+async def test_a_large_answer_waits_as_it_lies_in_the_log(
+    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+) -> None:
+    neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(900_000)))
+    await neighbour.answer()
+    attacker.writer.transport.pause_reading()
+    attacker.send(fetch(attacker))
+    await asyncio.sleep(5)
+    listener = listener_of(cluster)
+    held = [one.server.get_write_buffer_size() for one in cluster.env.net.connections]
+    assert 0 < max(held) <= PART_BYTES + 65_536
+    assert listener.unread.total == 0, "records don't count"
+    attacker.writer.transport.resume_reading()
+    _, message = await attacker.answer()
+    assert len(message.responses[0].partitions[0].records) > 900_000
 
-    run(story, connection_queue_bytes=100_000)
+
+@within(run, connection_queue_bytes=100_000)
+async def test_empty_frames_fill_the_queue(
+    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+) -> None:
+    attacker.send(fetch(attacker, max_wait_ms=60_000))
+    limit = 100_000 // FRAME_BYTES
+    attacker.send(bytes(4 * limit))
+    await asyncio.sleep(0.1)
+    assert attacker.writer.transport.get_write_buffer_size() == 0
+    attacker.send(bytes(4))
+    await asyncio.sleep(0.1)
+    attacker.send(bytes(4))
+    await asyncio.sleep(0.1)
+    assert attacker.writer.transport.get_write_buffer_size() == 4, "it is not read any more"
+    neighbour.send(neighbour.produce(FIRST))
+    await neighbour.answer()
 
 
-def test_unread_answers_of_all_clients_have_a_bound() -> None:
-    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
-        names = tuple(f"topic-{number:0200}" for number in range(5_000))
-        others = [await open_wire(cluster) for _ in range(8)]
-        for other in others:
-            other.writer.transport.pause_reading()
-            other.send(metadata_of(other, names))
-        await asyncio.sleep(5)
-        listener = listener_of(cluster)
-        assert 0 < listener.unread.total <= 4_000_000
-        assert 2 < len(listener.connections) < 2 + len(others), "some of them had to go"
-        for other in others:
-            other.writer.transport.abort()
-        await asyncio.sleep(1)
-        assert listener.unread.total == 0
-
-    run(story, queued_max_response_bytes=4_000_000)
+@within(run, queued_max_response_bytes=4_000_000)
+async def test_unread_answers_of_all_clients_have_a_bound(
+    cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
+) -> None:
+    names = tuple(f"topic-{number:0200}" for number in range(5_000))
+    others = [await open_wire(cluster) for _ in range(8)]
+    for other in others:
+        other.writer.transport.pause_reading()
+        other.send(metadata_of(other, names))
+    await asyncio.sleep(5)
+    listener = listener_of(cluster)
+    assert 0 < listener.unread.total <= 4_000_000
+    assert 2 < len(listener.connections) < 2 + len(others), "some of them had to go"
+    for other in others:
+        other.writer.transport.abort()
+    await asyncio.sleep(1)
+    assert listener.unread.total == 0
 
 
 def metadata_of(wire: Wire, names: tuple[str, ...]) -> bytes:
@@ -206,3 +209,67 @@ def metadata_of(wire: Wire, names: tuple[str, ...]) -> bytes:
         {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False},
     )
     return wire.frame(METADATA, 4, message)
+
+
+NAMES = [f"no-such-{number}" for number in range(3_000)]
+LARGE: dict[str, tuple[int, int, dict[str, Any]]] = {
+    "Metadata": (METADATA, 9, {"topics": [{"name": name} for name in NAMES]}),
+    "DeleteTopics": (20, 6, {"topics": [{"name": name} for name in NAMES], "timeout": 1_000}),
+    "DescribeUserScramCredentials": (50, 0, {"users": [{"name": name} for name in NAMES]}),
+    "AlterUserScramCredentials": (
+        *(51, 0),
+        {
+            "upsertions": [
+                {
+                    "name": n,
+                    "mechanism": 1,
+                    "iterations": 4096,
+                    "salt": b"s",
+                    "salted_password": b"p",
+                }
+                for n in NAMES
+            ]
+        },
+    ),
+    "CreateTopics": (
+        *(19, 7),
+        {
+            "topics": [{"name": "wide", "num_partitions": 3_000, "replication_factor": 1}],
+            "timeout": 1_000,
+        },
+    ),
+    "DescribeTransactions": (65, 0, {"transactional_ids": NAMES}),
+    "ListOffsets": (
+        *(2, 6),
+        {"topics": [{"name": "t", "partitions": [{"partition_index": n} for n in range(3_000)]}]},
+    ),
+    "Fetch": (
+        *(1, 11),
+        {"topics": [{"topic": "t", "partitions": [{"partition": n} for n in range(3_000)]}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("api", LARGE)
+def test_others_come_to_their_turns_while_a_large_request_is_handled(api: str) -> None:
+    key, version, values = LARGE[api]
+
+    async def story(_cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
+        message = message_from(codec.request_class(key, version), values)
+        attacker.send(attacker.frame(key, version, message) + attacker.metadata())
+        answers: list[str] = []
+
+        async def note(wire: Wire, name: str) -> None:
+            await wire.answer()
+            answers.append(name)
+
+        large = asyncio.get_running_loop().create_task(note(attacker, "large"))
+        for _ in range(20):  # one behind the other, at the moment at which the large one arrives
+            neighbour.send(neighbour.frame(API_VERSIONS, 0, codec.request_class(API_VERSIONS, 0)()))
+        for _ in range(20):
+            await note(neighbour, "small")
+        await large
+        assert answers.index("large") > 0
+        assert (await attacker.answer())[0] == 2, "its next request waits for it"
+
+    run(story)

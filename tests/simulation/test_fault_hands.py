@@ -18,6 +18,7 @@ from tests.support.clusters import (
 )
 from tests.support.handlers import Api, batch, produce
 from tests.support.images import B1, B2, B3
+from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
@@ -38,7 +39,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.metrics import table
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server.cluster import SimCluster
-from txnsim.server.readings import readings
+from txnsim.server.views.readings import readings
 from txnsim.types import BrokerId, IsolationLevel, TopicPartition, TransactionalId
 
 E = ErrorCode
@@ -90,135 +91,128 @@ async def state_of(cluster: VirtualCluster) -> str:
 # crash
 
 
-def test_a_broker_that_crashes_in_the_middle_of_an_append_has_not_appended() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        crash = Crash(restart_after_ms=15_000)
-        cluster.arm(crash, FaultPoint.LOG_APPEND, topic="orders", role="leader", limit=1)
-        async with cluster.client(**PATIENT) as client:
-            told = await Producer(client).send("orders", 0, b"v")
-        assert told.offset == 0, "sent again to the next leader"
-        assert cluster.leader(P0) == B2
-        await in_sync(cluster, B1, B2, B3)
-        assert await read(cluster) == [b"v"]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_broker_that_crashes_in_the_middle_of_an_append_has_not_appended(
+    cluster: VirtualCluster,
+) -> None:
+    crash = Crash(restart_after_ms=15_000)
+    cluster.arm(crash, FaultPoint.LOG_APPEND, topic="orders", role="leader", limit=1)
+    async with cluster.client(**PATIENT) as client:
+        told = await Producer(client).send("orders", 0, b"v")
+    assert told.offset == 0, "sent again to the next leader"
+    assert cluster.leader(P0) == B2
+    await in_sync(cluster, B1, B2, B3)
+    assert await read(cluster) == [b"v"]
 
 
 @pytest.mark.parametrize(("lost", "kept"), [(False, [b"v"]), (True, [])])
-def test_a_machine_that_breaks_down_loses_what_was_not_flushed(
-    lost: bool, kept: list[bytes]
+@within(run_cluster, brokers=1)
+async def test_a_machine_that_breaks_down_loses_what_was_not_flushed(
+    cluster: VirtualCluster, lost: bool, kept: list[bytes]
 ) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client).send("orders", 0, b"v")
-            await act(cluster, Crash(broker=1, lose_unflushed=lost, restart_after_ms=1_000))
-            assert await values(client, "orders", partitions=1) == kept
-
-    run_cluster(main, brokers=1)
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client).send("orders", 0, b"v")
+        await act(cluster, Crash(broker=1, lose_unflushed=lost, restart_after_ms=1_000))
+        assert await values(client, "orders", partitions=1) == kept
 
 
 # move-leader, resign-leader
 
 
-def test_a_leader_that_moves_under_a_produce_is_found_again() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        move = MoveLeader(topic="orders", partition=0, to=3)
-        cluster.arm(move, FaultPoint.CLIENT_REQUEST, api="Produce", limit=1)
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client).send("orders", 0, b"v")
-        await cluster.struck()
-        assert cluster.leader(P0) == B3
-        assert await read(cluster) == [b"v"]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_leader_that_moves_under_a_produce_is_found_again(cluster: VirtualCluster) -> None:
+    move = MoveLeader(topic="orders", partition=0, to=3)
+    cluster.arm(move, FaultPoint.CLIENT_REQUEST, api="Produce", limit=1)
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client).send("orders", 0, b"v")
+    await cluster.struck()
+    assert cluster.leader(P0) == B3
+    assert await read(cluster) == [b"v"]
 
 
-def test_a_coordinator_that_resigns_loads_again_and_goes_on() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"v")
-            home = cluster.home(TX)
-            cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, "load", topic=home.topic)
-            await act(cluster, ResignLeader(topic=home.topic, partition=home.partition))
-            await cluster.struck("load")
-            leader = Api(cluster.sim, cluster.leader(home))
-            answer = await leader.ask("DescribeTransactions", 0, transactional_ids=[TX])
-            (told,) = answer.transaction_states
-            assert told.error_code is E.coordinator_load_in_progress
-            cluster.sim.injector.disarm("load")
-            await producer.commit()
-            await until_state(client, TX, "CompleteCommit")
-        assert await read(cluster) == [b"v"]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_coordinator_that_resigns_loads_again_and_goes_on(cluster: VirtualCluster) -> None:
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        home = cluster.home(TX)
+        cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, "load", topic=home.topic)
+        await act(cluster, ResignLeader(topic=home.topic, partition=home.partition))
+        await cluster.struck("load")
+        leader = Api(cluster.sim, cluster.leader(home))
+        answer = await leader.ask("DescribeTransactions", 0, transactional_ids=[TX])
+        (told,) = answer.transaction_states
+        assert told.error_code is E.coordinator_load_in_progress
+        cluster.sim.injector.disarm("load")
+        await producer.commit()
+        await until_state(client, TX, "CompleteCommit")
+    assert await read(cluster) == [b"v"]
 
 
 # partition
 
 
-def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_heal() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        groups = ((1,), (2, 3, 3000))
-        await act(cluster, Partition(groups=groups, heal_after_ms=60_000))
-        zombie = Api(cluster.sim, B1)
-        plain = produce("orders", batch(b"lost"))
-        told = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
-        assert told.error_code is E.request_timed_out
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client).send("orders", 0, b"kept")
-        assert cluster.leader(P0) in (B2, B3)
-        await in_sync(cluster, B1, B2, B3)
-        assert await read(cluster) == [b"kept"]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_heal(
+    cluster: VirtualCluster,
+) -> None:
+    groups = ((1,), (2, 3, 3000))
+    await act(cluster, Partition(groups=groups, heal_after_ms=60_000))
+    zombie = Api(cluster.sim, B1)
+    plain = produce("orders", batch(b"lost"))
+    told = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    assert told.error_code is E.request_timed_out
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client).send("orders", 0, b"kept")
+    assert cluster.leader(P0) in (B2, B3)
+    await in_sync(cluster, B1, B2, B3)
+    assert await read(cluster) == [b"kept"]
 
 
 # clock
 
 
-def test_a_coordinator_whose_clock_is_set_back_may_wedge_a_transaction() -> None:
+@within(run_cluster, level=0, rules={"start_may_step_back": False})
+async def test_a_coordinator_whose_clock_is_set_back_may_wedge_a_transaction(
+    cluster: VirtualCluster,
+) -> None:
     """KAFKA-8803: it insists that a transaction starts after the last one."""
-
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client("app", request_timeout_ms=1_000, api_timeout_ms=5_000) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"v")
-            await producer.commit()
-            await until_state(client, TX, "CompleteCommit")
-            home = cluster.leader(cluster.home(TX))
-            await act(cluster, ClockJump(by_ms=-60_000, broker=home))
-            producer.begin()
-            with pytest.raises(ClientError):
-                await producer.send("orders", 0, b"w")
-            assert await state_of(cluster) == "CompleteCommit"
-
-    run_cluster(main, level=0, rules={"start_may_step_back": False})
+    async with cluster.client("app", request_timeout_ms=1_000, api_timeout_ms=5_000) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        await producer.commit()
+        await until_state(client, TX, "CompleteCommit")
+        home = cluster.leader(cluster.home(TX))
+        await act(cluster, ClockJump(by_ms=-60_000, broker=home))
+        producer.begin()
+        with pytest.raises(ClientError):
+            await producer.send("orders", 0, b"w")
+        assert await state_of(cluster) == "CompleteCommit"
 
 
 @pytest.mark.parametrize("whose", ["one", "all"])
-def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(whose: str) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX, transaction_timeout_ms=60_000)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"v")
-            home = cluster.leader(cluster.home(TX))
-            jump = ClockJump(by_ms=3_600_000, broker=home if whose == "one" else None)
-            await act(cluster, jump)
-            assert await state_of(cluster) == "Ongoing"
-            await asyncio.sleep(11)
-            assert await state_of(cluster) == "CompleteAbort"
-            cluster.sim.injector.disarm("f")
-            await asyncio.sleep(0.1)
-            assert cluster.sim.brokers[home].environment.clock.advanced_ms == 0
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(
+    cluster: VirtualCluster, whose: str
+) -> None:
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX, transaction_timeout_ms=60_000)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        home = cluster.leader(cluster.home(TX))
+        jump = ClockJump(by_ms=3_600_000, broker=home if whose == "one" else None)
+        await act(cluster, jump)
+        assert await state_of(cluster) == "Ongoing"
+        await asyncio.sleep(11)
+        assert await state_of(cluster) == "CompleteAbort"
+        cluster.sim.injector.disarm("f")
+        await asyncio.sleep(0.1)
+        assert cluster.sim.brokers[home].environment.clock.advanced_ms == 0
 
 
 # fill-disk
@@ -231,110 +225,108 @@ def offline(sim: SimCluster) -> dict[str, float]:
     }
 
 
-def test_a_full_disk_refuses_the_append_and_its_leaders_move_away() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await act(cluster, FillDisk(broker=1))
-        assert offline(cluster.sim) == {"1": 0, "2": 0, "3": 0}
-        broker = Api(cluster.sim, B1)
-        told = (await broker.ask("Produce", 8, **produce("orders", batch(b"v")))).responses[0]
-        (partition,) = told.partition_responses
-        assert partition.error_code is E.kafka_storage_error
-        again = (await broker.ask("Produce", 8, **produce("orders", batch(b"v")))).responses[0]
-        assert again.partition_responses[0].error_code is E.kafka_storage_error
-        (directory,) = (await broker.ask("DescribeLogDirs", 4, topics=None)).results
-        assert (directory.error_code, directory.topics) == (E.kafka_storage_error, ())
-        assert (directory.total_bytes, directory.usable_bytes) == (-1, -1)
-        hosted = sum(
-            B1 in partition.replicas
-            for topic in cluster.sim.metadata.image.topics.values()
-            for partition in topic.partitions
-        )
-        assert offline(cluster.sim) == {"1": hosted, "2": 0, "3": 0}
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client).send("orders", 0, b"elsewhere")
-        metadata = await broker.at(2).ask("Metadata", 9, topics=[{"name": "orders"}])
-        (first, *_) = metadata.topics[0].partitions
-        assert (first.leader_id, first.offline_replicas) == (2, (1,))
-        cluster.sim.injector.release("f")
-        await in_sync(cluster, B1, B2, B3)
-        assert offline(cluster.sim) == {"1": 0, "2": 0, "3": 0}
-        assert await read(cluster) == [b"elsewhere"]
-
-    run_cluster(main)
-
-
-def test_a_marker_that_meets_a_full_disk_is_written_by_the_next_leader() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"v")
-            cluster.arm(
-                FillDisk(broker=1), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", topic="orders",
-                limit=1,
-            )  # fmt: skip
-            await producer.commit()
-            await cluster.struck()
-            await until_state(client, TX, "CompleteCommit")
-        assert cluster.leader(P0) == B2
-        assert await read(cluster, IsolationLevel.READ_COMMITTED) == [b"v"]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_full_disk_refuses_the_append_and_its_leaders_move_away(
+    cluster: VirtualCluster,
+) -> None:
+    await act(cluster, FillDisk(broker=1))
+    assert offline(cluster.sim) == {"1": 0, "2": 0, "3": 0}
+    broker = Api(cluster.sim, B1)
+    told = (await broker.ask("Produce", 8, **produce("orders", batch(b"v")))).responses[0]
+    (partition,) = told.partition_responses
+    assert partition.error_code is E.kafka_storage_error
+    again = (await broker.ask("Produce", 8, **produce("orders", batch(b"v")))).responses[0]
+    assert again.partition_responses[0].error_code is E.kafka_storage_error
+    (directory,) = (await broker.ask("DescribeLogDirs", 4, topics=None)).results
+    assert (directory.error_code, directory.topics) == (E.kafka_storage_error, ())
+    assert (directory.total_bytes, directory.usable_bytes) == (-1, -1)
+    hosted = sum(
+        B1 in partition.replicas
+        for topic in cluster.sim.metadata.image.topics.values()
+        for partition in topic.partitions
+    )
+    assert offline(cluster.sim) == {"1": hosted, "2": 0, "3": 0}
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client).send("orders", 0, b"elsewhere")
+    metadata = await broker.at(2).ask("Metadata", 9, topics=[{"name": "orders"}])
+    (first, *_) = metadata.topics[0].partitions
+    assert (first.leader_id, first.offline_replicas) == (2, (1,))
+    cluster.sim.injector.release("f")
+    await in_sync(cluster, B1, B2, B3)
+    assert offline(cluster.sim) == {"1": 0, "2": 0, "3": 0}
+    assert await read(cluster) == [b"elsewhere"]
 
 
-def test_a_coordinator_whose_disk_is_full_sends_its_producers_to_the_next_one() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            home = cluster.leader(cluster.home(TX))
-            producer.begin()
-            await act(cluster, FillDisk(broker=home))
-            await producer.send("orders", 0, b"v")
-            await producer.commit()
-            await until_state(client, TX, "CompleteCommit")
-        assert cluster.leader(cluster.home(TX)) != home
-        assert await read(cluster) == [b"v"]
+@within(run_cluster)
+async def test_a_marker_that_meets_a_full_disk_is_written_by_the_next_leader(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        cluster.arm(
+            FillDisk(broker=1), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", topic="orders",
+            limit=1,
+        )  # fmt: skip
+        await producer.commit()
+        await cluster.struck()
+        await until_state(client, TX, "CompleteCommit")
+    assert cluster.leader(P0) == B2
+    assert await read(cluster, IsolationLevel.READ_COMMITTED) == [b"v"]
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_a_coordinator_whose_disk_is_full_sends_its_producers_to_the_next_one(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        home = cluster.leader(cluster.home(TX))
+        producer.begin()
+        await act(cluster, FillDisk(broker=home))
+        await producer.send("orders", 0, b"v")
+        await producer.commit()
+        await until_state(client, TX, "CompleteCommit")
+    assert cluster.leader(cluster.home(TX)) != home
+    assert await read(cluster) == [b"v"]
 
 
-def test_what_waits_for_replicas_is_told_of_the_failed_directory() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Hold(), FaultPoint.LOG_APPEND, "slow", role="follower", topic="orders")
-        broker = Api(cluster.sim, B1)
-        waiting = cluster.env.tasks.spawn(
-            broker.ask("Produce", 8, **{**produce("orders", batch(b"v")), "timeout": 60_000}),
-            name="produce",
-        )
-        await cluster.struck("slow")
-        await act(cluster, FillDisk(broker=1))
-        told = (await waiting).responses[0].partition_responses[0]
-        assert told.error_code is E.kafka_storage_error
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_what_waits_for_replicas_is_told_of_the_failed_directory(
+    cluster: VirtualCluster,
+) -> None:
+    cluster.arm(Hold(), FaultPoint.LOG_APPEND, "slow", role="follower", topic="orders")
+    broker = Api(cluster.sim, B1)
+    waiting = cluster.env.tasks.spawn(
+        broker.ask("Produce", 8, **{**produce("orders", batch(b"v")), "timeout": 60_000}),
+        name="produce",
+    )
+    await cluster.struck("slow")
+    await act(cluster, FillDisk(broker=1))
+    told = (await waiting).responses[0].partition_responses[0]
+    assert told.error_code is E.kafka_storage_error
 
 
 # lag-replica
 
 
-def test_a_replica_that_lags_leaves_the_isr_and_comes_back() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await act(cluster, LagReplica(broker=2, topic="orders", partition=0))
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client).send("orders", 1, b"other partitions go on")
-            waiting = Producer(client).send("orders", 0, b"v")
-            await asyncio.sleep(5)
-            assert not waiting.done()
-            await waiting
-        await in_sync(cluster, B1, B3)
-        cluster.sim.injector.release("f")
-        await in_sync(cluster, B1, B2, B3)
-        cluster.sim.move_leader(P0, B2)
-        assert await read(cluster) == [b"v"]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_replica_that_lags_leaves_the_isr_and_comes_back(cluster: VirtualCluster) -> None:
+    await act(cluster, LagReplica(broker=2, topic="orders", partition=0))
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client).send("orders", 1, b"other partitions go on")
+        waiting = Producer(client).send("orders", 0, b"v")
+        await asyncio.sleep(5)
+        assert not waiting.done()
+        await waiting
+    await in_sync(cluster, B1, B3)
+    cluster.sim.injector.release("f")
+    await in_sync(cluster, B1, B2, B3)
+    cluster.sim.move_leader(P0, B2)
+    assert await read(cluster) == [b"v"]
 
 
 # All of it
@@ -344,14 +336,14 @@ def test_a_replica_that_lags_leaves_the_isr_and_comes_back() -> None:
     "action",
     [Crash(broker=9), MoveLeader(topic="nothing", partition=0), FillDisk(broker=9)],
 )
-def test_an_action_that_is_not_possible_says_why_and_never_struck(action: ClusterAction) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(action, FaultPoint.NOW)
-        with pytest.raises(LookupError, match="there is no"):
-            await cluster.struck()
-        assert [one.rule.id for one in cluster.sim.injector.never_struck()] == ["f"]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_an_action_that_is_not_possible_says_why_and_never_struck(
+    cluster: VirtualCluster, action: ClusterAction
+) -> None:
+    cluster.arm(action, FaultPoint.NOW)
+    with pytest.raises(LookupError, match="there is no"):
+        await cluster.struck()
+    assert [one.rule.id for one in cluster.sim.injector.never_struck()] == ["f"]
 
 
 def test_the_same_seed_gives_the_same_story_with_every_fault_in_it() -> None:

@@ -12,6 +12,7 @@ from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.group_api import GROUP, GroupApi, Member, commit_values
 from tests.support.handlers import Api, batch, produce, transaction
 from tests.support.images import B1, B2
+from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
@@ -63,22 +64,37 @@ async def reads(cluster: VirtualCluster, *expected: bytes) -> None:
     await until(has_it, f"{expected} can be read")
 
 
+async def coordinated(cluster: VirtualCluster) -> GroupApi:
+    """Ask as a group whose coordinator is there."""
+    groups = GroupApi(Api(cluster.sim))
+    await groups.api.until(
+        lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
+    )
+    return groups
+
+
+async def identity(api: Api) -> dict[str, Any]:
+    """A producer with the transactional id ``TX``, as requests name it."""
+    producer_id, epoch = await api.producer(TX)
+    return {"transactional_id": TX, "producer_id": producer_id, "producer_epoch": epoch}
+
+
 # log.append
 
 
-def test_a_produce_that_stands_still_before_the_log_is_passed_by_others() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic="orders", role="leader", limit=1)
-        async with cluster.client("slow", **PATIENT) as one, cluster.client("b") as other:
-            slow = Producer(one).send("orders", 0, b"slow")
-            await cluster.struck()
-            await Producer(other).send("orders", 0, b"quick")
-            assert await read(cluster) == [b"quick"]
-            cluster.sim.injector.release("f")
-            assert (await slow).offset == 1
-            assert await read(cluster) == [b"quick", b"slow"]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
+    cluster: VirtualCluster,
+) -> None:
+    cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic="orders", role="leader", limit=1)
+    async with cluster.client("slow", **PATIENT) as one, cluster.client("b") as other:
+        slow = Producer(one).send("orders", 0, b"slow")
+        await cluster.struck()
+        await Producer(other).send("orders", 0, b"quick")
+        assert await read(cluster) == [b"quick"]
+        cluster.sim.injector.release("f")
+        assert (await slow).offset == 1
+        assert await read(cluster) == [b"quick", b"slow"]
 
 
 @pytest.mark.parametrize(
@@ -134,188 +150,175 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
     run_cluster(main, level=0, transaction_partition_verification_enable=verified)
 
 
-def test_an_append_that_is_refused_is_tried_again_by_the_client() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        action = Fail(error="NOT_ENOUGH_REPLICAS")
-        cluster.arm(action, FaultPoint.LOG_APPEND, topic="orders", kind="data", limit=2)
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client).send("orders", 0, b"v")
-        await cluster.struck(count=2)
-        assert await read(cluster) == [b"v"]
-
-    run_cluster(main)
-
-
-def test_a_follower_that_does_not_append_holds_acks_all_back() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, topic="orders")
-        async with cluster.client(**PATIENT) as client:
-            waiting = Producer(client).send("orders", 0, b"v")
-            await cluster.struck()
-            await asyncio.sleep(1)
-            assert not waiting.done()
-            assert await read(cluster) == []
-            cluster.sim.injector.release("f")
-            await waiting
-        assert await read(cluster) == [b"v"]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_an_append_that_is_refused_is_tried_again_by_the_client(
+    cluster: VirtualCluster,
+) -> None:
+    action = Fail(error="NOT_ENOUGH_REPLICAS")
+    cluster.arm(action, FaultPoint.LOG_APPEND, topic="orders", kind="data", limit=2)
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client).send("orders", 0, b"v")
+    await cluster.struck(count=2)
+    assert await read(cluster) == [b"v"]
 
 
-def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_order() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        def end_at(broker: BrokerId) -> int:
-            return cluster.sim.brokers[broker].replicas.hosted[P0].log_end_offset
-
-        cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, limit=1)
-        async with cluster.client(**PATIENT) as client:
-            waiting = Producer(client).send("orders", 0, b"v")
-            for _ in range(1_000):
-                await asyncio.sleep(0.000_01)
-                if end_at(B1):
-                    break
-            # The answer is on its way; with another topic to follow, the follower asks again.
-            made = cluster.sim.metadata.create_topic(
-                NewTopic(name="another", partitions=3, replication_factor=3)
-            )
-            assert isinstance(made, TopicImage)
-            await cluster.struck()
-            later = Producer(client).send("orders", 0, b"w")
-            await asyncio.sleep(1)
-            assert end_at(B2) == 0, "the answer to the second request waits behind it"
-            cluster.sim.injector.release("f")
-            await waiting
-            await later
-        assert end_at(B2) == 2
-        assert await read(cluster) == [b"v", b"w"]
-
-    run_cluster(main)
-
-
-def test_a_follower_that_is_refused_tries_again() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        action = Fail(error="KAFKA_STORAGE_ERROR")
-        cluster.arm(action, FaultPoint.LOG_APPEND, role="follower", topic="orders", limit=4)
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client).send("orders", 0, b"v")
-        await cluster.struck(count=4)
-        assert await read(cluster) == [b"v"]
-
-    run_cluster(main)
-
-
-def test_a_marker_that_waits_before_the_log_keeps_readers_waiting() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(
-            Hold(), FaultPoint.LOG_APPEND, kind="marker", role="leader", topic="orders",
-            committed=True,
-        )  # fmt: skip
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"v")
-            await producer.commit()
-            await cluster.struck()
-            assert await read(cluster, IsolationLevel.READ_COMMITTED) == []
-            cluster.sim.injector.release("f")
-            await reads(cluster, b"v")
-
-    run_cluster(main)
-
-
-def test_a_coordinators_record_is_found_by_its_transactional_id() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            producer, other = (Producer(client, transactional_id=name) for name in (TX, "other"))
-            await producer.init_transactions()
-            cluster.arm(
-                Hold(), FaultPoint.LOG_APPEND, kind="coordinator", role="leader",
-                transactional_id=TX,
-            )  # fmt: skip
-            await other.init_transactions()
-            producer.begin()
-            sending = producer.send("orders", 0, b"v")
-            await cluster.struck()
-            await asyncio.sleep(1)
-            assert not sending.done(), "the partition is not in the transaction yet"
-            cluster.sim.injector.disarm("f")
-            await sending
-            await producer.commit()
-            await reads(cluster, b"v")
-
-    run_cluster(main)
-
-
-def test_positions_wait_before_the_log_and_are_decided_anew_behind_it() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        groups = GroupApi(Api(cluster.sim))
-        await groups.api.until(
-            lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
-        )
-        assert (await groups.commit(7)).topics[0].partitions[0].error_code is E.none
-        cluster.arm(
-            Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC, kind="coordinator", limit=1
-        )
-        waiting = groups.later(groups.commit(8))
+@within(run_cluster)
+async def test_a_follower_that_does_not_append_holds_acks_all_back(cluster: VirtualCluster) -> None:
+    cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, topic="orders")
+    async with cluster.client(**PATIENT) as client:
+        waiting = Producer(client).send("orders", 0, b"v")
         await cluster.struck()
-        assert await groups.committed() == (7, E.none)
-        deleted = groups.later(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
-        assert (await deleted).results[0].error_code is E.none
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        assert await read(cluster) == []
         cluster.sim.injector.release("f")
-        assert (await waiting).topics[0].partitions[0].error_code is E.none
-        assert await groups.committed() == (8, E.none)
-
-    run_cluster(main, brokers=1)
+        await waiting
+    assert await read(cluster) == [b"v"]
 
 
-def test_positions_that_the_log_refuses_are_answered_in_a_coordinators_words() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        groups = GroupApi(Api(cluster.sim))
-        await groups.api.until(
-            lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
+@within(run_cluster)
+async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_order(
+    cluster: VirtualCluster,
+) -> None:
+    def end_at(broker: BrokerId) -> int:
+        return cluster.sim.brokers[broker].replicas.hosted[P0].log_end_offset
+
+    cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, limit=1)
+    async with cluster.client(**PATIENT) as client:
+        waiting = Producer(client).send("orders", 0, b"v")
+        for _ in range(1_000):
+            await asyncio.sleep(0.000_01)
+            if end_at(B1):
+                break
+        # The answer is on its way; with another topic to follow, the follower asks again.
+        made = cluster.sim.metadata.create_topic(
+            NewTopic(name="another", partitions=3, replication_factor=3)
         )
-        await groups.commit(7)
-        cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, kind="coordinator")
-        answer = await groups.commit(8)
-        assert answer.topics[0].partitions[0].error_code is E.not_coordinator
-        assert await groups.committed() == (7, E.none)
+        assert isinstance(made, TopicImage)
+        await cluster.struck()
+        later = Producer(client).send("orders", 0, b"w")
+        await asyncio.sleep(1)
+        assert end_at(B2) == 0, "the answer to the second request waits behind it"
+        cluster.sim.injector.release("f")
+        await waiting
+        await later
+    assert end_at(B2) == 2
+    assert await read(cluster) == [b"v", b"w"]
 
-    run_cluster(main, brokers=1)
+
+@within(run_cluster)
+async def test_a_follower_that_is_refused_tries_again(cluster: VirtualCluster) -> None:
+    action = Fail(error="KAFKA_STORAGE_ERROR")
+    cluster.arm(action, FaultPoint.LOG_APPEND, role="follower", topic="orders", limit=4)
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client).send("orders", 0, b"v")
+    await cluster.struck(count=4)
+    assert await read(cluster) == [b"v"]
 
 
-def test_what_members_and_admins_write_about_a_group_waits_before_the_log() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        groups = GroupApi(Api(cluster.sim))
-        await groups.api.until(
-            lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
-        )
+@within(run_cluster)
+async def test_a_marker_that_waits_before_the_log_keeps_readers_waiting(
+    cluster: VirtualCluster,
+) -> None:
+    cluster.arm(
+        Hold(), FaultPoint.LOG_APPEND, kind="marker", role="leader", topic="orders",
+        committed=True,
+    )  # fmt: skip
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        await producer.commit()
+        await cluster.struck()
+        assert await read(cluster, IsolationLevel.READ_COMMITTED) == []
+        cluster.sim.injector.release("f")
+        await reads(cluster, b"v")
 
-        async def held(request: Coroutine[Any, Any, Any]) -> Any:
-            cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC)
-            waiting = groups.later(request)
-            await cluster.struck()
-            await asyncio.sleep(1)
-            assert not waiting.done()
-            cluster.sim.injector.disarm("f")
-            return await waiting
 
-        joined = await groups.join()
-        leader = Member(id=joined.member_id, generation=joined.generation_id)
-        synced = await held(groups.sync(leader, {leader.id: b"yours"}))
-        assert (synced.error_code, synced.assignment) == (E.none, b"yours")
-        assert await groups.state() == "Stable"
-        gone = await groups.api.ask("LeaveGroup", 1, group_id=GROUP, member_id=leader.id)
-        assert gone.error_code is E.none
-        deleted = await held(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
-        assert deleted.results[0].error_code is E.none
-        beat = await held(groups.consume("m"))
-        assert (beat.error_code, beat.member_epoch) == (E.none, 2)
-        cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, kind="coordinator")
-        refused = await groups.consume("other")
-        assert refused.error_code is E.not_coordinator
+@within(run_cluster)
+async def test_a_coordinators_record_is_found_by_its_transactional_id(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client(**PATIENT) as client:
+        producer, other = (Producer(client, transactional_id=name) for name in (TX, "other"))
+        await producer.init_transactions()
+        cluster.arm(
+            Hold(), FaultPoint.LOG_APPEND, kind="coordinator", role="leader",
+            transactional_id=TX,
+        )  # fmt: skip
+        await other.init_transactions()
+        producer.begin()
+        sending = producer.send("orders", 0, b"v")
+        await cluster.struck()
+        await asyncio.sleep(1)
+        assert not sending.done(), "the partition is not in the transaction yet"
+        cluster.sim.injector.disarm("f")
+        await sending
+        await producer.commit()
+        await reads(cluster, b"v")
 
-    run_cluster(main, brokers=1)
+
+@within(run_cluster, brokers=1)
+async def test_positions_wait_before_the_log_and_are_decided_anew_behind_it(
+    cluster: VirtualCluster,
+) -> None:
+    groups = await coordinated(cluster)
+    assert (await groups.commit(7)).topics[0].partitions[0].error_code is E.none
+    cluster.arm(
+        Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC, kind="coordinator", limit=1
+    )
+    waiting = groups.later(groups.commit(8))
+    await cluster.struck()
+    assert await groups.committed() == (7, E.none)
+    deleted = groups.later(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
+    assert (await deleted).results[0].error_code is E.none
+    cluster.sim.injector.release("f")
+    assert (await waiting).topics[0].partitions[0].error_code is E.none
+    assert await groups.committed() == (8, E.none)
+
+
+@within(run_cluster, brokers=1)
+async def test_positions_that_the_log_refuses_are_answered_in_a_coordinators_words(
+    cluster: VirtualCluster,
+) -> None:
+    groups = await coordinated(cluster)
+    await groups.commit(7)
+    cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, kind="coordinator")
+    answer = await groups.commit(8)
+    assert answer.topics[0].partitions[0].error_code is E.not_coordinator
+    assert await groups.committed() == (7, E.none)
+
+
+@within(run_cluster, brokers=1)
+async def test_what_members_and_admins_write_about_a_group_waits_before_the_log(
+    cluster: VirtualCluster,
+) -> None:
+    groups = await coordinated(cluster)
+
+    async def held(request: Coroutine[Any, Any, Any]) -> Any:
+        cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC)
+        waiting = groups.later(request)
+        await cluster.struck()
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        cluster.sim.injector.disarm("f")
+        return await waiting
+
+    joined = await groups.join()
+    leader = Member(id=joined.member_id, generation=joined.generation_id)
+    synced = await held(groups.sync(leader, {leader.id: b"yours"}))
+    assert (synced.error_code, synced.assignment) == (E.none, b"yours")
+    assert await groups.state() == "Stable"
+    gone = await groups.api.ask("LeaveGroup", 1, group_id=GROUP, member_id=leader.id)
+    assert gone.error_code is E.none
+    deleted = await held(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
+    assert deleted.results[0].error_code is E.none
+    beat = await held(groups.consume("m"))
+    assert (beat.error_code, beat.member_epoch) == (E.none, 2)
+    cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, kind="coordinator")
+    refused = await groups.consume("other")
+    assert refused.error_code is E.not_coordinator
 
 
 # log.read
@@ -358,15 +361,13 @@ def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
     run_cluster(main, rules=rules)
 
 
-def test_a_read_that_fails_is_told_for_its_partition() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client).send("orders", 0, b"v")
-            cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_READ, limit=1)
-            assert await values(client, "orders", partitions=1) == [b"v"]
-        await cluster.struck()
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_read_that_fails_is_told_for_its_partition(cluster: VirtualCluster) -> None:
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client).send("orders", 0, b"v")
+        cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_READ, limit=1)
+        assert await values(client, "orders", partitions=1) == [b"v"]
+    await cluster.struck()
 
 
 # log.flush, log.index
@@ -381,222 +382,185 @@ def alone(cluster: VirtualCluster) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledged(lost: bool) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        alone(cluster)
-        cluster.arm(Drop() if lost else Pass(), FaultPoint.LOG_FLUSH, topic="alone")
-        async with cluster.client(**PATIENT) as client:
-            for number in range(6):
-                await Producer(client).send("alone", 0, b"%d" % number * 400_000)
-            await cluster.struck()
-            await cluster.sim.kill_broker(B1, lose_unflushed=True)
-            await cluster.sim.start_broker(B1)
-            kept = await values(client, "alone", partitions=1)
-        assert bool(kept) is not lost
+@within(run_cluster, brokers=1)
+async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledged(
+    cluster: VirtualCluster, lost: bool
+) -> None:
+    alone(cluster)
+    cluster.arm(Drop() if lost else Pass(), FaultPoint.LOG_FLUSH, topic="alone")
+    async with cluster.client(**PATIENT) as client:
+        for number in range(6):
+            await Producer(client).send("alone", 0, b"%d" % number * 400_000)
+        await cluster.struck()
+        await cluster.sim.kill_broker(B1, lose_unflushed=True)
+        await cluster.sim.start_broker(B1)
+        kept = await values(client, "alone", partitions=1)
+    assert bool(kept) is not lost
 
-    run_cluster(main, brokers=1)
 
-
-def test_an_abort_that_is_not_indexed_is_read() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Drop(), FaultPoint.LOG_INDEX, kind="aborted-range", topic="orders", broker=1)
-        async with cluster.client(**PATIENT) as client:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"aborted")
-            await producer.abort()
-            await cluster.struck()
-            await reads(cluster, b"aborted")
-            cluster.sim.move_leader(P0, B2)
-            await reads(cluster)
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_an_abort_that_is_not_indexed_is_read(cluster: VirtualCluster) -> None:
+    cluster.arm(Drop(), FaultPoint.LOG_INDEX, kind="aborted-range", topic="orders", broker=1)
+    async with cluster.client(**PATIENT) as client:
+        producer = Producer(client, transactional_id=TX)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"aborted")
+        await producer.abort()
+        await cluster.struck()
+        await reads(cluster, b"aborted")
+        cluster.sim.move_leader(P0, B2)
+        await reads(cluster)
 
 
 # group.completion
 
 
-def test_positions_of_an_ended_transaction_are_pending_until_they_are_materialised() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        groups = GroupApi(Api(cluster.sim))
-        api = groups.api
-        await api.until(
-            lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
-        )
-        await groups.commit(7)
-        producer_id, epoch = await api.producer(TX)
-        told = commit_values(
-            api, 9, transactional_id=TX, producer_id=producer_id, producer_epoch=epoch
-        )
-        answer = await api.ask("TxnOffsetCommit", 5, **told)
-        assert answer.topics[0].partitions[0].error_code is E.none
-        cluster.arm(Hold(), FaultPoint.GROUP_COMPLETION, producer_id=producer_id, committed=True)
-        ended = {
-            "transactional_id": TX,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-            "committed": True,
-        }
-        assert (await api.ask("EndTxn", 5, **ended)).error_code is E.none
-        await cluster.struck()
-        await asyncio.sleep(1)
-        assert await groups.committed() == (7, E.none)
-        assert (await groups.committed(require_stable=True))[1] is E.unstable_offset_commit
-        assert (await api.state(TX, "PrepareCommit")).producer_id == producer_id
-        cluster.sim.injector.release("f")
-        await api.state(TX, "CompleteCommit")
-        assert await groups.committed(require_stable=True) == (9, E.none)
-
-    run_cluster(main, brokers=1)
+@within(run_cluster, brokers=1)
+async def test_positions_of_an_ended_transaction_are_pending_until_they_are_materialised(
+    cluster: VirtualCluster,
+) -> None:
+    groups = await coordinated(cluster)
+    api = groups.api
+    await groups.commit(7)
+    mine = await identity(api)
+    answer = await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **mine))
+    assert answer.topics[0].partitions[0].error_code is E.none
+    cluster.arm(
+        Hold(), FaultPoint.GROUP_COMPLETION, producer_id=mine["producer_id"], committed=True
+    )
+    assert (await api.ask("EndTxn", 5, committed=True, **mine)).error_code is E.none
+    await cluster.struck()
+    await asyncio.sleep(1)
+    assert await groups.committed() == (7, E.none)
+    assert (await groups.committed(require_stable=True))[1] is E.unstable_offset_commit
+    assert (await api.state(TX, "PrepareCommit")).producer_id == mine["producer_id"]
+    cluster.sim.injector.release("f")
+    await api.state(TX, "CompleteCommit")
+    assert await groups.committed(require_stable=True) == (9, E.none)
 
 
-def test_where_the_answer_comes_first_a_late_completion_decides_the_next_transaction() -> None:
+@within(run_cluster, brokers=1, level=0, rules={"positions_come_before_answer": False})
+async def test_where_the_answer_comes_first_a_late_completion_decides_the_next_transaction(
+    cluster: VirtualCluster,
+) -> None:
     """KAFKA-17507: positions of a transaction that is still open become the group's."""
+    groups = await coordinated(cluster)
+    api = groups.api
+    mine = await identity(api)
 
-    async def main(cluster: VirtualCluster) -> None:
-        groups = GroupApi(Api(cluster.sim))
-        api = groups.api
-        await api.until(
-            lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
+    async def commit_position(offset: int) -> None:
+        added = await api.until(
+            lambda answer: answer.error_code is not E.concurrent_transactions,
+            "AddOffsetsToTxn",
+            3,
+            group_id=GROUP,
+            **mine,
         )
-        producer_id, epoch = await api.producer(TX)
-        mine: dict[str, Any] = {
-            "transactional_id": TX,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-        }
+        assert added.error_code is E.none
+        answer = await api.ask("TxnOffsetCommit", 3, **commit_values(api, offset, **mine))
+        assert answer.topics[0].partitions[0].error_code is E.none
 
-        async def commit_position(offset: int) -> None:
-            added = await api.until(
-                lambda answer: answer.error_code is not E.concurrent_transactions,
-                "AddOffsetsToTxn",
-                3,
-                group_id=GROUP,
-                **mine,
-            )
-            assert added.error_code is E.none
-            answer = await api.ask("TxnOffsetCommit", 3, **commit_values(api, offset, **mine))
-            assert answer.topics[0].partitions[0].error_code is E.none
-
-        await commit_position(10)
-        cluster.arm(Hold(), FaultPoint.GROUP_COMPLETION)
-        assert (await api.ask("EndTxn", 3, committed=True, **mine)).error_code is E.none
-        await cluster.struck()
-        await api.state(TX, "CompleteCommit")
-        await commit_position(20)
-        assert await groups.committed() == (-1, E.none)
-        cluster.sim.injector.release("f")
-        await asyncio.sleep(0.1)
-        assert await groups.committed() == (20, E.none)
-        await api.state(TX, "Ongoing")
-
-    run_cluster(main, brokers=1, level=0, rules={"positions_come_before_answer": False})
+    await commit_position(10)
+    cluster.arm(Hold(), FaultPoint.GROUP_COMPLETION)
+    assert (await api.ask("EndTxn", 3, committed=True, **mine)).error_code is E.none
+    await cluster.struck()
+    await api.state(TX, "CompleteCommit")
+    await commit_position(20)
+    assert await groups.committed() == (-1, E.none)
+    cluster.sim.injector.release("f")
+    await asyncio.sleep(0.1)
+    assert await groups.committed() == (20, E.none)
+    await api.state(TX, "Ongoing")
 
 
-def test_a_broker_that_dies_over_a_completion_leaves_the_marker_to_be_sent_again() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        groups = GroupApi(Api(cluster.sim))
-        api = groups.api
-        await api.until(
-            lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
-        )
-        producer_id, epoch = await api.producer(TX)
-        mine: dict[str, Any] = {
-            "transactional_id": TX,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-        }
-        await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **mine))
-        cluster.arm(Crash(restart_after_ms=1_000), FaultPoint.GROUP_COMPLETION, limit=1)
-        assert (await api.ask("EndTxn", 5, committed=True, **mine)).error_code is E.none
-        await cluster.struck()
-        await asyncio.sleep(20)
-        again = GroupApi(Api(cluster.sim))
-        await again.api.state(TX, "CompleteCommit")
-        assert await again.committed(require_stable=True) == (9, E.none)
-
-    run_cluster(main, brokers=1)
+@within(run_cluster, brokers=1)
+async def test_a_broker_that_dies_over_a_completion_leaves_the_marker_to_be_sent_again(
+    cluster: VirtualCluster,
+) -> None:
+    groups = await coordinated(cluster)
+    api = groups.api
+    mine = await identity(api)
+    await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **mine))
+    cluster.arm(Crash(restart_after_ms=1_000), FaultPoint.GROUP_COMPLETION, limit=1)
+    assert (await api.ask("EndTxn", 5, committed=True, **mine)).error_code is E.none
+    await cluster.struck()
+    await asyncio.sleep(20)
+    again = GroupApi(Api(cluster.sim))
+    await again.api.state(TX, "CompleteCommit")
+    assert await again.committed(require_stable=True) == (9, E.none)
 
 
 @pytest.mark.parametrize(
     ("action", "state"), [(Drop(), "CompleteCommit"), (Fail(error="NOT_COORDINATOR"), None)]
 )
-def test_positions_whose_completion_is_lost_stay_pending(action: Any, state: str | None) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        groups = GroupApi(Api(cluster.sim))
-        api = groups.api
-        await api.until(
-            lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
-        )
-        producer_id, epoch = await api.producer(TX)
-        mine: dict[str, Any] = {
-            "transactional_id": TX,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-        }
-        await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **mine))
-        cluster.arm(action, FaultPoint.GROUP_COMPLETION, limit=1)
-        assert (await api.ask("EndTxn", 5, committed=True, **mine)).error_code is E.none
-        await cluster.struck()
-        if state is None:
-            # The marker is answered with an error that no coordinator tries again.
-            cluster.sim.injector.disarm("f")
-            return
-        await api.state(TX, state)
-        assert (await groups.committed(require_stable=True))[1] is E.unstable_offset_commit
-        hands = cluster.sim.injector.hands
-        assert hands is not None
-        home = next(
-            where
-            for where in cluster.sim.brokers[B1].replicas.led
-            if where.topic == CONSUMER_OFFSETS_TOPIC
-            and cluster.sim.brokers[B1].replicas.led[where].log_end_offset
-        )
-        await hands.resign_leader(home)
-        assert await groups.committed(require_stable=True) == (9, E.none)
-
-    run_cluster(main, brokers=1)
+@within(run_cluster, brokers=1)
+async def test_positions_whose_completion_is_lost_stay_pending(
+    cluster: VirtualCluster, action: Any, state: str | None
+) -> None:
+    groups = await coordinated(cluster)
+    api = groups.api
+    mine = await identity(api)
+    await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **mine))
+    cluster.arm(action, FaultPoint.GROUP_COMPLETION, limit=1)
+    assert (await api.ask("EndTxn", 5, committed=True, **mine)).error_code is E.none
+    await cluster.struck()
+    if state is None:
+        # The marker is answered with an error that no coordinator tries again.
+        cluster.sim.injector.disarm("f")
+        return
+    await api.state(TX, state)
+    assert (await groups.committed(require_stable=True))[1] is E.unstable_offset_commit
+    control = cluster.sim.injector.cluster_control
+    assert control is not None
+    home = next(
+        where
+        for where in cluster.sim.brokers[B1].replicas.led
+        if where.topic == CONSUMER_OFFSETS_TOPIC
+        and cluster.sim.brokers[B1].replicas.led[where].log_end_offset
+    )
+    await control.resign_leader(home)
+    assert await groups.committed(require_stable=True) == (9, E.none)
 
 
 # metadata.apply
 
 
-def test_a_broker_that_does_not_hear_of_its_leadership_refuses_clients() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Hold(), FaultPoint.METADATA_APPLY, broker=2, topic="orders", partition=0)
-        cluster.sim.move_leader(P0, B2)
-        await cluster.struck()
-        leader = Api(cluster.sim, B2)
-        refused = await leader.ask("Produce", 8, **produce("orders", batch(b"v")))
-        told = refused.responses[0].partition_responses[0]
-        assert told.error_code is E.not_leader_or_follower
-        async with cluster.client(**PATIENT) as client:
-            waiting = Producer(client).send("orders", 0, b"v")
-            await asyncio.sleep(1)
-            assert not waiting.done()
-            cluster.sim.injector.release("f")
-            await waiting
-        assert await read(cluster) == [b"v"]
+@within(run_cluster)
+async def test_a_broker_that_does_not_hear_of_its_leadership_refuses_clients(
+    cluster: VirtualCluster,
+) -> None:
+    cluster.arm(Hold(), FaultPoint.METADATA_APPLY, broker=2, topic="orders", partition=0)
+    cluster.sim.move_leader(P0, B2)
+    await cluster.struck()
+    leader = Api(cluster.sim, B2)
+    refused = await leader.ask("Produce", 8, **produce("orders", batch(b"v")))
+    told = refused.responses[0].partition_responses[0]
+    assert told.error_code is E.not_leader_or_follower
+    async with cluster.client(**PATIENT) as client:
+        waiting = Producer(client).send("orders", 0, b"v")
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        cluster.sim.injector.release("f")
+        await waiting
+    assert await read(cluster) == [b"v"]
 
-    run_cluster(main)
 
-
-def test_a_leader_that_misses_the_news_goes_on_until_the_next_image() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Drop(), FaultPoint.METADATA_APPLY, broker=1, topic="orders", limit=1)
-        cluster.sim.move_leader(P0, B2)
-        await cluster.struck()
-        zombie = Api(cluster.sim, B1)
-        plain = produce("orders", batch(b"v"), acks=1)
-        told = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
-        assert told.error_code is E.none
-        made = cluster.sim.metadata.create_topic(NewTopic(name="another"))
-        assert isinstance(made, TopicImage)
-        told = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
-        assert told.error_code is E.not_leader_or_follower
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_leader_that_misses_the_news_goes_on_until_the_next_image(
+    cluster: VirtualCluster,
+) -> None:
+    cluster.arm(Drop(), FaultPoint.METADATA_APPLY, broker=1, topic="orders", limit=1)
+    cluster.sim.move_leader(P0, B2)
+    await cluster.struck()
+    zombie = Api(cluster.sim, B1)
+    plain = produce("orders", batch(b"v"), acks=1)
+    told = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    assert told.error_code is E.none
+    made = cluster.sim.metadata.create_topic(NewTopic(name="another"))
+    assert isinstance(made, TopicImage)
+    told = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    assert told.error_code is E.not_leader_or_follower
 
 
 # clock.timer
@@ -605,40 +569,38 @@ def test_a_leader_that_misses_the_news_goes_on_until_the_next_image() -> None:
 @pytest.mark.parametrize(
     ("action", "later"), [(Drop(), None), (Delay(delay_ms=500), 0.6), (Hold(), None)]
 )
-def test_a_scan_that_does_not_run_leaves_a_transaction_open(
-    action: Any, later: float | None
+@within(run_cluster)
+async def test_a_scan_that_does_not_run_leaves_a_transaction_open(
+    cluster: VirtualCluster, action: Any, later: float | None
 ) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client(**PATIENT) as client:
-            admin = Admin(client)
-            producer = Producer(client, transactional_id=TX, transaction_timeout_ms=1_000)
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"v")
+    async with cluster.client(**PATIENT) as client:
+        admin = Admin(client)
+        producer = Producer(client, transactional_id=TX, transaction_timeout_ms=1_000)
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
 
-            async def state() -> str:
-                found = (await admin.describe_transactions((TX,)))[TX]
-                assert not isinstance(found, ClientError)
-                return found.state
+        async def state() -> str:
+            found = (await admin.describe_transactions((TX,)))[TX]
+            assert not isinstance(found, ClientError)
+            return found.state
 
-            home = cluster.leader(cluster.home(TX))
-            cluster.arm(
-                action, FaultPoint.CLOCK_TIMER, kind="transaction-timeouts", broker=home, limit=1
-            )
+        home = cluster.leader(cluster.home(TX))
+        cluster.arm(
+            action, FaultPoint.CLOCK_TIMER, kind="transaction-timeouts", broker=home, limit=1
+        )
+        cluster.advance(20 * SECOND_MS)
+        await cluster.struck()
+        assert await state() == "Ongoing"
+        if later is not None:
+            await asyncio.sleep(later)
+        elif isinstance(action, Hold):
+            cluster.sim.injector.release("f")
+            await asyncio.sleep(0.1)
+        else:
             cluster.advance(20 * SECOND_MS)
-            await cluster.struck()
-            assert await state() == "Ongoing"
-            if later is not None:
-                await asyncio.sleep(later)
-            elif isinstance(action, Hold):
-                cluster.sim.injector.release("f")
-                await asyncio.sleep(0.1)
-            else:
-                cluster.advance(20 * SECOND_MS)
-                await asyncio.sleep(0.1)
-            assert await state() == "CompleteAbort"
-
-    run_cluster(main)
+            await asyncio.sleep(0.1)
+        assert await state() == "CompleteAbort"
 
 
 @pytest.mark.parametrize(
@@ -652,80 +614,76 @@ def test_a_scan_that_does_not_run_leaves_a_transaction_open(
         "cleaner",
     ],
 )
-def test_every_kind_of_scan_crosses_and_comes_again(kind: str) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Drop(), FaultPoint.CLOCK_TIMER, kind=kind, limit=1)
-        cluster.arm(Pass(), FaultPoint.CLOCK_TIMER, "seen", kind=kind)
-        for _ in range(3):
-            cluster.advance(2 * 3_600 * SECOND_MS)
-        await cluster.struck()
-        await cluster.struck("seen", count=3)
-
-    run_cluster(main, brokers=1)
+@within(run_cluster, brokers=1)
+async def test_every_kind_of_scan_crosses_and_comes_again(
+    cluster: VirtualCluster, kind: str
+) -> None:
+    cluster.arm(Drop(), FaultPoint.CLOCK_TIMER, kind=kind, limit=1)
+    cluster.arm(Pass(), FaultPoint.CLOCK_TIMER, "seen", kind=kind)
+    for _ in range(3):
+        cluster.advance(2 * 3_600 * SECOND_MS)
+    await cluster.struck()
+    await cluster.struck("seen", count=3)
 
 
 # process.start, process.stop
 
 
-def test_a_start_that_is_held_happens_later_or_never() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        await sim.kill_broker(B2)
-        cluster.arm(Hold(), FaultPoint.PROCESS_START, broker=2)
-        starting = cluster.env.tasks.spawn(sim.start_broker(B2), name="start")
-        await cluster.struck()
-        await asyncio.sleep(60)
-        assert sim.member(B2).state is MemberState.STARTING
-        assert not sim.metadata.image.is_alive(B2)
-        sim.injector.release("f")
-        await starting
-        assert sim.metadata.image.is_alive(B2)
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_start_that_is_held_happens_later_or_never(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    await sim.kill_broker(B2)
+    cluster.arm(Hold(), FaultPoint.PROCESS_START, broker=2)
+    starting = cluster.env.tasks.spawn(sim.start_broker(B2), name="start")
+    await cluster.struck()
+    await asyncio.sleep(60)
+    assert sim.member(B2).state is MemberState.STARTING
+    assert not sim.metadata.image.is_alive(B2)
+    sim.injector.release("f")
+    await starting
+    assert sim.metadata.image.is_alive(B2)
 
 
-def test_a_broker_that_is_killed_while_its_start_is_held_stays_down() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        await sim.kill_broker(B2)
-        cluster.arm(Hold(), FaultPoint.PROCESS_START)
-        starting = cluster.env.tasks.spawn(refused(sim.start_broker(B2)), name="start")
-        await cluster.struck()
-        await sim.kill_broker(B2)
-        sim.injector.release("f")
-        assert "killed before it had started" in await starting
-        assert sim.member(B2).state is MemberState.DOWN
-
-    run_cluster(main)
-
-
-def test_a_stop_that_is_held_lets_the_broker_serve_meanwhile() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        cluster.arm(Hold(), FaultPoint.PROCESS_STOP, broker=1)
-        stopping = cluster.env.tasks.spawn(sim.stop_broker(B1), name="stop")
-        await cluster.struck()
-        async with cluster.client(**PATIENT) as client:
-            await Producer(client).send("orders", 0, b"v")
-        assert cluster.leader(P0) == B1
-        sim.injector.release("f")
-        await stopping
-        assert cluster.leader(P0) != B1
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_broker_that_is_killed_while_its_start_is_held_stays_down(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    await sim.kill_broker(B2)
+    cluster.arm(Hold(), FaultPoint.PROCESS_START)
+    starting = cluster.env.tasks.spawn(refused(sim.start_broker(B2)), name="start")
+    await cluster.struck()
+    await sim.kill_broker(B2)
+    sim.injector.release("f")
+    assert "killed before it had started" in await starting
+    assert sim.member(B2).state is MemberState.DOWN
 
 
-def test_a_broker_that_is_killed_while_its_stop_is_held_was_not_stopped() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        cluster.arm(Hold(), FaultPoint.PROCESS_STOP)
-        stopping = cluster.env.tasks.spawn(refused(sim.stop_broker(B1)), name="stop")
-        await cluster.struck()
-        await sim.kill_broker(B1)
-        sim.injector.release("f")
-        assert "did not wait to be stopped" in await stopping
+@within(run_cluster)
+async def test_a_stop_that_is_held_lets_the_broker_serve_meanwhile(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    cluster.arm(Hold(), FaultPoint.PROCESS_STOP, broker=1)
+    stopping = cluster.env.tasks.spawn(sim.stop_broker(B1), name="stop")
+    await cluster.struck()
+    async with cluster.client(**PATIENT) as client:
+        await Producer(client).send("orders", 0, b"v")
+    assert cluster.leader(P0) == B1
+    sim.injector.release("f")
+    await stopping
+    assert cluster.leader(P0) != B1
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_a_broker_that_is_killed_while_its_stop_is_held_was_not_stopped(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    cluster.arm(Hold(), FaultPoint.PROCESS_STOP)
+    stopping = cluster.env.tasks.spawn(refused(sim.stop_broker(B1)), name="stop")
+    await cluster.struck()
+    await sim.kill_broker(B1)
+    sim.injector.release("f")
+    assert "did not wait to be stopped" in await stopping
 
 
 async def refused(work: Awaitable[None]) -> str:

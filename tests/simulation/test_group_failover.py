@@ -12,6 +12,7 @@ import pytest
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.group_api import ASSIGNMENT, GROUP, GroupApi, Member, commit_values
 from tests.support.handlers import NOT_YET, Api
+from tests.support.within import within
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay
 from txnsim.faults.points import FaultPoint
@@ -181,82 +182,72 @@ def run(main: Any, *, seed: int = 1) -> None:
 
 @pytest.mark.parametrize("how", OUTAGES)
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_a_transaction_has_pending_survives_its_group_s_coordinator(
-    how: str, committed: bool
+@within(run)
+async def test_what_a_transaction_has_pending_survives_its_group_s_coordinator(
+    world: World, how: str, committed: bool
 ) -> None:
-    async def main(world: World) -> None:
-        await world.ask(HOME, "OffsetCommit", 8, **commit_values(world.api.api, 3))
-        identity = await world.begin(9)
-        old = await world.disturb(how)
-        assert await world.position(stable=True) == (-1, E.unstable_offset_commit)
-        assert await world.position(stable=False) == (3, E.none)
-        await world.end(identity, committed=committed)
-        assert await world.settled() == (9 if committed else 3)
-        await world.repair(how, old)
-        await world.disturb("move")
-        assert await world.settled() == (9 if committed else 3)
-
-    run(main)
+    await world.ask(HOME, "OffsetCommit", 8, **commit_values(world.api.api, 3))
+    identity = await world.begin(9)
+    old = await world.disturb(how)
+    assert await world.position(stable=True) == (-1, E.unstable_offset_commit)
+    assert await world.position(stable=False) == (3, E.none)
+    await world.end(identity, committed=committed)
+    assert await world.settled() == (9 if committed else 3)
+    await world.repair(how, old)
+    await world.disturb("move")
+    assert await world.settled() == (9 if committed else 3)
 
 
 @pytest.mark.parametrize("how", OUTAGES)
-def test_a_transaction_that_is_ended_just_before_its_group_s_coordinator_goes(how: str) -> None:
-    async def main(world: World) -> None:
-        identity = await world.begin(9)
-        await world.end(identity, committed=True)
-        await world.disturb(how)
-        assert await world.settled() == 9
-
-    run(main)
-
-
-@pytest.mark.parametrize("how", OUTAGES)
-def test_a_generation_survives_and_its_members_go_on(how: str) -> None:
-    async def main(world: World) -> None:
-        member = await world.api.stable()
-        await world.disturb(how)
-        await world.position(stable=True)
-        assert await world.api.heartbeat(member) is E.none
-        synced = await world.api.sync(member)
-        assert (synced.error_code, synced.assignment) == (E.none, ASSIGNMENT)
-        zombie = Member(id=member.id, generation=member.generation - 1)
-        assert await world.api.heartbeat(zombie) is E.illegal_generation
-
-    run(main)
+@within(run)
+async def test_a_transaction_that_is_ended_just_before_its_group_s_coordinator_goes(
+    world: World, how: str
+) -> None:
+    identity = await world.begin(9)
+    await world.end(identity, committed=True)
+    await world.disturb(how)
+    assert await world.settled() == 9
 
 
 @pytest.mark.parametrize("how", OUTAGES)
-def test_members_of_the_consumer_protocol_keep_what_they_have(how: str) -> None:
-    async def main(world: World) -> None:
-        joined = await world.api.consume("a")
-        await world.disturb(how)
-        await world.position(stable=True)
-        stays = await world.api.consume("a", joined.member_epoch)
-        assert (stays.error_code, stays.member_epoch) == (E.none, joined.member_epoch)
-        await asyncio.sleep(46)
-        assert (await world.api.consume("a", joined.member_epoch)).error_code is (
-            E.unknown_member_id
-        )
-
-    run(main)
+@within(run)
+async def test_a_generation_survives_and_its_members_go_on(world: World, how: str) -> None:
+    member = await world.api.stable()
+    await world.disturb(how)
+    await world.position(stable=True)
+    assert await world.api.heartbeat(member) is E.none
+    synced = await world.api.sync(member)
+    assert (synced.error_code, synced.assignment) == (E.none, ASSIGNMENT)
+    zombie = Member(id=member.id, generation=member.generation - 1)
+    assert await world.api.heartbeat(zombie) is E.illegal_generation
 
 
-def test_a_marker_that_comes_while_positions_are_loaded_is_sent_again() -> None:
-    async def main(world: World) -> None:
-        identity = await world.begin(9)
-        world.cluster.arm(
-            Delay(delay_ms=5_000), FaultPoint.COORDINATOR_LOAD, topic=CONSUMER_OFFSETS_TOPIC
-        )
-        await world.disturb("move")
-        await world.end(identity, committed=True)
-        await asyncio.sleep(1)
-        state = await world.ask(
-            world.txn_home("id"), "DescribeTransactions", 0, transactional_ids=["id"]
-        )
-        assert state.transaction_states[0].transaction_state == "PrepareCommit"
-        assert await world.settled() == 9
+@pytest.mark.parametrize("how", OUTAGES)
+@within(run)
+async def test_members_of_the_consumer_protocol_keep_what_they_have(world: World, how: str) -> None:
+    joined = await world.api.consume("a")
+    await world.disturb(how)
+    await world.position(stable=True)
+    stays = await world.api.consume("a", joined.member_epoch)
+    assert (stays.error_code, stays.member_epoch) == (E.none, joined.member_epoch)
+    await asyncio.sleep(46)
+    assert (await world.api.consume("a", joined.member_epoch)).error_code is (E.unknown_member_id)
 
-    run(main)
+
+@within(run)
+async def test_a_marker_that_comes_while_positions_are_loaded_is_sent_again(world: World) -> None:
+    identity = await world.begin(9)
+    world.cluster.arm(
+        Delay(delay_ms=5_000), FaultPoint.COORDINATOR_LOAD, topic=CONSUMER_OFFSETS_TOPIC
+    )
+    await world.disturb("move")
+    await world.end(identity, committed=True)
+    await asyncio.sleep(1)
+    state = await world.ask(
+        world.txn_home("id"), "DescribeTransactions", 0, transactional_ids=["id"]
+    )
+    assert state.transaction_states[0].transaction_state == "PrepareCommit"
+    assert await world.settled() == 9
 
 
 def test_positions_never_go_back_whatever_happens_to_coordinators(seed: int) -> None:

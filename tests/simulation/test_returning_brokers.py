@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2
+from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.partition_requests import delete_records
 from txnsim.client.producer import Producer
@@ -39,36 +40,35 @@ def offsets(cluster: VirtualCluster, broker_id: BrokerId) -> list[int]:
 # The cleaner
 
 
-def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed() -> None:
+@within(run_cluster, brokers=2, topics=())
+async def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed(
+    cluster: VirtualCluster,
+) -> None:
     """However new the removed batches are."""
-
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        made = sim.metadata.create_topic(
-            NewTopic(
-                name="orders",
-                assignments=((0, (B1, B2)),),
-                configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"},
-            )
+    sim = cluster.sim
+    made = sim.metadata.create_topic(
+        NewTopic(
+            name="orders",
+            assignments=((0, (B1, B2)),),
+            configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"},
         )
-        assert not isinstance(made, Rejection)
+    )
+    assert not isinstance(made, Rejection)
+    await in_sync(cluster, P0, 2)
+    async with cluster.client() as client, Producer(client) as producer:
+        await producer.send("orders", 0, b"1", key=b"a")
+        await sim.stop_broker(B2)
+        await in_sync(cluster, P0, 1)
+        await producer.send("orders", 0, b"2", key=b"a")
+        await producer.send("orders", 0, b"3", key=b"a")
+        care = sim.brokers[B1].log_maintenance
+        care.roll_now(P0)
+        await producer.send("orders", 0, b"4", key=b"b")
+        care.clean_now(P0)
+        await sim.start_broker(B2)
         await in_sync(cluster, P0, 2)
-        async with cluster.client() as client, Producer(client) as producer:
-            await producer.send("orders", 0, b"1", key=b"a")
-            await sim.stop_broker(B2)
-            await in_sync(cluster, P0, 1)
-            await producer.send("orders", 0, b"2", key=b"a")
-            await producer.send("orders", 0, b"3", key=b"a")
-            care = sim.brokers[B1].log_maintenance
-            care.roll_now(P0)
-            await producer.send("orders", 0, b"4", key=b"b")
-            care.clean_now(P0)
-            await sim.start_broker(B2)
-            await in_sync(cluster, P0, 2)
-            assert offsets(cluster, B1) == [2, 3]
-            assert offsets(cluster, B2) == [0, 2, 3], "what it had before is its own affair"
-
-    run_cluster(main, brokers=2, topics=())
+        assert offsets(cluster, B1) == [2, 3]
+        assert offsets(cluster, B2) == [0, 2, 3], "what it had before is its own affair"
 
 
 # Where a log starts
@@ -102,71 +102,63 @@ async def back_in_the_lead(cluster: VirtualCluster, *broker_ids: BrokerId) -> No
     await asyncio.sleep(10)
 
 
-def test_if_all_replicas_are_killed_deleted_records_are_back() -> None:
+@within(run_cluster, brokers=2, topics=())
+async def test_if_all_replicas_are_killed_deleted_records_are_back(cluster: VirtualCluster) -> None:
     """Apache Kafka 4.3.1: deleteRecords to 4, all brokers killed and started: ``0..6..6``."""
-
-    async def main(cluster: VirtualCluster) -> None:
-        await six_records(cluster, B1, B2)
-        await delete_before(cluster, 4)
-        for broker_id in (B1, B2):
-            await cluster.sim.kill_broker(broker_id)
-        await back_in_the_lead(cluster, B1, B2)
-        assert [bounds(cluster, broker_id) for broker_id in (B1, B2)] == [(0, 6, 6)] * 2
-        async with cluster.client("reader") as reader:
-            assert len(await values(reader, "orders", partitions=1)) == 6
-
-    run_cluster(main, brokers=2, topics=())
+    await six_records(cluster, B1, B2)
+    await delete_before(cluster, 4)
+    for broker_id in (B1, B2):
+        await cluster.sim.kill_broker(broker_id)
+    await back_in_the_lead(cluster, B1, B2)
+    assert [bounds(cluster, broker_id) for broker_id in (B1, B2)] == [(0, 6, 6)] * 2
+    async with cluster.client("reader") as reader:
+        assert len(await values(reader, "orders", partitions=1)) == 6
 
 
-def test_a_replica_that_lives_keeps_the_start() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await six_records(cluster, B1, B2)
-        await delete_before(cluster, 4)
-        await cluster.sim.kill_broker(B1)
-        await in_sync(cluster, P0, 1)
-        await back_in_the_lead(cluster, B1)
-        await in_sync(cluster, P0, 2)
-        assert [bounds(cluster, broker_id) for broker_id in (B1, B2)] == [(4, 6, 6)] * 2
-
-    run_cluster(main, brokers=2, topics=())
+@within(run_cluster, brokers=2, topics=())
+async def test_a_replica_that_lives_keeps_the_start(cluster: VirtualCluster) -> None:
+    await six_records(cluster, B1, B2)
+    await delete_before(cluster, 4)
+    await cluster.sim.kill_broker(B1)
+    await in_sync(cluster, P0, 1)
+    await back_in_the_lead(cluster, B1)
+    await in_sync(cluster, P0, 2)
+    assert [bounds(cluster, broker_id) for broker_id in (B1, B2)] == [(4, 6, 6)] * 2
 
 
-def test_what_was_noted_at_a_stop_in_order_is_known_after_a_kill() -> None:
+@within(run_cluster, brokers=2, topics=())
+async def test_what_was_noted_at_a_stop_in_order_is_known_after_a_kill(
+    cluster: VirtualCluster,
+) -> None:
     """Apache Kafka 4.3.1: deleteRecords to 3, restarted, to 5, then killed: ``3..6..6``."""
-
-    async def main(cluster: VirtualCluster) -> None:
-        await six_records(cluster, B2)
-        await delete_before(cluster, 3)
-        await cluster.sim.stop_broker(B2)
-        await back_in_the_lead(cluster, B2)
-        assert bounds(cluster, B2) == (3, 6, 6)
-        await delete_before(cluster, 5)
-        await cluster.sim.kill_broker(B2)
-        await back_in_the_lead(cluster, B2)
-        assert bounds(cluster, B2) == (3, 6, 6)
-
-    run_cluster(main, brokers=2, topics=())
+    await six_records(cluster, B2)
+    await delete_before(cluster, 3)
+    await cluster.sim.stop_broker(B2)
+    await back_in_the_lead(cluster, B2)
+    assert bounds(cluster, B2) == (3, 6, 6)
+    await delete_before(cluster, 5)
+    await cluster.sim.kill_broker(B2)
+    await back_in_the_lead(cluster, B2)
+    assert bounds(cluster, B2) == (3, 6, 6)
 
 
 @pytest.mark.parametrize(
     ("advance_ms", "start"), [(0, 0), (29_000, 0), (31_000, 4), (91_000, 5)], ids=str
 )
-def test_it_is_noted_half_a_minute_after_the_start_and_then_every_minute(
-    advance_ms: int, start: int
+@within(run_cluster, brokers=2, topics=())
+async def test_it_is_noted_half_a_minute_after_the_start_and_then_every_minute(
+    cluster: VirtualCluster, advance_ms: int, start: int
 ) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await six_records(cluster, B2)
-        begun_ms = cluster.env.clock.now_ms()
-        await delete_before(cluster, 4)
-        cluster.advance(min(advance_ms, 31_000))
-        await delete_before(cluster, 5)
-        cluster.advance(max(0, advance_ms - 31_000))
-        assert cluster.env.clock.now_ms() - begun_ms < advance_ms + 900
-        await cluster.sim.kill_broker(B2)
-        await back_in_the_lead(cluster, B2)
-        assert bounds(cluster, B2) == (start, 6, 6)
-
-    run_cluster(main, brokers=2, topics=())
+    await six_records(cluster, B2)
+    begun_ms = cluster.env.clock.now_ms()
+    await delete_before(cluster, 4)
+    cluster.advance(min(advance_ms, 31_000))
+    await delete_before(cluster, 5)
+    cluster.advance(max(0, advance_ms - 31_000))
+    assert cluster.env.clock.now_ms() - begun_ms < advance_ms + 900
+    await cluster.sim.kill_broker(B2)
+    await back_in_the_lead(cluster, B2)
+    assert bounds(cluster, B2) == (start, 6, 6)
 
 
 # Eligible leader replicas
@@ -175,36 +167,32 @@ def test_it_is_noted_half_a_minute_after_the_start_and_then_every_minute(
 @pytest.mark.parametrize(
     ("minimum", "resource", "elr"), [("2", "orders", (B2,)), ("1", "orders", ()), ("1", "", ())]
 )
-def test_who_changes_the_minimum_makes_nobody_eligible(
-    minimum: str, resource: str, elr: tuple[BrokerId, ...]
+@within(run_cluster, brokers=2, topics=())
+async def test_who_changes_the_minimum_makes_nobody_eligible(
+    cluster: VirtualCluster, minimum: str, resource: str, elr: tuple[BrokerId, ...]
 ) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        made = sim.metadata.create_topic(
-            NewTopic(
-                name="orders",
-                assignments=((0, (B1, B2)),),
-                configs={"min.insync.replicas": "2"},
-            )
+    sim = cluster.sim
+    made = sim.metadata.create_topic(
+        NewTopic(
+            name="orders",
+            assignments=((0, (B1, B2)),),
+            configs={"min.insync.replicas": "2"},
         )
-        assert not isinstance(made, Rejection)
-        await sim.kill_broker(B2)
-        await in_sync(cluster, P0, 1)
-        partition = sim.metadata.image.partition(P0)
-        assert partition is not None
-        assert partition.elr == (B2,)
-        change = ConfigChange(
-            resource_type=TOPIC_RESOURCE if resource else BROKER_RESOURCE,
-            resource_name=resource,
-            name="min.insync.replicas",
-            value=minimum,
-        )
-        async with cluster.client() as client:
-            assert set((await Admin(client).incremental_alter_configs((change,))).values()) == {
-                None
-            }
-        partition = sim.metadata.image.partition(P0)
-        assert partition is not None
-        assert partition.elr == elr
-
-    run_cluster(main, brokers=2, topics=())
+    )
+    assert not isinstance(made, Rejection)
+    await sim.kill_broker(B2)
+    await in_sync(cluster, P0, 1)
+    partition = sim.metadata.image.partition(P0)
+    assert partition is not None
+    assert partition.elr == (B2,)
+    change = ConfigChange(
+        resource_type=TOPIC_RESOURCE if resource else BROKER_RESOURCE,
+        resource_name=resource,
+        name="min.insync.replicas",
+        value=minimum,
+    )
+    async with cluster.client() as client:
+        assert set((await Admin(client).incremental_alter_configs((change,))).values()) == {None}
+    partition = sim.metadata.image.partition(P0)
+    assert partition is not None
+    assert partition.elr == elr

@@ -21,7 +21,8 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
 from txnsim.faults.plan import Action
 from txnsim.faults.points import FaultPoint
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, TxnMarker
+from txnsim.interbroker.transactions import TxnMarker
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 PRODUCERS = ("tx-a", "tx-b", "tx-c")
 PARTITIONS = 3
@@ -138,7 +139,9 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
         }
         for topic_partition, log in broker.replicas.led.items():
             open_ones = [
-                one for one in log.producers() if log.open_transaction_of(one.producer_id) >= 0
+                one
+                for one in log.producers.all()
+                if log.producers.open_transaction_of(one.producer_id) >= 0
             ]
             assert not open_ones, topic_partition
     return run
@@ -159,18 +162,14 @@ def forget_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     write = MarkerWrites._write
     seen = 0
 
-    def forget(
-        writes: MarkerWrites,
-        marker: TxnMarker,
-        topic_partition: TopicPartition,
-        now_ms: int,
-        written: Any,
+    async def forget(
+        writes: MarkerWrites, marker: TxnMarker, topic_partition: TopicPartition, written: Any
     ) -> ErrorCode:
         nonlocal seen
         seen += 1
         if seen % 10 == 0:
             return ErrorCode.none
-        return write(writes, marker, topic_partition, now_ms, written)
+        return await write(writes, marker, topic_partition, written)
 
     monkeypatch.setattr(MarkerWrites, "_write", forget)
 

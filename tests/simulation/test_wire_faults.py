@@ -22,11 +22,12 @@ from txnsim.faults.actions import (
     Stall,
     Throttle,
 )
+from txnsim.faults.crossings import DamagedPart
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import Injector
 from txnsim.runtime.trace import TraceLevel
-from txnsim.types import BrokerId, DamagedPart, TopicPartition
+from txnsim.types import BrokerId, TopicPartition
 
 CLIENT = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 PEER = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE

@@ -38,6 +38,8 @@ from typing import Final, NamedTuple
 KAFKA_VERSION: Final = "4.3.1"
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = REPOSITORY / ".cache"
+TOOLS_VERSIONS: Final = {"4.4.0": "4.3.1"}
+"""Of tools and Kafka Streams, where a release's own were not published."""
 POM: Final = Path(__file__).with_name("java") / "pom.xml"
 TELEMETRY_SOURCES: Final = POM.with_name("telemetry")
 
@@ -126,8 +128,9 @@ def _copy_jars(libs: Path, version: str) -> None:
     fresh = libs.with_name("libs.partial")
     shutil.rmtree(fresh, ignore_errors=True)
     command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+    tools = f"-Dtools.version={TOOLS_VERSIONS.get(version, version)}"
     done = subprocess.run(
-        [*command, f"-Dkafka.version={version}", f"-DoutputDirectory={fresh}"],
+        [*command, f"-Dkafka.version={version}", tools, f"-DoutputDirectory={fresh}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -219,6 +222,8 @@ class ApacheKafka:
         version: An older release; before 4.0 there is no ``transaction.version`` to choose.
         listeners: Further ones; only where there is one broker.
         takes_telemetry: With a metrics reporter to which clients may push metrics (KIP-714).
+        peer_port: Brokers reach broker N at this port plus N, where somebody leads them on to its
+            listener ``INTERNAL`` (``peers``): a fault proxy.
     """
 
     def __init__(
@@ -232,7 +237,11 @@ class ApacheKafka:
         version: str = KAFKA_VERSION,
         listeners: Listeners | None = None,
         takes_telemetry: bool = False,
+        peer_port: int | None = None,
     ) -> None:
+        self._peer_port = peer_port
+        self.peers: dict[int, int] = {}
+        """Node → port of its listener for other brokers, where they come through somebody."""
         self._listeners = listeners
         self._listener_ports: dict[str, int] = {}
         self.transaction_version = transaction_version
@@ -423,6 +432,7 @@ class ApacheKafka:
             "group.initial.rebalance.delay.ms": "0",
             "controlled.shutdown.enable": "false",
             **self._secured(listeners, controller_port),
+            **self._led_on(node_id, port, controller_port),
             **self._properties,
         }
 
@@ -439,6 +449,21 @@ class ApacheKafka:
             "listeners": ",".join([listeners, *own, f"CONTROLLER://127.0.0.1:{controller_port}"]),
             "inter.broker.listener.name": "PLAINTEXT",
             **self._listeners.properties,
+        }
+
+    def _led_on(self, node_id: int, port: int, controller_port: int) -> dict[str, str]:
+        if self._peer_port is None:
+            return {}
+        (own,) = free_ports(1)
+        self.peers[node_id] = own
+        plain, internal = f"PLAINTEXT://127.0.0.1:{port}", f"INTERNAL://127.0.0.1:{own}"
+        controller = f",CONTROLLER://127.0.0.1:{controller_port}" if node_id == 1 else ""
+        return {
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
+            "CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "INTERNAL",
+            "listeners": f"{plain},{internal}{controller}",
+            "advertised.listeners": f"{plain},INTERNAL://127.0.0.1:{self._peer_port + node_id}",
         }
 
     def _format(self, config: Path) -> None:

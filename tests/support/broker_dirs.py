@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.support.log_dirs import write_partition
 from tests.support.logs import NOW, LogDriver
+from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
@@ -111,6 +112,6 @@ def move(
 def _batches(records: Iterable[TxnRecord]) -> Iterable[bytes]:
     offset = 0
     for record in records:
-        made = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW)
+        made = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
         yield assign(made, base_offset=offset, leader_epoch=0)
         offset += read_batch_header(made).last_offset + 1

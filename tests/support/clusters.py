@@ -17,9 +17,10 @@ from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.injection.injector import Injector
 from txnsim.placement import partition_for
 from txnsim.runtime.env import Environment
-from txnsim.runtime.peer_links import PeerCodec
+from txnsim.runtime.peer_call import PeerCodec
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
@@ -81,13 +82,23 @@ class VirtualCluster:
         async with client_of(self.env, self.sim, name, **changes) as cluster:
             yield cluster
 
+    @property
+    def injector(self) -> Injector:
+        """Who makes its faults happen."""
+        return self.sim.injector
+
+    def address(self, topic_partition: TopicPartition) -> tuple[str, int]:
+        """Where clients reach the leader of a partition."""
+        broker = self.sim.metadata.image.brokers[self.leader(topic_partition)]
+        return broker.host, broker.port
+
     def arm(self, action: Action, point: FaultPoint, rule_id: str = "f", **criteria: Any) -> None:
         """Put a fault rule in force."""
-        self.sim.injector.arm(FaultRule(id=rule_id, point=point, action=action, **criteria))
+        self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **criteria))
 
     async def struck(self, rule_id: str = "f", count: int = 1) -> None:
         """Wait until the rule has struck so often."""
-        await self.sim.injector.wait_until_struck(rule_id, count=count, timeout_ms=60_000)
+        await self.injector.wait_until_struck(rule_id, count=count, timeout_ms=60_000)
 
     def advance(self, ms: int) -> None:
         """Move the cluster clock."""

@@ -18,8 +18,8 @@ from txnsim.group.consumer_commands import (
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_records import ConsumerRecord, EpochDeleted, TopicIdPartition
 from txnsim.group.consumer_regex import resolve
+from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
-from txnsim.metadata.resource_configs import GroupIntervals
 from txnsim.types import BrokerId, LeaderEpoch
 
 GROUP: Final = "g"

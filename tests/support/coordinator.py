@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from itertools import count
 from typing import Any, Final
 
+from tests.support.steps import load_whole
 from txnsim.coordinators.txn.service import TransactionCoordinator
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.transactions import (
+    AllocateProducerIdsReply,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+from txnsim.log.answers import Appended
 from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.pending import Pending
@@ -21,7 +28,6 @@ from txnsim.txn.commands import AddPartitions, EndTxn, InitProducerId, Partition
 from txnsim.txn.markers import LeaderLookup, NoLeader
 from txnsim.txn.state import TxnMetadata
 from txnsim.types import (
-    AllocateProducerIdsReply,
     BrokerId,
     CoordinatorEpoch,
     ProducerEpoch,
@@ -30,8 +36,6 @@ from txnsim.types import (
     TopicPartition,
     TransactionalId,
     TransactionVersion,
-    WriteTxnMarkersCommand,
-    WriteTxnMarkersReply,
 )
 
 START_MS: Final = 1_700_000_000_000
@@ -147,6 +151,42 @@ def marker_reply(command: WriteTxnMarkersCommand, *errors: ErrorCode) -> WriteTx
     )
 
 
+class _Log:
+    """``CoordinatorLog`` of a world: batches in lists."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def admit(self, *_: Any) -> None:
+        pass
+
+    def append(self, partition: int, batch: bytes, *, guard: int = 0) -> Appended | Rejection:
+        world = self._world
+        error = world.append_errors.popleft() if world.append_errors else ErrorCode.none
+        if error:
+            return Rejection(error=error, reason="the log refuses")
+        batches = world.log.setdefault(partition, [])
+        batches.append(batch)
+        offset = len(batches) - 1
+        return Appended(
+            base_offset=offset, last_offset=offset, log_append_time_ms=-1, log_start_offset=0
+        )
+
+    def replicated(self, partition: int) -> int:
+        return len(self._world.log.get(partition, ()))
+
+    def committed(
+        self, partition: int, offset: int, *, timeout_ms: int
+    ) -> Awaitable[ErrorCode] | None:
+        world = self._world
+        world.append_timeouts_ms.append(timeout_ms)
+        if world.held_appends is None:
+            return None
+        held: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        world.held_appends.append(held)
+        return held
+
+
 class World:
     """A running coordinator that owns every partition, unless told otherwise."""
 
@@ -184,7 +224,7 @@ class World:
             settings=settings or Settings(),
             tasks=self.tasks,
             tracer=self.tracer,
-            append=self._append,
+            log=_Log(self),
             send_markers=self._send_markers,
             leader_of=self._leader_of,
             transaction_version=lambda: self.level,
@@ -194,22 +234,9 @@ class World:
         self.service.start()
         if loaded:
             for partition in range(PARTITIONS):
-                self.service.load(partition, CoordinatorEpoch(0), ())
+                load_whole(self.service, partition, CoordinatorEpoch(0), ())
 
     # What the coordinator is given
-
-    async def _append(
-        self, partition: int, batch: bytes, _epoch: CoordinatorEpoch, timeout_ms: int
-    ) -> ErrorCode:
-        self.append_timeouts_ms.append(timeout_ms)
-        error = self.append_errors.popleft() if self.append_errors else ErrorCode.none
-        if error is ErrorCode.none:
-            self.log.setdefault(partition, []).append(batch)
-        if self.held_appends is not None:
-            held: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-            self.held_appends.append(held)
-            return await held
-        return error
 
     def _send_markers(
         self, broker_id: BrokerId, command: WriteTxnMarkersCommand

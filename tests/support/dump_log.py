@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,8 +20,8 @@ from tests.support.apache_kafka import (
 
 MAIN_CLASS: Final = "org.apache.kafka.tools.DumpLogSegments"
 SOURCE: Final = Path(__file__).parent / "java" / "dump" / "HexDecoder.java"
-FILES_AT_ONCE: Final = 500
-"""Their names are one argument, which has a greatest length."""
+NAMES_LENGTH_MAX: Final = 120_000
+"""Names of files are one argument, which Linux limits to 128 KiB."""
 TIMEOUT_SECONDS: Final = 300
 RECORDS: Final = (
     *("--deep-iteration", "--print-data-log"),
@@ -54,12 +53,25 @@ def dump_log(files: Iterable[Path], *options: str, may_fail: bool = False) -> Du
     """
     found: dict[Path, list[str]] = {}
     complaints = ""
-    rest = iter(files)
-    while some := tuple(islice(rest, 1 if may_fail else FILES_AT_ONCE)):
+    for some in _shares(files, 0 if may_fail else NAMES_LENGTH_MAX):
         printed, complained = _run(some, options, may_fail=may_fail)
         found.update(_by_file(printed))
         complaints += complained
     return Dump(found, complaints)
+
+
+def _shares(files: Iterable[Path], length_max: int) -> Iterator[list[Path]]:
+    """Files whose names fit into one argument; one file at least."""
+    share: list[Path] = []
+    length = 0
+    for path in files:
+        length += len(str(path)) + 1
+        if share and length > length_max:
+            yield share
+            share, length = [], len(str(path)) + 1
+        share.append(path)
+    if share:
+        yield share
 
 
 def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tuple[str, str]:

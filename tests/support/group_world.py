@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from tests.support.consumer_groups import image
+from tests.support.steps import load_whole
 from txnsim.coordinators.group.service import GroupCoordinator
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
@@ -58,8 +59,8 @@ class ListLog:
         self.guards: list[int] = []
         self._released: list[asyncio.Event] = []
 
-    def append(self, partition: int, batch: bytes, *, guard: int) -> Appended | Rejection:
-        """``OffsetsLog.append``."""
+    def append(self, partition: int, batch: bytes, *, guard: int = 0) -> Appended | Rejection:
+        """``CoordinatorLog.append``."""
         if self.refusal is not None:
             return Rejection(error=self.refusal, reason="the log refuses")
         header = read_batch_header(batch)
@@ -72,18 +73,17 @@ class ListLog:
             base_offset=base, last_offset=self.end - 1, log_append_time_ms=-1, log_start_offset=0
         )
 
-    def admit(
-        self, partition: int, producer: CommittingProducer | None
-    ) -> Awaitable[Rejection | None] | None:
-        """``OffsetsLog.admit``."""
-        return None
+    def admit(self, *_: Any) -> None:
+        """``CoordinatorLog.admit``."""
 
     def replicated(self, partition: int) -> int:
-        """``OffsetsLog.replicated``."""
+        """``CoordinatorLog.replicated``."""
         return self.high_watermark
 
-    def committed(self, partition: int, offset: int) -> Awaitable[ErrorCode] | None:
-        """``OffsetsLog.committed``."""
+    def committed(
+        self, partition: int, offset: int, *, timeout_ms: int
+    ) -> Awaitable[ErrorCode] | None:
+        """``CoordinatorLog.committed``."""
         return None if self.high_watermark > offset else self._wait()
 
     async def _wait(self) -> ErrorCode:
@@ -136,7 +136,7 @@ class GroupWorld:
         """Load a partition from the log under the next epoch."""
         self.epoch += 1
         batches = tuple(self.log.batches) if partition == HOME else ()
-        self.groups.load(partition, CoordinatorEpoch(self.epoch), batches)
+        load_whole(self.groups, partition, CoordinatorEpoch(self.epoch), batches)
 
     def unload(self) -> None:
         """Another broker leads the group's partition now."""

@@ -11,11 +11,12 @@ from typing import Any, Final
 from tests.support.clusters import real_cluster
 from tests.support.raw_wire import message_from
 from txnsim.api.registry import HANDLERS, SHIPPED
-from txnsim.api.request import Answer, Request
+from txnsim.api.request import NoResponse, Request
 from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
 from txnsim.server.cluster import SimCluster
-from txnsim.types import BrokerId, Subject
+from txnsim.types import BrokerId
 from txnsim.wire import codec
 from txnsim.wire.apis import APIS
 from txnsim.wire.batch import Record, build_batch
@@ -136,7 +137,7 @@ async def handlers(*, brokers: int = 1, **changes: Any) -> AsyncIterator[Api]:
 
 def read_back(request: Request, reply: Any) -> Any:
     """A reply as the client decodes it; answers without a message as they are."""
-    if isinstance(reply, Answer):
+    if isinstance(reply, NoResponse):
         return reply
     body = reply if isinstance(reply, bytes) else codec.encode_body(reply)
     frame = codec.frame_response(request.api_key, request.api_version, 1, body)

@@ -36,12 +36,6 @@ class HoldingProxy:
         """Where clients connect; the broker must advertise it."""
         return int(self._listener.getsockname()[1])
 
-    @property
-    def held(self) -> int:
-        """Produce requests that were held since ``hold``, released ones included."""
-        with self._changed:
-            return self._held
-
     # Life
 
     def __enter__(self) -> HoldingProxy:
@@ -73,6 +67,11 @@ class HoldingProxy:
         with self._changed:
             self._holding = True
             self._held = self._answered = 0
+
+    def await_held(self) -> bool:
+        """Wait until a Produce is held; False if none came. A client's write may be ahead of us."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._held > 0, _PATIENCE_S)
 
     def release(self) -> None:
         """Deliver what is held and wait until the broker has answered all of it.
@@ -117,6 +116,7 @@ class HoldingProxy:
             if key == _PRODUCE and self._holding:
                 self._held += 1
                 delayed.add(correlation_id)
+                self._changed.notify_all()
                 self._changed.wait_for(lambda: not self._holding)
         broker.sendall(struct.pack(">i", len(frame)) + frame)
 

@@ -16,8 +16,9 @@ from tests.support.logs import batch
 from tests.support.peer_network import RecordingNetwork, SentRequest
 from txnsim.broker.fetch import Fetching
 from txnsim.broker.produce import ProduceCommand, ProducePartition, Producing
-from txnsim.broker.verification import TransactionOperation, Verification
+from txnsim.broker.verification import TransactionOperation, VerificationQueues
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.transactions import AddPartitionsToTxnReply
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.log_trace import LogTrace
@@ -27,17 +28,13 @@ from txnsim.releases.rules import LATEST, Rules
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.commits import Commits
+from txnsim.replication.leader_appends import LeaderAppends
 from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Network
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
-from txnsim.types import (
-    AddPartitionsToTxnReply,
-    BrokerId,
-    TopicPartition,
-    TransactionalId,
-)
+from txnsim.types import BrokerId, TopicPartition, TransactionalId
 from txnsim.wire.batch import read_batch_header
 
 P0: Final = TopicPartition("orders", 0)
@@ -86,13 +83,8 @@ class Leader:
             purgatory=self.purgatory,
             log_trace=LogTrace(self.tracer, "broker/1"),
         )
-        self.commits = Commits(
-            clock=self.clock,
-            replicas=self.replicas,
-            purgatory=self.purgatory,
-            watermarks=self.watermarks,
-        )
-        self.verification = Verification(
+        self.commits = Commits(replicas=self.replicas, purgatory=self.purgatory)
+        self.verification = VerificationQueues(
             peers=Peers(
                 network=cast(Network, self.network), broker_id=BrokerId(1), request_timeout_ms=9
             ),
@@ -105,11 +97,17 @@ class Leader:
         )
         self.gates = Gates(tasks, disk=logs)
         self.producing = Producing(
-            gate=self.gates.log,
             clock=self.clock,
+            tasks=tasks,
             settings=lambda: self.settings,
             replicas=self.replicas,
-            watermarks=self.watermarks,
+            appends=LeaderAppends(
+                clock=self.clock,
+                replicas=self.replicas,
+                watermarks=self.watermarks,
+                gate=self.gates.log,
+                log_trace=LogTrace(self.tracer, "broker/1"),
+            ),
             commits=self.commits,
             verification=self.verification,
             log_trace=LogTrace(self.tracer, "broker/1"),

@@ -20,6 +20,7 @@ from txnsim.pipeline.planning import READS, shares_of
 from txnsim.pipeline.source import schema_of
 from txnsim.pipeline.tables.readings import rows_of
 from txnsim.pipeline.tables.rows import Job
+from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
@@ -44,7 +45,7 @@ def table(
     spark_schema = schema_of(name)
     if columns is not None:
         spark_schema = StructType([spark_schema[column] for column in columns])
-    schema = to_arrow_schema(spark_schema)
+    schema = to_arrow_schema(spark_schema, timezone="UTC")
     wanted, _ = taken_over(name, where)
     job = Job(options=chosen, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
     found: list[Row] = []
@@ -88,7 +89,7 @@ def segment(folder: Path, batches: Iterable[bytes], *, base_offset: int = 0) -> 
 
 def busy_log(*, roll_bytes: int = 2_000) -> LogDriver:
     """Sixty transactional batches of three producers, half of which end, in several segments."""
-    driver = LogDriver(LogConfig(roll_bytes=roll_bytes, index_interval_bytes=300))
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=roll_bytes, index_interval_bytes=300))
     sequences: dict[int, int] = {}
     for number in range(60):
         pid = 7 + number % 3

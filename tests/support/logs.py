@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from txnsim.log.answers import Appended, LogRead
 from txnsim.log.config import LogConfig
+from txnsim.log.leader_append import append_client, append_marker, start_verification
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.replicated import described
+from txnsim.releases.rules import LATEST
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch, read_batch_header, read_records
 
@@ -17,10 +21,15 @@ COMMITTED: Final = IsolationLevel.READ_COMMITTED
 UNCOMMITTED: Final = IsolationLevel.READ_UNCOMMITTED
 ALL: Final = 1 << 30
 
+config_of: Final = partial(LogConfig, rules=LATEST)
+"""A log's configuration under the newest rules."""
+
 
 def make_log(config: LogConfig | None = None, *, leader_epoch: int = 0) -> PartitionLog:
     return PartitionLog(
-        topic_partition=PARTITION, config=config or LogConfig(), leader_epoch=leader_epoch
+        topic_partition=PARTITION,
+        config=config or config_of(),
+        leader_epoch=leader_epoch,
     )
 
 
@@ -52,6 +61,11 @@ def plain(count: int = 1, *, timestamp: int = NOW, value: bytes = b"v") -> bytes
     return batch(pid=-1, count=count, timestamp=timestamp, value=value)
 
 
+def follow(log: PartitionLog, data: bytes) -> None:
+    """Append what a leader wrote."""
+    log.append(described(data), now_ms=NOW)
+
+
 class LogDriver:
     """A log with short calls and invariants checked after each; the high watermark follows."""
 
@@ -68,7 +82,8 @@ class LogDriver:
         self.log.check_invariants()
 
     def guard(self, sequence: int = 0, *, pid: int = PID, epoch: int = 0, tv2: bool = False) -> int:
-        guard = self.log.start_verification(
+        guard = start_verification(
+            self.log,
             producer_id=pid,
             producer_epoch=epoch,
             base_sequence=sequence,
@@ -81,11 +96,11 @@ class LogDriver:
     def append(self, data: bytes, *, guard: int = 0) -> int:
         """Append; 0 or the error's number."""
         before = self.log.snapshot()
-        size = self.log.size_bytes
-        answer = self.log.append_client(data, guard=guard, now_ms=self.now)
+        size = self.log.local.segments.size_bytes
+        answer = append_client(self.log, data, guard=guard, now_ms=self.now)
         if not isinstance(answer, Appended):
             assert self.log.snapshot() == before, "a refused batch leaves no trace"
-            assert self.log.size_bytes == size
+            assert self.log.local.segments.size_bytes == size
             return int(answer.error)
         self.settle()
         return 0
@@ -117,7 +132,8 @@ class LogDriver:
         value: bytes = b"v",
     ) -> int:
         """A transactional batch that the coordinator has verified."""
-        guard = self.log.start_verification(
+        guard = start_verification(
+            self.log,
             producer_id=pid,
             producer_epoch=epoch,
             base_sequence=sequence,
@@ -149,7 +165,8 @@ class LogDriver:
     ) -> int:
         """A marker; 0 or the error's number."""
         before = self.log.snapshot()
-        answer = self.log.append_marker(
+        answer = append_marker(
+            self.log,
             producer_id=pid,
             producer_epoch=epoch,
             committed=committed,

@@ -40,7 +40,7 @@ def partition(
     in_sync = replicas if isr is None else isr
     return encoded(
         3,
-        schema.PartitionRecordV2(
+        schema.PARTITION_RECORDS[2](
             partition_id=index,
             topic_id=topic_id,
             replicas=replicas,

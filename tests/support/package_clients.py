@@ -44,7 +44,7 @@ def rust_program(library: str) -> list[str]:
     cargo = _toolchain("cargo", _RUST_VERSION)
     package = f"matrix-{library}"
     target = CACHE / "rust" / "target"
-    command = [cargo, "build", "--quiet", "--locked", "--package", package]
+    command = [cargo, "build", "--quiet", "--package", package]
     if library == "rdkafka" and not _has_openssl():
         command += ["--features", "vendored-tls"]
     with locked(CACHE / "rust.lock"):

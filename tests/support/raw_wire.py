@@ -36,9 +36,16 @@ class Outcome(Enum):
 class RawConnection:
     """A blocking connection; ``ask`` sends one request and reads its answer."""
 
-    def __init__(self, address: str, *, client_id: str | None = "differ") -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        client_id: str | None = "differ",
+        answer_timeout_s: float = _ANSWER_TIMEOUT_S,
+    ) -> None:
         host, port = address.rsplit(":", 1)
-        self._socket = world().connect(host, int(port), timeout_s=_ANSWER_TIMEOUT_S)
+        self._answer_timeout_s = answer_timeout_s
+        self._socket = world().connect(host, int(port), timeout_s=answer_timeout_s)
         self._correlation_id = 0
         self._client_id = client_id
 
@@ -94,7 +101,7 @@ class RawConnection:
 
     def _receive_frames(self, count: int) -> list[bytes]:
         """So many frames, read in large pieces."""
-        self._socket.settimeout(_ANSWER_TIMEOUT_S)
+        self._socket.settimeout(self._answer_timeout_s)
         data = bytearray()
         frames: list[bytes] = []
         at = 0
@@ -116,9 +123,9 @@ class RawConnection:
         """Send bytes as they are."""
         self._socket.sendall(data)
 
-    def receive_frame(self, *, timeout_s: float = _ANSWER_TIMEOUT_S) -> bytes | Outcome:
+    def receive_frame(self, *, timeout_s: float | None = None) -> bytes | Outcome:
         """The next frame, or what happened instead."""
-        self._socket.settimeout(timeout_s)
+        self._socket.settimeout(self._answer_timeout_s if timeout_s is None else timeout_s)
         try:
             head = self._read(4)
             if len(head) < 4:

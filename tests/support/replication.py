@@ -5,7 +5,7 @@ AlterPartition, a clock that moves by hand, links that can be cut. Nothing runs 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, cast
 
 import msgspec
@@ -15,6 +15,12 @@ from tests.support.gates import Gates
 from tests.support.images import B1, B2, B3, cluster, partition, topic
 from txnsim.controller.isr_requests import decide_alter_partition
 from txnsim.errors import PeerDisconnectedError
+from txnsim.interbroker.replication import (
+    AlterPartitionCommand,
+    ReplicaFetchCommand,
+    ReplicaOffsetCommand,
+)
+from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage, PartitionImage
 from txnsim.node.log_trace import LogTrace
@@ -28,16 +34,10 @@ from txnsim.replication.replica_sessions import ReplicaSessions
 from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Network, Tasks
 from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import Done
 from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
-from txnsim.types import (
-    AlterPartitionCommand,
-    BrokerId,
-    LeaderEpoch,
-    ReplicaFetchCommand,
-    ReplicaOffsetCommand,
-    TopicPartition,
-)
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 TP: Final = TopicPartition("orders", 0)
 ALL: Final = (B1, B2, B3)
@@ -54,6 +54,14 @@ class ManualTasks:
 
     def soon(self, callback: Callable[[], object]) -> None:
         self._due.append(callback)
+
+    def drive(self, coroutine: Coroutine[Any, Any, Any], done: Done, *, name: str) -> None:
+        try:
+            coroutine.send(None)
+        except StopIteration as stop:
+            done(stop.value, None)
+        else:
+            raise AssertionError(f"{name} waits, and no fault is armed")
 
     def drain(self) -> None:
         for _ in range(TURNS_MAX):
@@ -267,7 +275,7 @@ class ReplicaBench:
         """Append a producer's batch at the leader (or at one who believes to be); its offset."""
         node = node or self.leader
         log = node.replicas.led[TP]
-        result = log.append_client(batch, guard=0, now_ms=self.clock.now_ms())
+        result = append_client(log, batch, guard=0, now_ms=self.clock.now_ms())
         base_offset = getattr(result, "base_offset", None)
         if base_offset is not None:
             node.watermarks.appended(log)

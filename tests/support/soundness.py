@@ -12,10 +12,11 @@ from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
 from txnsim.pipeline.soundness.facts import ReplicaFacts
-from txnsim.pipeline.soundness.findings import Finding
 from txnsim.pipeline.soundness.partition import judge_partition
 from txnsim.pipeline.soundness.parts import SegmentPart
 from txnsim.pipeline.soundness.verify import examine_work, plan
+from txnsim.pipeline.soundness.violations import Violation
+from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
@@ -28,7 +29,7 @@ def busy_log(*, transactions: int = 40) -> LogDriver:
     """Several segments of three producers whose transactions lie over one another, under two
     leaders; commits and aborts, the last two open.
     """
-    driver = LogDriver(LogConfig(roll_bytes=1_200, index_interval_bytes=200))
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_200, index_interval_bytes=200))
     sequences: dict[int, int] = defaultdict(int)
     for number in range(transactions):
         pid = 7 + number % 3
@@ -66,7 +67,7 @@ def note_offset(log_dir: Path, name: str, partition: TopicPartition, offset: int
     (log_dir / name).write_text(encode_offsets({partition: offset}))
 
 
-def found_in(*paths: Path, expiration_ms: int = 86_400_000) -> list[Finding]:
+def found_in(*paths: Path, expiration_ms: int = 86_400_000) -> list[Violation]:
     """All findings, as ``logs verify`` has them, one segment after the other in this process."""
     planned = plan(paths, producer_expiration_ms=expiration_ms)
     parts: defaultdict[ReplicaFactsKey, list[SegmentPart]] = defaultdict(list)
@@ -84,7 +85,7 @@ ReplicaFactsKey = tuple[str, int, str]
 
 def _judged(
     facts: dict[ReplicaFactsKey, ReplicaFacts], parts: dict[ReplicaFactsKey, list[SegmentPart]]
-) -> Iterator[Finding]:
+) -> Iterator[Violation]:
     for topic, partition in sorted({key[:2] for key in facts}):
         replicas = [
             (facts[key], parts[key]) for key in sorted(facts) if key[:2] == (topic, partition)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -20,6 +21,7 @@ import pyspark
 
 from tests.support.apache_kafka import free_ports
 from tests.support.patience import until
+from tests.support.quick_spark import quick_environment
 
 HOST: Final = "127.0.0.1"
 WORKERS: Final = 2
@@ -34,6 +36,8 @@ DEFAULTS: Final = {
     # No task before every worker has made its executor: a job may else be over with the first one.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+    # How long a result waits for Python, which is slow on a busy machine: 15 s otherwise.
+    "spark.python.authenticate.socketTimeout": "300s",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
@@ -59,7 +63,9 @@ class StandaloneSpark:
         self._directory = directory
         self._events = directory / "events"
         self._conf = directory / "conf"
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        """The master is 0; the workers by their numbers."""
+        self._spawned = 0
         self._port, self._web_port = free_ports(2)
 
     def __enter__(self) -> StandaloneSpark:
@@ -93,7 +99,7 @@ class StandaloneSpark:
     def environment(self) -> dict[str, str]:
         """Of an application that shall run here: Spark's defaults are ours, Python is this one."""
         return {
-            **os.environ,
+            **quick_environment(),
             "SPARK_HOME": str(_home()),
             "SPARK_CONF_DIR": str(self._conf),
             "SPARK_LOCAL_IP": HOST,
@@ -109,6 +115,35 @@ class StandaloneSpark:
         program = [str(_home() / "bin" / "spark-submit"), "--master", self.url]
         return self.run(*program, *settings, str(script), *args)
 
+    def begin(self, *command: str) -> subprocess.Popen[str]:
+        """The same without waiting for its end."""
+        return subprocess.Popen(
+            command,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def kill_worker(self, number: int) -> None:
+        """As if its machine were lost: the worker and its executors get SIGKILL.
+
+        Args:
+            number: 1 or above; its directory is ``worker-NUMBER``.
+        """
+        worker = self._processes.pop(number)
+        children = Path(f"/proc/{worker.pid}/task").glob("*/children")
+        executors = [int(one) for path in children for one in path.read_text().split()]
+        for process in (worker.pid, *executors):
+            os.kill(process, signal.SIGKILL)
+        worker.wait()
+
+    def replace_killed(self) -> None:
+        """A new worker for each that was killed."""
+        self._await_workers(len(self._processes) - 1)  # the master has noticed
+        self._start_workers()
+
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """A command with our environment."""
         return subprocess.run(
@@ -123,16 +158,21 @@ class StandaloneSpark:
     # What happened
 
     def tasks(self) -> list[Task]:
-        """The tasks of the last application that is over, read off its event log."""
+        """The tasks of the last application that is over."""
+        return [
+            Task(event["Stage ID"], event["Task Info"]["Executor ID"])
+            for event in self.task_ends()
+            if event["Task End Reason"]["Reason"] == "Success"
+        ]
+
+    def task_ends(self) -> list[Any]:
+        """What Spark's driver wrote of each task that ended, well or not; read off the event log of
+        the last application, which is removed.
+        """
         (path,) = [one for one in self._events.iterdir() if not one.name.endswith(".inprogress")]
         events = [json.loads(line) for line in path.read_text().splitlines()]
         path.unlink()
-        return [
-            Task(event["Stage ID"], event["Task Info"]["Executor ID"])
-            for event in events
-            if event["Event"] == "SparkListenerTaskEnd"
-            and event["Task End Reason"]["Reason"] == "Success"
-        ]
+        return [event for event in events if event["Event"] == "SparkListenerTaskEnd"]
 
     def state(self) -> Any:
         """What the master tells of workers and applications."""
@@ -144,20 +184,34 @@ class StandaloneSpark:
 
     def _start(self) -> None:
         ports = ("--port", str(self._port), "--webui-port", str(self._web_port))
-        self._spawn("org.apache.spark.deploy.master.Master", "--host", HOST, *ports)
+        self._processes[0] = self._spawn(
+            "org.apache.spark.deploy.master.Master", "--host", HOST, *ports
+        )
         self._await(lambda told: told["status"] == "ALIVE", "the master")
-        for number, port in enumerate(free_ports(WORKERS), 1):
-            work = self._directory / f"worker-{number}"
-            self._spawn(
-                "org.apache.spark.deploy.worker.Worker",
-                *("--host", HOST, "--webui-port", str(port), "--work-dir", str(work)),
-                *("--cores", "1", "--memory", _WORKER_MEMORY, self.url),
-            )
-        self._await(lambda told: told["aliveworkers"] == WORKERS, "the workers")
+        self._start_workers()
+
+    def _start_workers(self) -> None:
+        """Those that are missing."""
+        for number in range(1, WORKERS + 1):
+            if number not in self._processes:
+                self._processes[number] = self._spawn_worker(number)
+        self._await_workers(WORKERS)
+
+    def _spawn_worker(self, number: int) -> subprocess.Popen[bytes]:
+        (port,) = free_ports(1)
+        work = self._directory / f"worker-{number}"
+        return self._spawn(
+            "org.apache.spark.deploy.worker.Worker",
+            *("--host", HOST, "--webui-port", str(port), "--work-dir", str(work)),
+            *("--cores", "1", "--memory", _WORKER_MEMORY, self.url),
+        )
+
+    def _await_workers(self, count: int) -> None:
+        self._await(lambda told: told["aliveworkers"] == count, f"{count} workers")
 
     def _await(self, is_so: Callable[[Any], bool], what: str) -> None:
         def ask() -> Any:
-            for process in self._processes:
+            for process in self._processes.values():
                 assert process.poll() is None, self._log_tails()
             try:
                 return self.state()
@@ -171,23 +225,22 @@ class StandaloneSpark:
     def _log_tails(self) -> str:
         return "\n".join(path.read_text()[-2_000:] for path in self._directory.glob("*.log"))
 
-    def _spawn(self, main_class: str, *args: str) -> None:
+    def _spawn(self, main_class: str, *args: str) -> subprocess.Popen[bytes]:
         environment = {**self.environment, "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY}
-        log = self._directory / f"{main_class.rpartition('.')[2]}-{len(self._processes)}.log"
+        log = self._directory / f"{main_class.rpartition('.')[2]}-{self._spawned}.log"
+        self._spawned += 1
         with log.open("wb") as output:
-            self._processes.append(
-                subprocess.Popen(  # the script becomes the JVM, so its id is the JVM's
-                    [str(_home() / "bin" / "spark-class"), main_class, *args],
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                )
+            return subprocess.Popen(  # the script becomes the JVM, so its id is the JVM's
+                [str(_home() / "bin" / "spark-class"), main_class, *args],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
 
     def _stop(self) -> None:
         """The workers first: they end the executors that they have started."""
-        for process in reversed(self._processes):
+        for _, process in sorted(self._processes.items(), reverse=True):
             process.terminate()
             try:
                 process.wait(timeout=_STOP_TIMEOUT_S)

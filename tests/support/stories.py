@@ -4,6 +4,7 @@ hand.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,6 +55,12 @@ def seen(result: RunResult, kind: type[Seen]) -> list[Any]:
     """What was seen of one kind, in order."""
     history = History.from_lines(result.history)
     return [one for _, one in history.all_of(kind)]
+
+
+def failure(result: RunResult) -> str:
+    """Why a story failed, without the line and the step, which change with every line of a test."""
+    (because,) = result.verdict.because
+    return re.sub(r"^small\.yaml:\d+: (steps|cure)\.\d+\.[a-z-]+: ", "", because)
 
 
 def sentences(result: RunResult) -> str:

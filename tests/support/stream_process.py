@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from tests.support.quick_spark import quick_environment
+
 PATIENCE_S: Final = 280.0
 """For a condition, on a machine with much else to do; a process that has ended is noticed at once.
 """
@@ -32,6 +34,7 @@ class StreamProcess:
         with log.open("ab") as file:
             self._process = subprocess.Popen(
                 command,
+                env=quick_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=file,

@@ -17,7 +17,7 @@ async def client(
     kafka: AsyncSimulatedKafka, name: str = "app", **settings: Any
 ) -> AsyncIterator[Cluster]:
     """Our own client of the cluster, in its loop."""
-    async with client_of(kafka.world.environment, kafka.cluster, name, **settings) as cluster:
+    async with client_of(kafka.rebuilt.environment, kafka.cluster, name, **settings) as cluster:
         yield cluster
 
 

@@ -7,6 +7,7 @@ levels of the trace, and prints the counts. ``tests/scenario/test_causes.py`` ho
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,11 +17,13 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from tests.conformance.casebook.reading import rules
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim.scenario import catalog
 from txnsim.scenario.model import Scenario
 from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim.wire.apis import APIS
 
 WALKED_BACK: Final = ("marker.acked", "txn.complete", "log.lso", "fault.hit")
 """Kinds from which a walk along the main causes must end at a root."""
@@ -29,6 +32,19 @@ ROOTS: Final = frozenset(
     | {"check.violation", "check.pass"}
 )
 """Kinds that may have no cause; a request of a foreign client is the other one."""
+RULED: Final = frozenset(
+    {"txn.decide", "txn.append", "log.append", "log.reject", "log.duplicate", "verify.answer"}
+    | {"marker.owed", "marker.sent", "marker.written", "marker.acked", "marker.refused"}
+    | {"marker.cancelled", "pid.expire"}
+)
+"""Decisions, refusals, markers and appends: each names its row of docs/rules.md."""
+SPELLINGS: Final = {
+    "api": re.compile("|".join(name for name, _ in APIS.values())),
+    "error": re.compile(r"[A-Z][A-Z0-9_]*(,[A-Z][A-Z0-9_]*)*"),
+    "tp": re.compile(r"[A-Za-z0-9._-]+-[0-9]+"),
+    "peer": re.compile(r"(broker|client)/.*|.*:[0-9]+"),
+}
+"""How a field is written, whatever the kind of its event."""
 LATE_KINDS: Final = frozenset({"input", "goal"})
 """Kinds that only a user at the page causes."""
 
@@ -39,6 +55,14 @@ def tellings(scenarios: Iterable[Scenario]) -> Iterator[Telling]:
         for run in scenario.runs:
             for take in scenario.takes:
                 yield Telling(scenario=scenario, run=run, take=take)
+
+
+def one_take_of_each_run(scenarios: Iterable[Scenario]) -> Iterator[Telling]:
+    """Another take from run to run: what a take changes is the same in every run."""
+    for scenario in scenarios:
+        for place, run in enumerate(scenario.runs):
+            take = scenario.takes[place % len(scenario.takes)]
+            yield Telling(scenario=scenario, run=run, take=take)
 
 
 def events_of(trace: bytes) -> tuple[list[str], list[Event]]:
@@ -82,6 +106,10 @@ class Survey:
         self.strays: Counter[str] = Counter()
         """Kinds walked back from, by kind and the kind of what has no cause and is no root."""
         self.roots: Counter[str] = Counter()
+        self.unruled: Counter[str] = Counter()
+        """Kinds in ``RULED`` that name no row of docs/rules.md, with what they name."""
+        self.misspelt: Counter[str] = Counter()
+        """Fields that are not as in ``SPELLINGS``."""
         self.without: Counter[str] = Counter()
         """``kind.field`` of the table of kinds that an event did not carry."""
         self.examples: dict[str, str] = {}
@@ -101,6 +129,12 @@ class Survey:
                     self.roots[f"{event.k} <- {_name(end)}"] += 1
                 else:
                     self.strays[f"{event.k} <- {_name(end)}"] += 1
+            if event.k in RULED and data(event).get("rule") not in rules():
+                self.unruled[f"{event.k} {data(event).get('rule')}"] += 1
+            for field, spelling in SPELLINGS.items():
+                value = data(event).get(field)
+                if value is not None and not spelling.fullmatch(str(value)):
+                    self.misspelt[f"{event.k}.{field} {value!r}"] += 1
             for field in KINDS[event.k].fields - data(event).keys():
                 self.without[f"{event.k}.{field}"] += 1
             if not event.tx:
@@ -120,6 +154,8 @@ class Survey:
         lines += ["ends of chains that are no roots:", *_counts(self.strays)]
         lines += ["roots:", *_counts(self.roots)]
         lines += [f"never seen: {', '.join(sorted(KINDS.keys() - seen)) or 'none'}"]
+        lines += ["rules that are no row of docs/rules.md:", *_counts(self.unruled)]
+        lines += ["not as it is spelt elsewhere:", *_counts(self.misspelt)]
         lines += ["missing fields:"]
         lines += [
             f"  {count:7} of {of:7} {name}"

@@ -12,6 +12,8 @@ from collections.abc import Awaitable
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from tests.support.transcript import NOW_MS
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.connection import VirtualTransport
@@ -20,7 +22,7 @@ from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
 from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
-from txnsim.types import BrokerId
+from txnsim.types import BrokerId, ProducerEpoch, TransactionalId
 
 T = TypeVar("T")
 
@@ -92,6 +94,18 @@ class VirtualWorld:
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
         self._run(asyncio.sleep(seconds))
+
+    def leap(self, transactional_id: str, epoch: int) -> bool:
+        """Give a transactional id that has no transaction this epoch at its coordinator."""
+        name = TransactionalId(transactional_id)
+        for broker in self._cluster.brokers.values():
+            for owned in broker.coordinator.owned():
+                if (entry := owned.entries.get(name)) is not None:
+                    owned.entries[name] = msgspec.structs.replace(
+                        entry, producer_epoch=ProducerEpoch(epoch)
+                    )
+                    return True
+        return False
 
     # Life of brokers
 

@@ -43,6 +43,11 @@ class World(Protocol):
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
 
+    def leap(self, transactional_id: str, epoch: int) -> bool:
+        """Give a transactional id this epoch, as if it had been initialized so often; whether this
+        world can.
+        """
+
 
 class RealWorld:
     """TCP, and the clock of the machine."""
@@ -58,6 +63,10 @@ class RealWorld:
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
         time.sleep(seconds)
+
+    def leap(self, transactional_id: str, epoch: int) -> bool:
+        """Epochs are reached one by one."""
+        return False
 
 
 _current: Final[ContextVar[World]] = ContextVar("world", default=RealWorld())  # noqa: B039 - has no state

@@ -13,13 +13,17 @@ import time  # noqa: TID251 - a process on the real machine
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from tests.test_tidy import ROOT, source
+from txnsim.cli.control_token import token_from
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
+from txnsim.testing.container import start_of
 
 pytestmark = pytest.mark.slow
 
@@ -138,3 +142,41 @@ def test_the_image_runs_this_program_as_nobody_and_asks_for_its_health() -> None
     assert "USER 65534:65534" in text
     for name in re.findall(r"^COPY ((?!--from)[^\n]+) \S+$", text, re.MULTILINE):
         assert all((ROOT / part).exists() for part in name.split()), name
+
+
+# compose.yaml: no engine is here, so what it says is held against what it names
+
+
+def test_compose_starts_what_the_image_takes() -> None:
+    services = compose()["services"]
+    assert set(services) == {"txnsim", "prometheus", "grafana"}
+    ours = services["txnsim"]
+    shown = {name: str(value) for name, value in ours["environment"].items()}
+    shown["TXNSIM_TOKEN"] = re.sub(r"\$\{\w+:-(.*)\}", r"\1", shown["TXNSIM_TOKEN"])
+    assert token_from(shown) == "only-for-this-machine"
+    arguments = start_of(shown).arguments
+    assert "orders:3" in arguments
+    recipe = (ROOT / "Containerfile").read_text("utf-8")
+    kind, *check = ours["healthcheck"]["test"]
+    assert kind == "CMD"
+    assert f"CMD {msgspec.json.encode(check).decode().replace(',', ', ')}" in recipe
+    exposed = set(re.search(r"^EXPOSE (.*)$", recipe, re.MULTILINE)[1].split())  # type: ignore[index]
+    inside = {port.rpartition(":")[2] for port in ours["ports"]}
+    assert inside == {"9092-9094", "9080"}
+    assert exposed == {"9092", "9093", "9094", "9080"}
+
+
+def test_compose_mounts_files_that_are_there_and_scrapes_the_service() -> None:
+    mounted = [
+        volume.split(":")[0]
+        for service in compose()["services"].values()
+        for volume in service.get("volumes", ())
+    ]
+    assert [path for path in mounted if not (ROOT / path).exists()] == []
+    scrape = yaml.safe_load((ROOT / "monitoring" / "prometheus-compose.yml").read_text("utf-8"))
+    assert scrape["scrape_configs"][0]["static_configs"][0]["targets"] == ["txnsim:9080"]
+
+
+def compose() -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    return read

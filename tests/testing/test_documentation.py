@@ -28,4 +28,7 @@ def test_every_example_passes(pytester: pytest.Pytester) -> None:
         page = block.page.removesuffix(".md").replace("/", "_")
         (pytester.path / f"test_{page}_{block.line}.py").write_text(block.text)
     result = pytester.runpytest_subprocess("-W", "ignore::DeprecationWarning")
-    result.assert_outcomes(passed=sum(block.text.count("def test_") for block in found))
+    outcomes = result.parseoutcomes()
+    assert outcomes.keys() - {"warnings"} == {"passed"}
+    # An example may be parametrized: one function, several tests.
+    assert outcomes["passed"] >= sum(block.text.count("def test_") for block in found)

@@ -47,6 +47,92 @@ def test_every_test_has_a_cluster_of_its_own(suite: pytest.Pytester) -> None:
     suite.runpytest_inprocess().assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize("last", ["a fault", "another test"])
+def test_a_fault_of_the_shared_cluster_that_never_struck_fails_its_test(
+    suite: pytest.Pytester, last: str
+) -> None:
+    idle = f"""
+def test_idle(txnsim_session_cluster, faults):
+    {ARM}
+"""
+    passing = "\ndef test_passing(txnsim_session_cluster): pass\n"
+    suite.makepyfile(passing + idle if last == "a fault" else idle + passing)
+    result = suite.runpytest_inprocess()
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*never struck*", "*idle*"])
+
+
+def test_an_interrupted_test_tells_what_happened(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import pytest
+        from kafka import KafkaProducer
+
+        @pytest.mark.txnsim(topics=["orders"])
+        def test_hangs(txnsim_cluster, faults):
+            late = faults.arm(id="late", point="peer.request", api="WriteTxnMarkers", action="hold")
+            producer = KafkaProducer(
+                bootstrap_servers=txnsim_cluster.bootstrap.split(","), transactional_id="shop"
+            )
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("orders", b"one order")
+            producer.commit_transaction()
+            late.wait_until_struck()
+            producer.close()
+            raise KeyboardInterrupt
+        """
+    )
+    result = suite.runpytest_inprocess("-W", "ignore::DeprecationWarning", no_reraise_ctrlc=True)
+    result.stdout.fnmatch_lines(
+        [
+            "*txnsim: what happened*",
+            "*coordinator*shop*PrepareCommit*",
+            "*txnsim: what transactions wait for*",
+            "shop: the fault rule 'late' holds WriteTxnMarkers *: release it",
+            "*txnsim: last events*",
+            "*txnsim: faults*",
+            "late: 1 matched, 1 struck, 1 held*",
+        ]
+    )
+    assert '"BrokerHeartbeat"' not in result.stdout.str()
+
+
+def test_a_marker_can_t_change_the_shared_cluster(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.txnsim(brokers=1, faults_may_miss=True)
+        def test_other(txnsim_session_cluster): pass
+
+        @pytest.mark.txnsim(faults_may_miss=True)
+        def test_same(txnsim_session_cluster): pass
+
+        @pytest.mark.txnsim(topics="orders", broker=3)
+        def test_typo(txnsim_cluster): pass
+
+        @pytest.mark.txnsim(transaction_version=1, as_version="3.6")
+        def test_release(txnsim_cluster): pass
+
+        @pytest.mark.txnsim(topics=["orders", "payments:3"])
+        def test_topics(txnsim_cluster):
+            topics = txnsim_cluster.cluster.metadata.image.topics
+            assert len(topics["orders"].partitions) == 1
+            assert len(topics["payments"].partitions) == 3
+        """
+    )
+    result = suite.runpytest_inprocess()
+    result.assert_outcomes(passed=2, errors=3)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*txnsim_session_cluster is one cluster for all tests: *brokers*txnsim_brokers*",
+            "*no option 'broker'; did you mean brokers?*",
+            "*transaction version 1: brokers of 3.6 know it up to 0 only*",
+        ]
+    )
+
+
 def test_ini_options_and_markers_say_what_it_is_like(suite: pytest.Pytester) -> None:
     suite.makeini(
         """
@@ -88,7 +174,7 @@ def test_ini_options_and_markers_say_what_it_is_like(suite: pytest.Pytester) -> 
     )
     result = suite.runpytest_inprocess()
     result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*ConfigError: txnsim: no partitions; there are brokers, *"])
+    result.stdout.fnmatch_lines(["txnsim: partitions: no option *there are: brokers, *"])
 
 
 def test_a_fault_that_never_struck_fails_its_test_at_the_end(suite: pytest.Pytester) -> None:
@@ -155,7 +241,7 @@ def test_a_failing_test_tells_what_happened(suite: pytest.Pytester) -> None:
             "E*missing: 1 record*",
             "E*'one' (written there in a transaction that is aborted)*",
             "*txnsim: what happened*",
-            "* ms  coordinator (broker *): shop (producer 0, epoch 0) is Ongoing with orders-0*",
+            "* ms  coordinator (broker *): shop (producer 1000, epoch 0) is Ongoing with orders-0*",
             "* ms  fault: error NOT_COORDINATOR EndTxn of shop*",
             "* ms  orders-0 (broker *): ABORT marker *",
             "*txnsim: last events*",
@@ -275,7 +361,7 @@ def test_virtual_time(suite: pytest.Pytester) -> None:
                         await producer.send_and_wait("orders", b"one")
                     await asyncio.sleep(7200)
                 await kafka.assert_exactly_once(["one"], "orders")
-                return kafka.world.tracer.hash
+                return kafka.rebuilt.tracer.hash
 
             assert txnsim_virtual(main, seed=7)
 
@@ -330,7 +416,7 @@ def test_a_failed_virtual_run_is_seen_again_by_one_command(
 
                 await asyncio.gather(*map(transact, producers))
                 records = await kafka.topics.read("orders")
-                pytest.fail(f"seen: {kafka.world.tracer.hash} {records}", pytrace=False)
+                pytest.fail(f"seen: {kafka.rebuilt.tracer.hash} {records}", pytrace=False)
 
             txnsim_virtual(main, seed=random.randrange(2**32))
         """
@@ -428,3 +514,26 @@ def test_a_suite_that_does_not_use_it_is_not_disturbed(suite: pytest.Pytester) -
     result = suite.runpytest_subprocess("-p", "no:asyncio", "-p", "no:anyio", "--strict-markers")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.no_fnmatch_line("*txnsim: *")
+
+
+@pytest.mark.parametrize("form", ["html", "html-redacted"])
+def test_a_failing_test_leaves_its_page_on_request(form: str, suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        def test_fails(txnsim_cluster):
+            txnsim_cluster.trace.note("the secret is told")
+            assert False
+
+        def test_passes(txnsim_cluster): pass
+
+        def test_has_no_cluster():
+            assert False
+        """
+    )
+    result = suite.runpytest_inprocess(f"--txnsim-report={form}")
+    result.assert_outcomes(passed=1, failed=2)
+    (page,) = (suite.path / "txnsim-reports").iterdir()
+    said = "holds record values" if form == "html" else "values are left out"
+    result.stdout.fnmatch_lines([f"{page}", f"*{said}*"])
+    assert "test_fails" in page.name
+    assert said in page.read_text("utf-8")

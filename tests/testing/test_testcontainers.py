@@ -1,42 +1,178 @@
-"""The Testcontainers helper is compiled against the published jar and does what can be tried
-without containers. That a container really runs is not tried here: see docs/testing.md.
+"""The classes for Testcontainers, in four languages, with the published libraries: what they ask an
+engine for, and a container that runs.
+
+No engine is here. ``tests/image/engine.py`` stands for one: it answers the libraries' requests and
+runs this checkout as processes in namespaces of their own, so this is for root on Linux.
+``tests/image`` does the same with the built image.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.image.container import commit_in
+from tests.image.engine import Engine
 from tests.support.apache_kafka import CACHE, REPOSITORY, locked
+from txnsim.errors import ConfigError
 
 pytestmark = pytest.mark.real
 
-MODULE = REPOSITORY / "helpers" / "testcontainers-java"
+HELPERS = REPOSITORY / "helpers"
+COMMAND = "while [ ! -f /tmp/txnsim-start.sh ]; do sleep 0.05; done; exec sh /tmp/txnsim-start.sh"
 
 
-def test_the_java_module_compiles_and_its_tests_pass() -> None:
-    maven = shutil.which("mvn")
-    assert maven, "mvn not found: the helper for Testcontainers is a Maven module"
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def container_class(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """TxnsimContainer, whose library looks for an engine when it is imported."""
+    for name, value in engine.variables().items():
+        monkeypatch.setenv(name, value)
+    from txnsim.testing.testcontainers import TxnsimContainer
+
+    return TxnsimContainer
+
+
+# Python
+
+
+async def test_python_a_client_commits_in_a_container(container_class: Any) -> None:
+    options = {"brokers": 2, "topics": {"orders": 2}, "settings": {"num.partitions": 5}}
+    with container_class(**options) as kafka:
+        await commit_in(kafka.get_bootstrap_servers(), kafka.get_control_url(), kafka.control_token)
+
+
+def test_python_what_is_asked_for_becomes_variables(container_class: Any) -> None:
+    kafka = container_class(
+        "txnsim:1",
+        brokers=1,
+        topics=["orders:3", "payments"],
+        transaction_version=0,
+        as_version="3.9",
+        settings={"transaction.max.timeout.ms": 60_000, "auto.create.topics.enable": False},
+        control_token="a-token-of-this-test",
+    )
+    assert kafka.env == {
+        "TXNSIM_BROKERS": "1",
+        "TXNSIM_PORT": "9092",
+        "TXNSIM_HTTP_PORT": "9080",
+        "TXNSIM_TOKEN": "a-token-of-this-test",
+        "TXNSIM_TOPICS": "orders:3,payments:1",
+        "TXNSIM_TRANSACTION_VERSION": "0",
+        "TXNSIM_AS_VERSION": "3.9",
+        "KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+    }
+    assert sorted(kafka.ports) == ["9080", "9092"]
+    assert kafka.control_token == "a-token-of-this-test"
+
+
+def test_python_a_container_waits_for_its_script(container_class: Any, engine: Engine) -> None:
+    with container_class(brokers=1) as kafka:
+        told = engine.containers[kafka.get_container_id()].wanted
+        assert told["Entrypoint"] == ["sh"]
+        assert told["Cmd"] == ["-c", COMMAND]
+
+
+def test_python_settings_are_spelled_as_in_the_image_of_kafka(container_class: Any) -> None:
+    from txnsim.testing.testcontainers import variable_of
+
+    assert [variable_of(name) for name in ("a.b", "a_b", "a-b.c")] == [
+        "KAFKA_A_B",
+        "KAFKA_A__B",
+        "KAFKA_A___B_C",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"brokers": 0}, "at least one broker, not 0"),
+        ({"topics": 3}, "topics"),
+        ({"settings": {"transaction.max.timeout": 1}}, "transaction.max.timeout.ms"),
+        ({"transaction_version": 2, "as_version": "3.6"}, "3.6"),
+    ],
+)
+def test_python_a_wrong_option_is_refused_before_anything_starts(
+    container_class: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((ConfigError, TypeError), match=message):
+        container_class(**options)
+
+
+# Other languages: each has tests of its own; TXNSIM_TEST_IMAGE makes them start a container
+
+
+def test_go(engine: Engine) -> None:
+    folder = HELPERS / "go" / "testcontainers"
+    run([tool("go"), "vet", "./..."], folder, engine)
+    said = run([tool("go"), "test", "-count=1", "-v", "./..."], folder, engine)
+    assert said.count("--- PASS") >= 7
+    assert "--- SKIP" not in said
+
+
+def test_node(engine: Engine) -> None:
+    folder = CACHE / "testcontainers-node"
+    with locked(CACHE / "testcontainers-node.lock"):
+        shutil.copytree(HELPERS / "node", folder, ignore=NEVER_COPIED, dirs_exist_ok=True)
+        install = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+        run([tool("npm"), "install", *install], folder, engine)
+        tests = "test/testcontainers/containers.test.mjs"
+        said = run([tool("node"), "--test", "--test-reporter=tap", tests], folder, engine)
+    assert "\n# pass 7\n" in said
+    assert "\n# skipped 0\n" in said
+
+
+def test_java(engine: Engine) -> None:
     build = CACHE / "testcontainers-java"
+    pom = HELPERS / "testcontainers-java" / "pom.xml"
     with locked(CACHE / "testcontainers-java.lock"):
         shutil.rmtree(build, ignore_errors=True)
         build.mkdir(parents=True)
-        done = subprocess.run(
-            [maven, "-q", "-B", "-f", str(MODULE / "pom.xml"), f"-Dtxnsim.build={build}", "test"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert _passed(build / "surefire-reports") >= 6
+        words = ("-q", "-B", "-f", str(pom), f"-Dtxnsim.build={build}", "test")
+        run([tool("mvn"), *words], build, engine)
+        assert passed(build / "surefire-reports") >= 7
 
 
-def _passed(reports: Path) -> int:
+NEVER_COPIED = shutil.ignore_patterns("node_modules")
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    assert found, f"{name} not found: its classes for Testcontainers are tried with it"
+    return found
+
+
+def run(command: Sequence[str], directory: Path, engine: Engine) -> str:
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, **engine.variables()},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def passed(reports: Path) -> int:
     suites = [ElementTree.parse(file).getroot() for file in sorted(reports.glob("TEST-*.xml"))]
     for suite in suites:
         assert (suite.get("failures"), suite.get("errors"), suite.get("skipped")) == (*("0",) * 3,)

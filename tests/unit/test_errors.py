@@ -12,6 +12,7 @@ from txnsim.errors import (
     SHOWN_MAX,
     ClientError,
     ErrorCode,
+    PeerAnsweredError,
     Rejection,
     TxnsimError,
     in_short,
@@ -49,6 +50,11 @@ def test_a_client_error_may_carry_kafkas_code() -> None:
     refused = ClientError("no", error=ErrorCode.producer_fenced)
     assert (str(refused), refused.error) == ("no", ErrorCode.producer_fenced)
     assert ClientError("no").error is None
+
+
+def test_a_broker_that_only_answers_a_code_hands_it_over() -> None:
+    refused = PeerAnsweredError("no", error=6)
+    assert (str(refused), refused.error) == ("no", 6)
 
 
 def test_a_rejection_is_a_value() -> None:

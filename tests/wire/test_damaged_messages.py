@@ -59,7 +59,7 @@ def damage(data: bytes, damages: list[tuple[int, int]]) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(frame=st.sampled_from(REQUESTS), damages=DAMAGES)
 def test_damaged_request_is_read_or_refused(frame: bytes, damages: list[tuple[int, int]]) -> None:
     damaged = damage(frame, damages)
@@ -74,7 +74,7 @@ def test_damaged_request_is_read_or_refused(frame: bytes, damages: list[tuple[in
         tracemalloc.stop()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(response=st.sampled_from(RESPONSES), damages=DAMAGES)
 def test_damaged_response_is_read_or_refused(
     response: tuple[int, int, bytes], damages: list[tuple[int, int]]
@@ -84,7 +84,7 @@ def test_damaged_response_is_read_or_refused(
         read_response(api_key, api_version, damage(frame, damages))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(batch=st.sampled_from(BATCHES), damages=DAMAGES)
 def test_damaged_batch_is_read_or_refused(batch: bytes, damages: list[tuple[int, int]]) -> None:
     damaged = damage(batch, damages)

@@ -33,6 +33,8 @@ from txnsim.wire.codec import (
 from txnsim.wire.values import duration_ms, time_ms
 
 CORRELATION_ID = 4242
+CUTS = 10
+"""Places at which a body of an older version is cut off, at least."""
 
 Line = dict[str, Any]
 
@@ -165,10 +167,14 @@ def test_built_message_equals_the_decoded_one(lines: list[Line]) -> None:
 
 @golden
 def test_a_body_that_is_cut_off_is_refused(lines: list[Line]) -> None:
+    """At every place in the newest version, at some places in each older one."""
+    newest = max(line["version"] for line in lines)
     for line in lines:
         frame = frame_of(line)
         header_size = len(frame) - len(line["hex"]) // 2
-        for size in range(header_size, len(frame)):
+        is_newest = line["version"] == newest
+        step = 1 if is_newest else max(1, (len(frame) - header_size) // CUTS)
+        for size in range(header_size, len(frame), step):
             with pytest.raises(
                 MalformedFrameError, match=rf"v{line['version']} {line['direction']}"
             ):

@@ -1,6 +1,7 @@
 // What needs no Kafka client: the process, the answers of the control port, resets, events.
 
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { test } from 'node:test'
 
 import { connect, drop, hold, start } from '../index.mjs'
@@ -31,6 +32,9 @@ test('one cluster for several tests', async t => {
     await cluster.killBroker(2)
     assert.equal((await cluster.topic('orders')).partitions[0].replicas.some(each => each.is_running), true)
     await cluster.advanceClock(3_600_000)
+    await cluster.advanceClock('2m')
+    await assert.rejects(cluster.advanceClock(1.5), /expected a whole number of milliseconds/)
+    await assert.rejects(cluster.advanceClock('2 minutes'), /no duration such as 500ms/)
     await cluster.reset()
   })
 
@@ -42,10 +46,20 @@ test('one cluster for several tests', async t => {
     await cluster.faults.verify()
   })
 
+  await t.test('a report tells what happened, and so does a wait in vain', async () => {
+    await cluster.faults.arm({ id: 'seen', point: 'client.request', api: 'EndTxn', action: drop() })
+    assert.match(await cluster.report(), /seen: 0 matched, 0 struck/)
+    await assert.rejects(cluster.faults.waitUntilStruck('seen', { timeoutMs: 5 }), /seen: 0 matched, 0 struck/)
+    await cluster.faults.disarmAll()
+    await cluster.faults.forget()
+  })
+
   await t.test('a refusal says what to do', async () => {
     await assert.rejects(cluster.faults.arm({ id: 'x', point: 'nowhere', action: hold() }), { status: 422 })
     assert.deepEqual(await cluster.faults.list(), [])
     await assert.rejects(cluster.transaction('nobody'), { status: 404 })
+    await assert.rejects(cluster.waitForTransaction('nobody', 'Empty', { timeoutMs: 5 }), /no coordinator knows it/)
+    await assert.rejects(cluster.waitForTransaction('nobody', 'CompletCommit'), /did you mean CompleteCommit/)
   })
 
   await t.test('events are heard as they happen', async () => {
@@ -62,6 +76,29 @@ test('one cluster for several tests', async t => {
   })
 })
 
+test('an option that is unknown is refused, with what was meant', async () => {
+  await assert.rejects(start({ broker: 2 }), /no field 'broker'; did you mean brokers\?/)
+  await assert.rejects(start({ topics: ['orders', 'payments:x'] }), /payments:x: expected NAME or NAME:PARTITIONS/)
+})
+
 test('a command that is not there is explained', async () => {
   await assert.rejects(start({ command: '/nonexistent/txnsim' }), /pip install/)
+})
+
+test('Ctrl-C in a test that hangs tells what happened', async () => {
+  const program = `
+    import { drop, start } from '${new URL('../index.mjs', import.meta.url)}'
+    const cluster = await start({ brokers: 1 })
+    await cluster.faults.arm({ id: 'seen', point: 'client.request', api: 'EndTxn', action: drop() })
+    console.error('READY')
+    setInterval(() => {}, 1000)
+  `
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  for await (const piece of child.stderr.setEncoding('utf8')) {
+    const wasReady = said.includes('READY')
+    said += piece
+    if (!wasReady && said.includes('READY')) child.kill('SIGINT')
+  }
+  assert.match(said, /txnsim: faults\nseen: 0 matched/)
 })

@@ -1,4 +1,4 @@
-"""What the principal of one request may do, asked of the broker's authorizer and present ACLs.
+"""The rights of one request's principal, by the broker's authorizer and the present ACLs.
 
 Kafka's counterpart: AuthHelper.
 """
@@ -18,7 +18,7 @@ FORBIDDEN: Final = {
     ResourceType.CLUSTER: ErrorCode.cluster_authorization_failed,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.transactional_id_authorization_failed,
 }
-"""The error of a resource that somebody may not do that to."""
+"""The error for a forbidden operation, by type of the resource."""
 TEXTS: Final = {
     ErrorCode.topic_authorization_failed: "Topic authorization failed.",
     ErrorCode.group_authorization_failed: "Group authorization failed.",
@@ -34,13 +34,13 @@ class Access:
     __slots__ = ("_acls", "_authorizer", "_host", "_principal")
 
     def __init__(self, authorizer: Authorizer, acls: Acls, *, principal: str, host: str) -> None:
-        """Ask for somebody.
+        """Check the rights of one client.
 
         Args:
             authorizer: The cluster's.
             acls: Those that the broker knows.
-            principal: Who: ``User:alice``.
-            host: From where, as Kafka tells it: ``/10.0.0.1``.
+            principal: The client's: ``User:alice``.
+            host: The client's address as Kafka writes it: ``/10.0.0.1``.
         """
         self._authorizer = authorizer
         self._acls = acls

@@ -1,8 +1,8 @@
 """The time that a request to the controller has.
 
-A broker hands such a request on with what is left of its ``timeout``, and where nothing is left the
-request itself is refused: REQUEST_TIMED_OUT everywhere in the answer, and nothing is looked at.
-Everything else is done at once here. Kafka's counterpart: ForwardingManager.
+A broker forwards such a request with the rest of its ``timeout``. Where no time is left the whole
+request is refused with REQUEST_TIMED_OUT, and nothing is looked at. Everything else is done at once
+here. Kafka's counterpart: ForwardingManager.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _MARKED_INT16: Final = 0x5AA5
 
 
 class Gap:
-    """The bytes around numbers that stand side by side in a body."""
+    """The bytes around numbers that are side by side in a body."""
 
     __slots__ = ("_after", "_before", "_numbers")
 
@@ -31,7 +31,7 @@ class Gap:
         """Encode ``make(marks)`` and find the marks.
 
         Args:
-            layout: Of the numbers as ``struct`` writes them: ``q`` and ``h`` only.
+            layout: Layout of the numbers as ``struct`` writes them: ``q`` and ``h`` only.
             make: The message with these numbers.
         """
         self._numbers = struct.Struct(">" + layout)

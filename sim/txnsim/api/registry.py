@@ -1,8 +1,8 @@
-"""Which handler answers which API, and what is advertised.
+"""The handler of each API, and the advertised versions.
 
 Adding an API: write ``sim/txnsim/api/<name>.py`` (see ``api.request.Handler``), list it here, add
-its test. What ApiVersions tells is
-computed: our handlers' versions within the ranges of the emulated release.
+its test. ApiVersions lists computed ranges: our handlers' versions within the ranges of the
+emulated release.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from txnsim.api.records import (
     offset_for_leader_epoch,
     produce,
 )
-from txnsim.api.request import ApiTable, Handler, nobody
+from txnsim.api.request import ApiTable, Handler, no_subject
 from txnsim.api.transactions import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -88,7 +88,6 @@ from txnsim.api.transactions import (
 )
 from txnsim.metadata.image import CLIENT_LISTENER
 from txnsim.releases import RELEASE_4_3, RELEASES, Release
-from txnsim.wire import codec
 from txnsim.wire.apis import api_name
 
 _MODULES: Final = (
@@ -162,15 +161,15 @@ HANDLERS: Final[Mapping[int, Handler]] = {
         versions=module.VERSIONS,
         handle=module.handle,
         refuse=module.refuse,
-        subject=getattr(module, "subject", nobody),
-        decode=getattr(module, "decode", codec.decode_request),
+        subject=getattr(module, "subject", no_subject),
+        check=getattr(module, "check", None),
     )
     for module in _MODULES
 }
 
 
 TELEMETRY: Final = (get_telemetry_subscriptions.KEY, push_telemetry.KEY)
-"""API keys that a release has, but lists only where somebody takes client metrics."""
+"""API keys that a release has, but lists only where the broker takes client metrics."""
 
 
 def _accepted(release: Release, *, unstable: bool, telemetry: bool) -> dict[int, tuple[int, int]]:
@@ -199,7 +198,7 @@ def _accepted(release: Release, *, unstable: bool, telemetry: bool) -> dict[int,
 
 
 def _advertised(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """As ApiVersions tells them; lower than accepted only for Produce (KAFKA-18659)."""
+    """As ApiVersions lists them; lower than accepted only for Produce (KAFKA-18659)."""
     return {
         key: (RELEASE_4_3.api_versions[key][0] if key in RELEASE_4_3.refused_below else low, high)
         for key, (low, high) in accepted.items()
@@ -230,7 +229,7 @@ def shipped(release: Release, *, unstable: bool = False, telemetry: bool = False
     Args:
         release: The broker's.
         unstable: With the versions that are not stable yet (``unstable.api.versions.enable``).
-        telemetry: With those of client metrics, which somebody takes.
+        telemetry: With those of client metrics: the broker takes them.
     """
     return _TABLES[release.name, unstable, telemetry]
 

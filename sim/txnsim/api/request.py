@@ -1,41 +1,49 @@
-"""What a handler is given and what it may answer.
+"""The arguments of a handler, and its answers.
 
 A handler module has a key (``KEY``), the versions it understands (``VERSIONS``), ``async def
 handle(request)`` and ``refuse(request, error)``, the answer that fails the whole request with one
 error: in each element where the schema has no top-level code, as Kafka's
-``AbstractRequest.getErrorResponse`` does. ``subject(request)`` tells a fault plan whom the request
-is about.
+``AbstractRequest.getErrorResponse`` does. ``subject(request)`` returns the subject for fault plans:
+whom the request is about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
 from enum import Enum
 from functools import partial
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from txnsim.api.access import Access
 from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.metadata.image import BrokerImage
+from txnsim.runtime.turns import Pace
 from txnsim.security.acls import Operation
 from txnsim.security.principals import ANONYMOUS
-from txnsim.types import Subject
 from txnsim.wire import codec
 
 NO_THROTTLE: Final = timedelta(0)
-NOBODY: Final = Subject()
 
+CHANGE_WEIGHT: Final = 16
+"""Weight of an element that changes the image: every broker takes up the new one."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+UNPACED_MAX: Final = 64
+"""So many elements are done in one go."""
 
 INVALID_REQUEST_TEXT: Final = (
     "This most likely occurs because of a request being malformed by the client library or the "
     "message was sent to an incompatible broker. See the broker logs for more details."
 )
-"""What Kafka says where nobody gave INVALID_REQUEST a text of its own (Errors.INVALID_REQUEST)."""
+"""Kafka's text for INVALID_REQUEST where the code has no other one (Errors.INVALID_REQUEST)."""
 CLUSTER_OPERATIONS: Final = 8096
 """Bits of every operation on a cluster (AclEntry.supportedOperations): without an authorizer all
 of them are allowed.
@@ -43,10 +51,10 @@ of them are allowed.
 TOPIC_OPERATIONS: Final = 3576
 """The same for a topic."""
 NOT_ASKED: Final = -(2**31)
-"""Authorized operations where nobody asked for them."""
+"""Authorized operations where the request does not ask for them."""
 
 
-class Answer(Enum):
+class NoResponse(Enum):
     """Answers without a message."""
 
     NONE = "nothing is sent, the connection goes on (acks=0)"
@@ -64,7 +72,7 @@ class ClientLink:
         """The client's own."""
         self.software_name: str | None = None
         self.software_version: str | None = None
-        """As the client's ApiVersions tells (KIP-511)."""
+        """As the client's ApiVersions has it (KIP-511)."""
         self._at_close: dict[Callable[[ClientLink], None], None] = {}
 
     def at_close(self, forget: Callable[[ClientLink], None]) -> None:
@@ -78,55 +86,69 @@ class ClientLink:
 
 
 NO_LINK: Final = ClientLink()
-"""Of requests that come by no connection."""
+"""The link of requests without a connection."""
 
 
-class Request:
+class Request(msgspec.Struct, kw_only=True, eq=False):
     """One request of a client: its header, its decoded message, the broker it reached."""
 
-    __slots__ = (
-        "access",
-        "api_key",
-        "api_version",
-        "apis",
-        "broker",
-        "client_host",
-        "client_id",
-        "correlation_id",
-        "link",
-        "message",
-        "principal",
-    )
+    pace: Pace | None = None
+    """The pace of a large request, which is handled in slices."""
+    subject: Subject | None = None
+    """Whom it is about, where its message does not say so any more."""
+    link: ClientLink = NO_LINK
+    """The connection by which it came."""
+    client_host: str = ""
+    """The client's address as Kafka writes it: ``/127.0.0.1``."""
+    access: Access | None = None
+    """The client's rights; None without an authorizer: then it may do everything."""
+    principal: str = ANONYMOUS
+    """The client's principal: ``User:alice``."""
+    apis: ApiTable
+    broker: Broker
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    message: Any
 
-    def __init__(
-        self,
-        *,
-        apis: ApiTable,
-        broker: Broker,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-        message: Any,
-        client_host: str = "",
-        principal: str = ANONYMOUS,
-        link: ClientLink = NO_LINK,
-    ) -> None:
-        self.link = link
-        """The connection by which it came."""
-        self.client_host = client_host
-        """The client's address as Kafka tells it: ``/127.0.0.1``."""
-        self.access: Access | None = None
-        """What the client may do; None where everybody may do everything."""
-        self.principal = principal
-        """Who asks: ``User:alice``."""
-        self.apis = apis
-        self.broker = broker
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.message = message
+    async def each(
+        self, do: Callable[[T], R], elements: Collection[T], *, weight: int = 1
+    ) -> list[R]:
+        """The result of ``do`` for each element, in order. Long lists have breaks, in which other
+        requests run, so don't decide before the call and act on it afterwards.
+
+        Args:
+            do: Called with each element.
+            elements: Elements of the request, or of what it asks for.
+            weight: How much work one is; 1 for some microseconds.
+        """
+        self.expect(len(elements) * weight)
+        pace = self.pace
+        if pace is None:
+            return [do(element) for element in elements]
+        found = []
+        for element in elements:
+            found.append(do(element))
+            if pace.has_done(weight):
+                await pace.rest()
+        return found
+
+    async def have_done(self, elements: int) -> None:
+        """Count finished elements of the expected ones; take a break where it is time."""
+        if self.pace is not None and self.pace.has_done(elements):
+            await self.pace.rest()
+
+    def expect(self, elements: int) -> None:
+        """Announce a number of elements to do: many of them need breaks."""
+        if elements > UNPACED_MAX and self.pace is None:
+            environment = self.broker.environment
+            self.pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
+
+    def pace_of(self, elements: int) -> Pace | None:
+        """The pace at which so many elements are done; None where they are few."""
+        self.expect(elements)
+        return self.pace if elements > UNPACED_MAX else None
 
     @property
     def schema(self) -> ModuleType:
@@ -155,7 +177,7 @@ def answer(api_key: int, api_version: int, **values: object) -> Any:
 
 
 Reply = object
-"""A message of the response schema, its encoded body as ``bytes``, or an ``Answer``."""
+"""A message of the response schema, its encoded body as ``bytes``, or an ``NoResponse``."""
 
 
 class Handler(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +194,8 @@ class Handler(msgspec.Struct, frozen=True, kw_only=True):
     """Whom the request is about."""
     decode: Callable[[codec.RequestHeader, bytes], Any] = codec.decode_request
     """From a frame to the message."""
+    check: Callable[[Any], None] | None = None
+    """Raises MalformedFrameError where a message can't be read although its bytes can."""
 
 
 class ApiTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,15 +207,15 @@ class ApiTable(msgspec.Struct, frozen=True, kw_only=True):
     accepted: Mapping[int, tuple[int, int]]
     """API key -> versions that are answered; anything else closes the connection."""
     advertised: Mapping[int, tuple[int, int]]
-    """API key -> versions as ApiVersions tells them."""
+    """API key -> versions as ApiVersions lists them."""
 
 
-def nobody(_request: Request) -> Subject:
-    """The subject of requests that are about nobody in particular."""
-    return NOBODY
+def no_subject(_request: Request) -> Subject:
+    """The subject of requests that name no transaction, partition or group."""
+    return NO_SUBJECT
 
 
 def may_describe(request: Request) -> Callable[[str], bool] | None:
-    """Whether who asks may describe a topic, for cores that leave topics out; None: always."""
+    """Whether the client may describe a topic, for cores that leave topics out; None: always."""
     access = request.access
     return None if access is None else partial(access.may_topic, Operation.DESCRIBE)

@@ -1,6 +1,6 @@
-"""Whom requests of several shapes are about, for fault plans.
+"""The subjects of requests of several shapes, for fault plans.
 
-Asked only while a rule is armed or a request is traced. A topic that is named by an id nobody knows
+Used only while a rule is armed or a request is traced. A topic with an unknown id
 counts under an empty name.
 """
 
@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from txnsim.api.request import NOBODY, Request
-from txnsim.types import Subject, TopicPartition
+from txnsim.api.request import Request
+from txnsim.faults.subjects import NO_SUBJECT, Subject
+from txnsim.types import TopicPartition
 
 
 def of_transactions(transactional_ids: Iterable[str]) -> Subject:
     """The subject of a request that asks about several transactional ids: each is one of it."""
     subjects = [Subject(transactional_id=one) for one in transactional_ids]
     if len(subjects) < 2:
-        return subjects[0] if subjects else NOBODY
+        return subjects[0] if subjects else NO_SUBJECT
     return Subject(transactional_id=subjects[0].transactional_id, others=tuple(subjects[1:]))
 
 

@@ -1,4 +1,4 @@
-"""One broker: the partitions it leads, the coordinator it hosts, what its peers may ask of it.
+"""One broker: the partitions it leads, the coordinators it hosts, the requests of its peers.
 
 A broker knows the others only through ``Peers`` and the image that ``Metadata`` publishes. It
 composes; the rules are in what it composes. Kafka's counterparts: BrokerServer and, for what peers
@@ -8,27 +8,38 @@ ask, the inter-broker half of KafkaApis.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Final
 
 import structlog
 
+from txnsim.broker.coordinator_host import CoordinatorHost
 from txnsim.broker.fetch import Fetching
 from txnsim.broker.group_host import GroupHost
-from txnsim.broker.marker_writes import MarkerWrites
+from txnsim.broker.housekeeping import Housekeeping
+from txnsim.broker.marker_writes import MARKERS_AT_ONCE, MarkerWrites
 from txnsim.broker.produce import Producing
-from txnsim.broker.verification import Verification
+from txnsim.broker.verification import VerificationQueues
 from txnsim.coordinators.txn.service import TransactionCoordinator
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
-from txnsim.log.partition_log import PartitionLog
+from txnsim.interbroker.replication import ReplicaFetchCommand, ReplicaOffsetCommand
+from txnsim.interbroker.transactions import (
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    AllocateProducerIdsCommand,
+    AllocateProducerIdsReply,
+    TxnPartitions,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics import ClientMetrics
 from txnsim.metadata.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, timer_gate
 from txnsim.node.image_intake import ImageIntake
-from txnsim.node.log_gate import COORDINATOR, LogGate
-from txnsim.node.log_trace import LogTrace
+from txnsim.node.log_gate import LogGate
+from txnsim.node.log_trace import LogTrace, as_found
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import (
     ADD_PARTITIONS_TO_TXN,
@@ -39,39 +50,29 @@ from txnsim.node.peers import (
     Peers,
 )
 from txnsim.node.purgatory import Purgatory
-from txnsim.placement import partition_for
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.fetch_sessions import FetchSessions
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.commits import Commits
 from txnsim.replication.deletions import Deletions
 from txnsim.replication.isr_changes import IsrChanges
+from txnsim.replication.leader_appends import LeaderAppends
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.replication.replica_fetcher import ReplicaFetchers
 from txnsim.replication.replica_sessions import ReplicaSessions
 from txnsim.replication.watermarks import Watermarks
-from txnsim.runtime.env import Environment, TimerHandle
+from txnsim.runtime.env import Environment
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.txn.commands import AddPartitions, VerifyPartitions
-from txnsim.txn.log_reader import subjects_in
 from txnsim.txn.markers import LeaderLookup, NoLeader
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
-    AddPartitionsToTxnCommand,
-    AddPartitionsToTxnReply,
-    AllocateProducerIdsCommand,
-    AllocateProducerIdsReply,
     BrokerId,
-    CoordinatorEpoch,
-    ReplicaFetchCommand,
-    ReplicaOffsetCommand,
     TopicPartition,
     TransactionalId,
     TransactionVersion,
-    TxnPartitions,
-    WriteTxnMarkersCommand,
-    WriteTxnMarkersReply,
 )
 
 _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
@@ -95,11 +96,9 @@ class Broker:
         self.environment = environment
         self.metadata = metadata
         self.release = metadata.fleet.of(broker_id)
-        """What this broker speaks and which rules it goes by."""
+        """The API versions and the rules of this broker."""
         self.settings = self._effective_settings(metadata.image)
         self._transaction_version = _transaction_version(metadata.image)
-        self._transaction_logs: dict[int, PartitionLog] = {}
-        """The partitions of ``__transaction_state`` that this broker leads."""
         logs.rules = self.release.rules
         self.logs = logs
         """The broker's disk: it outlives the broker."""
@@ -124,20 +123,19 @@ class Broker:
             crossings=self.crossings, disk=logs, directory_failed=self.fail_directory
         )
         self.on_directory_failure: Callable[[], object] = lambda: None
-        """Tells whoever keeps this broker alive that its log directory is offline."""
+        """Called when the log directory goes offline: the owner of this broker has to know."""
         self._intake = ImageIntake(
             broker_id=broker_id,
             crossings=self.crossings,
             current=lambda: self.image,
-            take_up=self.apply,
+            take_up=self.apply_in_steps,
+            clock=environment.clock,
         )
         self._timers = timer_gate(self.crossings)
         self._make_replication(environment)
         self._make_coordinators(environment)
         self._make_request_paths(environment)
         self._unsubscribe: Callable[[], None] | None = None
-        self._expiry_timer: TimerHandle | None = None
-        self._checkpoint_timer: TimerHandle | None = None
 
     # Parts, in the order in which they need one another
 
@@ -150,12 +148,14 @@ class Broker:
             purgatory=self.purgatory,
             log_trace=self.log_trace,
         )
-        self.commits = Commits(
+        self.appends = LeaderAppends(
             clock=environment.clock,
             replicas=self.replicas,
-            purgatory=self.purgatory,
             watermarks=self.watermarks,
+            gate=self.log_gate,
+            log_trace=self.log_trace,
         )
+        self.commits = Commits(replicas=self.replicas, purgatory=self.purgatory)
         self.deletions = Deletions(replicas=self.replicas, purgatory=self.purgatory)
         self.isr_changes = IsrChanges(
             broker_id=self.broker_id,
@@ -185,20 +185,29 @@ class Broker:
             gate=self.log_gate,
             log_trace=self.log_trace,
         )
+        self.housekeeping = Housekeeping(
+            clock=environment.clock,
+            settings=lambda: self.settings,
+            hosted=self.replicas.hosted,
+            logs=self.logs,
+            gate=self.log_gate,
+            timers=self._timers,
+            log_trace=self.log_trace,
+        )
         self.log_maintenance = LogMaintenance(
             clock=environment.clock,
             tasks=environment.tasks,
             settings=lambda: self.settings,
             hosted=self.replicas.hosted,
             log_trace=self.log_trace,
-            note_log_starts=self._note_log_starts,
+            note_log_starts=self.housekeeping.note_log_starts,
             gate=self._timers,
         )
 
     def _make_coordinators(self, environment: Environment) -> None:
         """What coordinates transactions and groups, and what asks coordinators elsewhere."""
         metadata = self.metadata
-        self.verification = Verification(
+        self.verification = VerificationQueues(
             peers=self.peers,
             coordinator_of=self.transaction_coordinator_of,
             clock=environment.clock,
@@ -210,19 +219,27 @@ class Broker:
         self.loading = CoordinatorLoading(
             crossings=self.crossings,
             clock=environment.clock,
+            tasks=environment.tasks,
             min_ms=metadata.settings.coordinator_load_min_ms,
+        )
+        self.transaction_host = CoordinatorHost(
+            topic=TRANSACTION_STATE_TOPIC,
+            replicas=self.replicas,
+            appends=self.appends,
+            commits=self.commits,
+            loading=self.loading,
+            is_count_fixed=True,
         )
         self.group_host = GroupHost(
             broker_id=self.broker_id,
             environment=environment,
             settings=lambda: self.settings,
             replicas=self.replicas,
-            watermarks=self.watermarks,
+            appends=self.appends,
             commits=self.commits,
             verification=self.verification,
             loading=self.loading,
             crossings=self.crossings,
-            gate=self.log_gate,
             partitions=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
         )
         self.groups = self.group_host.coordinator
@@ -232,7 +249,7 @@ class Broker:
             settings=metadata.settings,
             tasks=environment.tasks,
             tracer=environment.tracer,
-            append=self._append_transaction_state,
+            log=self.transaction_host,
             send_markers=self.peers.write_txn_markers,
             leader_of=self._leader_of,
             transaction_version=self.transaction_version,
@@ -241,28 +258,26 @@ class Broker:
             timers=self._timers,
             rules=self.release.rules,
         )
+        self.transaction_host.coordinator = self.coordinator
 
     def _make_request_paths(self, environment: Environment) -> None:
         """What clients and coordinators ask of a partition leader."""
         self.marker_writes = MarkerWrites(
-            clock=environment.clock,
             settings=lambda: self.settings,
             replicas=self.replicas,
-            watermarks=self.watermarks,
+            appends=self.appends,
             commits=self.commits,
             groups=self.group_host,
-            gate=self.log_gate,
-            log_trace=self.log_trace,
             rules=self.release.rules,
         )
         self.producing = Producing(
             clock=environment.clock,
+            tasks=environment.tasks,
             settings=lambda: self.settings,
             replicas=self.replicas,
-            watermarks=self.watermarks,
+            appends=self.appends,
             commits=self.commits,
             verification=self.verification,
-            gate=self.log_gate,
             log_trace=self.log_trace,
             rules=self.release.rules,
         )
@@ -289,17 +304,16 @@ class Broker:
         now_ms = self.environment.clock.now_ms()
         self.logs.reopen(self.metadata.image, self.broker_id, now_ms=now_ms)
         self.environment.network.register(self.broker_id, self.handle_peer)
-        self._unsubscribe = self.metadata.subscribe(self._intake.told, broker_id=self.broker_id)
+        self._unsubscribe = self.metadata.subscribe(self._intake.receive, broker_id=self.broker_id)
         self.apply(self.metadata.image)
         self.coordinator.start()
         self.groups.start()
         self.isr_changes.start()
         self.log_maintenance.start()
-        self._arm_expiry()
-        self._arm_checkpoint()
+        self.housekeeping.start()
 
     def stop(self) -> None:
-        """Answer what is parked, stop the timers, become unreachable."""
+        """Answer parked requests, stop the timers, become unreachable."""
         self.crossings.stop()
         self.peers.close()
         self.environment.network.unregister(self.broker_id)
@@ -307,10 +321,7 @@ class Broker:
             self._unsubscribe()
         self.loading.stop()
         self.log_maintenance.stop()
-        if self._expiry_timer is not None:
-            self._expiry_timer.cancel()
-        if self._checkpoint_timer is not None:
-            self._checkpoint_timer.cancel()
+        self.housekeeping.stop()
         self.coordinator.stop()
         self.groups.stop()
         self.group_host.stop()
@@ -320,33 +331,31 @@ class Broker:
         self.purgatory.release_all()
 
     def apply(self, image: ClusterImage) -> None:
-        """Take over a new image: host, lead, load and unload what it says."""
+        """Take over a new image in one step."""
+        for _ in self.apply_in_steps(image):
+            pass
+
+    def apply_in_steps(self, image: ClusterImage) -> Generator[int, None, None]:
+        """Take over a new image: host, lead, load and unload what it says. Each step yields how
+        much it was.
+        """
         self.settings = self._effective_settings(image)
         self._transaction_version = _transaction_version(image)
-        changes = self.replicas.apply(image, now_ms=self.environment.clock.monotonic_ms())
+        changes = yield from self.replicas.apply_in_steps(
+            image, now_ms=self.environment.clock.monotonic_ms()
+        )
         self.coordinator.leaders_changed()
         if self.environment.tracer.on:
             self._trace_leadership(changes)
-        if changes.led or changes.lost or changes.deleted:
-            self._transaction_logs = {
-                topic_partition.partition: log
-                for topic_partition, log in self.replicas.led.items()
-                if topic_partition.topic == TRANSACTION_STATE_TOPIC
-            }
-        for topic_partition, epoch in changes.lost:
+        for topic_partition, _ in changes.lost:
             self.purgatory.release(topic_partition)
-            if topic_partition.topic == TRANSACTION_STATE_TOPIC:
-                self.coordinator.unload(topic_partition.partition, CoordinatorEpoch(epoch))
         for topic_partition in changes.deleted:
             self.purgatory.release(topic_partition)
-            if topic_partition.topic == TRANSACTION_STATE_TOPIC:
-                self.coordinator.unload(topic_partition.partition)
-        for topic_partition, epoch in changes.led:
-            if topic_partition.topic == TRANSACTION_STATE_TOPIC:
-                self._load_transactions(topic_partition, CoordinatorEpoch(epoch))
+        self.transaction_host.apply(changes, image)
         self.group_host.apply(changes, image)
         for partition in changes.regrouped:
             self.watermarks.advance(partition)
+            yield 1
         if changes.followed or changes.unfollowed:
             self.replica_fetchers.apply(changes.followed, changes.unfollowed)
 
@@ -360,10 +369,15 @@ class Broker:
         _log.error("broker.directory_failed", broker=self.broker_id)
         led = tuple(self.replicas.led)
         self.replica_fetchers.apply((), self.replicas.directory_failed())
-        self._transaction_logs = {}
+        self.transaction_host.directory_failed()
+        self.group_host.directory_failed()
         for topic_partition in led:
             self.purgatory.release(topic_partition)
         self.on_directory_failure()
+
+    async def up_to_date(self) -> None:
+        """Wait until an image with many changes, which is being taken up, has been."""
+        await self._intake.up_to_date()
 
     # Queries
 
@@ -374,7 +388,7 @@ class Broker:
 
     @property
     def reaches_controller(self) -> bool:
-        """Whether what clients want changed can be forwarded."""
+        """Whether requests for changes can be forwarded."""
         return self.environment.network.reaches(self.broker_id, CONTROLLER_ID)
 
     def transaction_version(self) -> TransactionVersion:
@@ -383,11 +397,7 @@ class Broker:
 
     def transaction_coordinator_of(self, transactional_id: TransactionalId) -> BrokerId | None:
         """The live broker that coordinates this id; None where there is none at the moment."""
-        index = partition_for(transactional_id, self.coordinator.partitions)
-        partition = self.image.partition(TopicPartition(TRANSACTION_STATE_TOPIC, index))
-        if partition is None or not self.image.is_alive(partition.leader):
-            return None
-        return partition.leader
+        return self.transaction_host.coordinator_of(transactional_id, self.image)
 
     # What peers ask
 
@@ -432,17 +442,20 @@ class Broker:
         return AddPartitionsToTxnReply(results=tuple(results))
 
     async def write_txn_markers(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
-        """Write the markers that this broker leads."""
-        return await self.marker_writes.write(command)
+        """Write the markers that this broker leads; many of them with breaks."""
+        pace = None
+        if sum(len(marker.partitions) for marker in command.markers) > MARKERS_AT_ONCE:
+            pace = Pace(self.environment.tasks.turns, self.environment.clock.stopwatch_ns)
+        return await self.marker_writes.write(command, pace)
 
     # Parts: transactions
 
     async def _add_or_verify(self, transaction: TxnPartitions) -> _PartitionErrors:
-        unknown = [
+        unknown = {
             partition
             for partition in transaction.partitions
             if self.image.partition(partition) is None
-        ]
+        }
         if unknown:
             return tuple(
                 (
@@ -477,40 +490,6 @@ class Broker:
         error = added.error if isinstance(added, Rejection) else ErrorCode.none
         return tuple((partition, error) for partition in transaction.partitions)
 
-    async def _append_transaction_state(
-        self, partition: int, batch: bytes, _coordinator_epoch: int, timeout_ms: int
-    ) -> ErrorCode:
-        """Append a coordinator's record with acks=all."""
-        gate = None if self.log_gate.is_open else self.log_gate
-        if gate is not None and partition in self._transaction_logs:
-            where = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
-            error = await gate.admit(subjects_in(batch, where), kind=COORDINATOR)
-            if error is not None:
-                return error
-        log = self._transaction_logs.get(partition)
-        if log is None:
-            return ErrorCode.not_leader_or_follower
-        return await self.commits.append(log, batch, timeout_ms=timeout_ms, gate=gate)
-
-    def _load_transactions(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
-        log = self.replicas.hosted[topic_partition]
-        partition = topic_partition.partition
-        self.coordinator.begin_load(partition, epoch)
-        count = _partitions_of(self.image, TRANSACTION_STATE_TOPIC)
-        if count != self.coordinator.partitions:
-            # TransactionStateManager.validateTransactionTopicPartitionCountIsStable throws, and
-            # the partition is being loaded for good: ids were placed by the number at the start.
-            _log.error(
-                "txn.load.partitions_changed", at_start=self.coordinator.partitions, now=count
-            )
-            return
-
-        def finish(*, is_readable: bool) -> None:
-            batches: Iterable[bytes] = log.batches() if is_readable else ()
-            self.coordinator.finish_load(partition, epoch, batches)
-
-        self.loading.load(topic_partition, finish)
-
     def _leader_of(self, topic_partition: TopicPartition) -> LeaderLookup:
         partition = self.image.partition(topic_partition)
         if partition is None:
@@ -536,57 +515,12 @@ class Broker:
     def _effective_settings(self, image: ClusterImage) -> Settings:
         return configs.effective_settings(self.metadata.settings, image, self.broker_id)
 
-    def _arm_expiry(self) -> None:
-        clock = self.environment.clock
-        interval_ms = self.settings.producer_id_expiration_check_interval_ms
-        self._expiry_timer = clock.call_at(
-            clock.now_ms() + interval_ms,
-            lambda: self._timers(
-                "producer-id-expiration", self._expire_producers, self._arm_expiry
-            ),
-        )
-
-    def _expire_producers(self) -> None:
-        now_ms = self.environment.clock.now_ms()
-        for log in self.replicas.hosted.values():
-            expired = log.expire_producers(now_ms)
-            if expired and self.log_trace.on:
-                self.log_trace.timer(
-                    "producer.id.expiration",
-                    self.settings.producer_id_expiration_check_interval_ms,
-                )
-                self.log_trace.expired(log, expired)
-        self._arm_expiry()
-
-    def _arm_checkpoint(self) -> None:
-        def note() -> None:
-            if self._can_note():
-                self.logs.checkpoint()
-            self._arm_checkpoint()
-
-        self._checkpoint_timer = self.environment.clock.call_later(
-            self.settings.replica_high_watermark_checkpoint_interval_ms, note
-        )
-
-    def _note_log_starts(self) -> None:
-        if self._can_note():
-            self.logs.note_log_starts()
-
-    def _can_note(self) -> bool:
-        """Checkpoints are written to the log directory, so a full disk is noticed now at the latest
-        (CheckpointFileWithFailureHandler).
-        """
-        return self.log_gate.refuse_full() is None and not self.logs.has_failed
-
     def _trace_leadership(self, changes: LeadershipChanges) -> None:
         tracer = self.environment.tracer
         for topic_partition, epoch in changes.led:
             if topic_partition.topic not in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
-                tracer.emit(
-                    "node.role",
-                    self.node,
-                    data={"tp": str(topic_partition), "role": "leader", "epoch": epoch},
-                )
+                found = as_found(self.replicas.led[topic_partition], epoch)
+                tracer.emit("node.role", self.node, data=found)
 
 
 def _partitions_of(image: ClusterImage, topic: str) -> int | None:

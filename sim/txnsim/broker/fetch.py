@@ -7,20 +7,23 @@ ids and sessions are the handler's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
 from txnsim.log.answers import LogRead
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.crossings import Crossings, error_in
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming
 from txnsim.replica.replicas import Replicas
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
-from txnsim.types import IsolationLevel, Subject, TopicPartition
+from txnsim.types import IsolationLevel, TopicPartition
 
 CONSUMER_REPLICA_ID: Final = -1
 FUTURE_REPLICA_ID: Final = -3
@@ -47,7 +50,7 @@ class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_follower(self) -> bool:
-        """Whoever asks takes itself for a broker (FetchParams.isFromFollower)."""
+        """Whether the request gives a broker's id as its replica (FetchParams.isFromFollower)."""
         return self.replica_id >= 0
 
     @property
@@ -57,7 +60,7 @@ class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Outcomes = list[FetchOutcome]
-"""Of each partition of the command, in its order."""
+"""The outcome of each partition of the command, in its order."""
 
 
 class _BytesLeft:
@@ -77,45 +80,108 @@ class _BytesLeft:
         self.must_progress = self.must_progress and size == 0
 
 
-class Fetching:
-    """The fetch path of one broker."""
+class _Enough:
+    """Whether to answer a parked fetch after a change of one partition: enough bytes, or an error.
 
-    __slots__ = ("_crossings", "_purgatory", "_replicas", "_settings")
+    It remembers the bytes of the other partitions: a fetch may wait for thousands, and several
+    fetches for the partition that a neighbour writes to.
+    """
+
+    __slots__ = (
+        "_available",
+        "_command",
+        "_is_ready",
+        "_is_wrong",
+        "_known",
+        "_total",
+        "_touched",
+        "by_partition",
+    )
 
     def __init__(
         self,
-        *,
-        settings: Callable[[], Settings],
-        replicas: Replicas,
-        purgatory: Purgatory[TopicPartition],
-        crossings: Crossings,
+        command: FetchCommand,
+        available: Callable[[FetchCommand, FetchPartition], int | None],
     ) -> None:
-        self._crossings = crossings
-        self._settings = settings
-        self._replicas = replicas
-        self._purgatory = purgatory
+        self._command = command
+        self._available = available
+        self._known: dict[TopicPartition, int] = {}
+        """Of partitions that have anything."""
+        self.by_partition: dict[TopicPartition, FetchPartition | list[FetchPartition]] = {}
+        """What is wanted of each; a list where it is several things."""
+        for wanted in command.partitions:
+            key = wanted.topic_partition
+            before = self.by_partition.setdefault(key, wanted)
+            if isinstance(before, list):
+                before.append(wanted)
+            elif before is not wanted:
+                self.by_partition[key] = [before, wanted]
+        self._is_ready = self._is_wrong = False
+        self._total = 0
+        self._touched: dict[TopicPartition, None] = {}
 
-    async def fetch(self, command: FetchCommand) -> Outcomes:
-        """Read; wait up to ``max_wait_ms`` for ``min_bytes``, then read again."""
-        outcomes = (
-            await self._read_watched(command) if self._crossings.armed else self._read(command)
-        )
+    async def prepare(self, pace: Pace | None) -> bool:
+        """See what there is; whether that is enough because of what has happened meanwhile."""
+        for key in self.by_partition:
+            self._look(key)
+            if pace is not None and pace.has_done(1):
+                await pace.rest()
+        self._is_ready = True
+        return any(self(key) for key in self._touched)
+
+    def __call__(self, key: TopicPartition) -> bool:
+        """Something has happened to a partition."""
+        if not self._is_ready:
+            self._touched[key] = None
+            return False
+        if self._is_wrong:
+            return True
+        self._look(key)
+        return self._is_wrong or self._total >= self._command.min_bytes
+
+    def _look(self, key: TopicPartition) -> None:
+        of_it = self.by_partition[key]
+        available = 0
+        for wanted in of_it if isinstance(of_it, list) else (of_it,):
+            one = self._available(self._command, wanted)
+            if one is None:
+                self._is_wrong = True
+                return
+            available += one
+        before = self._known.get(key, 0)
+        if available != before:
+            self._known[key] = available
+            self._total += available - before
+
+
+class Fetching(msgspec.Struct, kw_only=True, eq=False):
+    """The fetch path of one broker."""
+
+    crossings: Crossings
+    settings: Callable[[], Settings]
+    replicas: Replicas
+    purgatory: Purgatory[TopicPartition]
+
+    async def fetch(self, command: FetchCommand, pace: Pace | None = None) -> Outcomes:
+        """Read; wait up to ``max_wait_ms`` for ``min_bytes``, then read again; with breaks where it
+        has a pace.
+        """
+        outcomes = await self._read(command, pace)
         if self._is_answered(command, outcomes):
             return outcomes
-        # KafkaApis keeps what does not exist from the replica manager: it is neither waited for nor
-        # looked up again.
+        # KafkaApis keeps unknown partitions from the replica manager, which neither waits for them
+        # nor looks them up again.
         there = [at for at, outcome in enumerate(outcomes) if not outcome.is_missing]
-        if len(there) < len(outcomes):
-            command = msgspec.structs.replace(
-                command, partitions=tuple([command.partitions[at] for at in there])
-            )
-        await self._purgatory.wait(
-            [wanted.topic_partition for wanted in command.partitions],
-            timeout_ms=command.max_wait_ms,
-            check=lambda: self._has_enough(command),
+        if len(there) == len(outcomes):
+            # What was read is not kept: many wait for thousands of partitions.
+            del outcomes, there
+            await self._wait(command, pace)
+            return await self._read(command, pace)
+        command = msgspec.structs.replace(
+            command, partitions=tuple([command.partitions[at] for at in there])
         )
-        again = await self._read_watched(command) if self._crossings.armed else self._read(command)
-        for at, outcome in zip(there, again, strict=True):
+        await self._wait(command, pace)
+        for at, outcome in zip(there, await self._read(command, pace), strict=True):
             outcomes[at] = outcome
         return outcomes
 
@@ -134,76 +200,64 @@ class Fetching:
             size, found = size + outcome.size, True
         return not found or size >= command.min_bytes
 
-    def _has_enough(self, command: FetchCommand) -> bool:
-        """Whether a parked fetch is to be answered: enough bytes, or something went wrong."""
-        available = 0
-        for wanted in command.partitions:
-            log = self._log(command, wanted)
-            if isinstance(log, Rejection):
-                return True
-            if not log.log_start_offset <= wanted.offset <= log.log_end_offset:
-                return True
-            readable = log.readable_bytes(
-                wanted.offset, command.isolation, up_to_log_end=command.is_to_log_end
-            )
-            available += min(readable, wanted.max_bytes)
-        return available >= command.min_bytes
+    async def _wait(self, command: FetchCommand, pace: Pace | None) -> None:
+        enough = _Enough(command, self._available)
+        await self.purgatory.wait(
+            enough.by_partition,
+            timeout_ms=command.max_wait_ms,
+            check=enough,
+            prepare=partial(enough.prepare, pace),
+        )
 
-    def _read(self, command: FetchCommand) -> Outcomes:
+    def _available(self, command: FetchCommand, wanted: FetchPartition) -> int | None:
+        """Bytes of one partition that could be answered; None where something went wrong."""
+        log = self._log(command, wanted)
+        if isinstance(log, Rejection):
+            return None
+        if not log.log_start_offset <= wanted.offset <= log.log_end_offset:
+            return None
+        readable = log.readable_bytes(
+            wanted.offset, command.isolation, up_to_log_end=command.is_to_log_end
+        )
+        return min(readable, wanted.max_bytes)
+
+    async def _read(self, command: FetchCommand, pace: Pace | None) -> Outcomes:
         outcomes: Outcomes = []
-        left = self._all_bytes(command)
+        left = _BytesLeft(min(command.max_bytes, self.settings().fetch_max_bytes))
         for wanted in command.partitions:
             log = self._look(command, wanted)
+            was_all_stable = False
+            if self.crossings.armed and not isinstance(log, FetchOutcome):
+                # A fault here strikes between the check of a log and the read.
+                was_all_stable = log.is_all_stable
+                log = await self._struck(command, wanted)
             if not isinstance(log, FetchOutcome):
-                log = self._read_partition(command, wanted, log, left)
+                log = self._read_partition(
+                    command, wanted, log, left, was_all_stable=was_all_stable
+                )
             left.take(log.size)
             outcomes.append(log)
+            if pace is not None and pace.has_done(1):
+                await pace.rest()
         return outcomes
-
-    async def _read_watched(self, command: FetchCommand) -> Outcomes:
-        """The same while a fault may strike between the look at a log and the read."""
-        outcomes: Outcomes = []
-        left = self._all_bytes(command)
-        for wanted in command.partitions:
-            outcome = await self._read_partition_watched(command, wanted, left)
-            left.take(outcome.size)
-            outcomes.append(outcome)
-        return outcomes
-
-    def _all_bytes(self, command: FetchCommand) -> _BytesLeft:
-        return _BytesLeft(min(command.max_bytes, self._settings().fetch_max_bytes))
 
     def _look(self, command: FetchCommand, wanted: FetchPartition) -> PartitionLog | FetchOutcome:
-        """The log to read, or what is answered without reading."""
+        """The log to read, or the answer without reading."""
         log = self._log(command, wanted)
         if isinstance(log, Rejection):
             return FetchOutcome(error=log.error)
         diverged = _divergence(log, wanted) if wanted.last_fetched_epoch >= 0 else None
         return log if diverged is None else diverged
 
-    async def _read_partition_watched(
-        self, command: FetchCommand, wanted: FetchPartition, left: _BytesLeft
-    ) -> FetchOutcome:
-        log = self._look(command, wanted)
-        if isinstance(log, FetchOutcome):
-            return log
-        was_all_stable = log.is_all_stable
-        verdict = await self._crossings.verdict(
+    async def _struck(
+        self, command: FetchCommand, wanted: FetchPartition
+    ) -> PartitionLog | FetchOutcome:
+        """Wait as long as a fault holds the read; the log that is to be read then."""
+        verdict = await self.crossings.verdict(
             FaultPoint.LOG_READ, Subject(partitions=(wanted.topic_partition,))
         )
         error = error_in(verdict)
-        if error:
-            return FetchOutcome(error=ErrorCode(error))
-        log = self._look(command, wanted)
-        if isinstance(log, FetchOutcome):
-            return log
-        return self._read_partition(
-            command,
-            wanted,
-            log,
-            left,
-            is_all_stable=was_all_stable and not log.config.rules.reads_know_one_high_watermark,
-        )
+        return FetchOutcome(error=ErrorCode(error)) if error else self._look(command, wanted)
 
     def _read_partition(
         self,
@@ -212,7 +266,7 @@ class Fetching:
         log: PartitionLog,
         left: _BytesLeft,
         *,
-        is_all_stable: bool = False,
+        was_all_stable: bool,
     ) -> FetchOutcome:
         read = log.read(
             wanted.offset,
@@ -220,7 +274,7 @@ class Fetching:
             isolation=command.isolation,
             min_one_batch=left.must_progress,
             up_to_log_end=command.is_to_log_end,
-            is_all_stable=is_all_stable,
+            is_all_stable=was_all_stable and not log.config.rules.reads_know_one_high_watermark,
         )
         match read:
             case LogRead():
@@ -240,8 +294,8 @@ class Fetching:
             return self._misnamed(wanted)
         where, epoch = wanted.topic_partition, wanted.current_leader_epoch
         if not command.leader_only:
-            return self._replicas.replica(where, current_leader_epoch=epoch)
-        log = self._replicas.leader(where, current_leader_epoch=epoch)
+            return self.replicas.replica(where, current_leader_epoch=epoch)
+        log = self.replicas.leader(where, current_leader_epoch=epoch)
         if command.is_follower and not isinstance(log, Rejection):
             return self._unknown_follower(command, wanted) or log
         return log
@@ -250,7 +304,7 @@ class Fetching:
         """A follower that the partition does not have; the leader is none
         (Partition.followerReplicaOrThrow).
         """
-        replicated = self._replicas.replicated.get(wanted.topic_partition)
+        replicated = self.replicas.replicated.get(wanted.topic_partition)
         if replicated is not None and command.replica_id in replicated.followers:
             return None
         error = (
@@ -266,8 +320,8 @@ class Fetching:
     def _misnamed(self, wanted: FetchPartition) -> Rejection:
         """A topic id without a name, or with one that belongs to another topic by now."""
         if wanted.naming is Naming.NO_NAME:
-            return Rejection(error=ErrorCode.unknown_topic_id, reason="nobody knows the topic id")
-        log = self._replicas.replica(wanted.topic_partition)
+            return Rejection(error=ErrorCode.unknown_topic_id, reason="no topic has this id")
+        log = self.replicas.replica(wanted.topic_partition)
         if isinstance(log, Rejection):
             return log
         return Rejection(

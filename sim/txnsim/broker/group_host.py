@@ -9,59 +9,41 @@ from __future__ import annotations
 
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable
 
-from txnsim.broker.verification import TransactionOperation, Verification
+from txnsim.broker.coordinator_host import CoordinatorHost
+from txnsim.broker.verification import TransactionOperation, VerificationQueues
 from txnsim.coordinators.group.service import GroupCoordinator
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.crossings import FaultEffect
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
 from txnsim.group.offset_commands import CommittingProducer
-from txnsim.log.answers import Appended
-from txnsim.log.partition_log import PartitionLog
+from txnsim.interbroker.transactions import TxnMarker
+from txnsim.log.leader_append import start_verification
 from txnsim.log.verification import SENTINEL
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, error_in, is_lost, timer_gate
-from txnsim.node.log_gate import COORDINATOR, LogGate
-from txnsim.placement import partition_for
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.commits import Commits
-from txnsim.replication.watermarks import Watermarks
+from txnsim.replication.leader_appends import LeaderAppends
 from txnsim.runtime.env import Environment
 from txnsim.runtime.pending import Pending
 from txnsim.settings import Settings
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     BrokerId,
-    CoordinatorEpoch,
-    LeaderEpoch,
-    Subject,
     TopicPartition,
-    TxnMarker,
-    Verdict,
 )
 
 _NO_SEQUENCE = -1
 
 
-class GroupHost:
-    """What connects a group coordinator with its broker; it is its ``OffsetsLog``."""
+class GroupHost(CoordinatorHost):
+    """What connects a group coordinator with its broker."""
 
-    __slots__ = (
-        "_clock",
-        "_commits",
-        "_completions",
-        "_crossings",
-        "_gate",
-        "_loading",
-        "_replicas",
-        "_settings",
-        "_tasks",
-        "_topics",
-        "_verification",
-        "_watermarks",
-        "coordinator",
-    )
+    coordinator: GroupCoordinator
 
     def __init__(
         self,
@@ -70,26 +52,27 @@ class GroupHost:
         environment: Environment,
         settings: Callable[[], Settings],
         replicas: Replicas,
-        watermarks: Watermarks,
+        appends: LeaderAppends,
         commits: Commits,
-        verification: Verification,
+        verification: VerificationQueues,
         loading: CoordinatorLoading,
         crossings: Crossings,
-        gate: LogGate,
         partitions: int | None = None,
     ) -> None:
+        super().__init__(
+            topic=CONSUMER_OFFSETS_TOPIC,
+            replicas=replicas,
+            appends=appends,
+            commits=commits,
+            loading=loading,
+        )
         self._tasks = environment.tasks
         self._crossings = crossings
         self._completions: dict[Pending[ErrorCode], None] = {}
         """Positions of ended transactions that a fault keeps from their groups."""
-        self._gate = gate
         self._clock = environment.clock
         self._settings = settings
-        self._replicas = replicas
-        self._watermarks = watermarks
-        self._commits = commits
         self._verification = verification
-        self._loading = loading
         self._topics: dict[str, uuid.UUID] = {}
         """Topics by name, as the last image had them."""
         new_id = _ids(environment.rng.stream(f"member-ids.b{broker_id}").getrandbits)
@@ -110,23 +93,15 @@ class GroupHost:
         )
 
     def stop(self) -> None:
-        """Whoever waits for positions is told."""
+        """Answer every request that waits for positions."""
         for completion in tuple(self._completions):
             completion.resolve(ErrorCode.not_leader_or_follower)
 
     # Leadership
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        """Load, unload and forget what a new image says."""
-        for topic_partition, epoch in changes.lost:
-            if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
-                self.coordinator.unload(topic_partition.partition, CoordinatorEpoch(epoch))
-        for topic_partition in changes.deleted:
-            if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
-                self.coordinator.unload(topic_partition.partition)
-        for topic_partition, epoch in changes.led:
-            if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
-                self._load(topic_partition, epoch)
+        """The same, and the positions of deleted topics are forgotten."""
+        super().apply(changes, image)
         topics = {name: topic.topic_id for name, topic in image.topics.items()}
         gone = frozenset(
             name for name, topic_id in self._topics.items() if topics.get(name) != topic_id
@@ -134,84 +109,6 @@ class GroupHost:
         self._topics = topics
         if gone:
             self.coordinator.topics_deleted(gone)
-
-    def coordinator_of(self, group_id: str, image: ClusterImage) -> BrokerId | None:
-        """The live broker that coordinates this group; None where there is none at the moment."""
-        index = partition_for(group_id, self.coordinator.partitions)
-        partition = image.partition(TopicPartition(CONSUMER_OFFSETS_TOPIC, index))
-        if partition is None or not image.is_alive(partition.leader):
-            return None
-        return partition.leader
-
-    def _load(self, topic_partition: TopicPartition, epoch: LeaderEpoch) -> None:
-        log = self._replicas.hosted[topic_partition]
-        partition = topic_partition.partition
-        self.coordinator.begin_load(partition, CoordinatorEpoch(epoch))
-
-        def finish(*, is_readable: bool) -> None:
-            batches: Iterable[bytes] = log.batches() if is_readable else ()
-            self.coordinator.finish_load(partition, CoordinatorEpoch(epoch), batches)
-
-        self._loading.load(topic_partition, finish)
-
-    # Log
-
-    def append(self, partition: int, batch: bytes, *, guard: int) -> Appended | Rejection:
-        """Append a batch to a partition of ``__consumer_offsets`` that this broker leads."""
-        log = self._led(partition)
-        if isinstance(log, Rejection):
-            return log
-        full = self._gate.refuse_full()
-        if full is not None:
-            return Rejection(error=full, reason="the disk is full")
-        too_few = self._replicas.too_few_in_sync(log.topic_partition)
-        if too_few is not None:
-            return too_few
-        before = self._gate.durable(log) if self._crossings.armed else None
-        appended = log.append_coordinator(batch, now_ms=self._clock.now_ms(), guard=guard)
-        if isinstance(appended, Appended):
-            self._watermarks.appended(log)
-            if before is not None:
-                self._gate.appended(log, before)
-        return appended
-
-    def admit(
-        self, partition: int, producer: CommittingProducer | None
-    ) -> Awaitable[Rejection | None] | None:
-        """Ask before positions are appended; None where nobody wants to be asked."""
-        return None if self._gate.is_open else self._admit(partition, producer)
-
-    async def _admit(self, partition: int, producer: CommittingProducer | None) -> Rejection | None:
-        subject = Subject(
-            transactional_id=None if producer is None else producer.transactional_id,
-            producer_id=None if producer is None else producer.producer_id,
-            partitions=(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition),),
-        )
-        error = await self._gate.admit(subject, kind=COORDINATOR)
-        if error is None:
-            return None
-        return Rejection(error=error, reason="the log does not take the positions")
-
-    def replicated(self, partition: int) -> int:
-        """The high watermark; 0 where the partition is not led any more."""
-        log = self._led(partition)
-        return 0 if isinstance(log, Rejection) else log.high_watermark
-
-    def committed(self, partition: int, offset: int) -> Awaitable[ErrorCode] | None:
-        """Whether everything up to ``offset`` is replicated; None where it is."""
-        log = self._led(partition)
-        if isinstance(log, Rejection):
-            return _failed(log.error)
-        return None if log.high_watermark > offset else self._wait(log, offset)
-
-    async def _wait(self, log: PartitionLog, offset: int) -> ErrorCode:
-        failed = await self._commits.wait(
-            [(log, offset)], timeout_ms=self._settings().offsets_commit_timeout_ms
-        )
-        return failed.get(log.topic_partition, ErrorCode.none)
-
-    def _led(self, partition: int) -> PartitionLog | Rejection:
-        return self._replicas.leader(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition))
 
     # Transactions
 
@@ -224,7 +121,7 @@ class GroupHost:
             The guard to show with the append, or why the coordinator did not agree.
         """
         adds = operation is TransactionOperation.ADD_PARTITION
-        log = self._led(partition)
+        log = self._replicas.leader(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition))
         if isinstance(log, Rejection):
             return log
         if not adds and not (
@@ -232,7 +129,8 @@ class GroupHost:
             and log.config.rules.offset_commits_are_verified  # KAFKA-15449
         ):
             return SENTINEL
-        guard = log.start_verification(
+        guard = start_verification(
+            log,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             base_sequence=_NO_SEQUENCE,
@@ -268,10 +166,10 @@ class GroupHost:
     def marker_written(
         self, topic_partition: TopicPartition, marker: TxnMarker, offset: int
     ) -> Pending[ErrorCode] | None:
-        """A marker is in the log: what the producer has pending there is decided.
+        """A marker is in the log: it decides the producer's pending positions there.
 
         Returns:
-            What is there once the positions are the group's; None where they are already.
+            An answer that is there once the positions are the group's; None where they are already.
         """
         if topic_partition.topic != CONSUMER_OFFSETS_TOPIC:
             return None
@@ -282,7 +180,7 @@ class GroupHost:
         self._completions[completion] = None
         completion.on_done(lambda done: self._completions.pop(done, None))
 
-        def complete(verdict: Verdict | None) -> None:
+        def complete(verdict: FaultEffect | None) -> None:
             error = ErrorCode(error_in(verdict))
             if not error and not is_lost(verdict):
                 if self.coordinator.owns(topic_partition.partition):
@@ -305,7 +203,3 @@ class GroupHost:
 
 def _ids(random_bits: Callable[[int], int]) -> Callable[[], uuid.UUID]:
     return lambda: uuid.UUID(int=random_bits(128), version=4)
-
-
-async def _failed(error: ErrorCode) -> ErrorCode:
-    return error

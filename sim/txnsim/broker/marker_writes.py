@@ -5,32 +5,46 @@ Kafka's counterpart: KafkaApis.handleWriteTxnMarkersRequest.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from typing import ClassVar, Final
+
+import msgspec
 
 from txnsim.broker.group_host import GroupHost
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.node.log_gate import MARKER, LogGate
-from txnsim.node.log_trace import LogTrace, bounds_for_marker
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.faults.subjects import Subject
+from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply
+from txnsim.log.answers import Appended, AppendRejection
+from txnsim.log.leader_append import append_marker
+from txnsim.log.partition_log import PartitionLog
+from txnsim.node.log_gate import MARKER
+from txnsim.node.log_trace import LogBounds, LogTrace, bounds_for_marker
+from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
-from txnsim.replication.commits import Appends, Commits
-from txnsim.replication.watermarks import Watermarks
-from txnsim.runtime.env import Clock
+from txnsim.replication.commits import Commits
+from txnsim.replication.leader_appends import Appends, LeaderAppends, WaitingBatch
 from txnsim.runtime.pending import Pending
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
-from txnsim.types import (
-    CONSUMER_OFFSETS_TOPIC,
-    ProducerId,
-    Subject,
-    TopicPartition,
-    TxnMarker,
-    WriteTxnMarkersCommand,
-    WriteTxnMarkersReply,
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, ProducerId, TopicPartition
+
+MARKERS_AT_ONCE: Final = 500
+"""So many are written in one go, some milliseconds; coordinators send as many as they owe."""
+
+_NOT_HOSTED: Final = Rejection(
+    error=ErrorCode.unknown_topic_or_partition, reason="the partition is not here"
+)
+_NOT_HOSTED_FOR_GOOD: Final = Rejection(
+    error=ErrorCode.unsupported_for_message_format, reason="the partition is not here"
+)
+_NOT_LOADED: Final = Rejection(
+    error=ErrorCode.not_leader_or_follower, reason="the group's positions are not loaded yet"
 )
 
 
 class _Written:
-    """What a request has written, and what of it is waited for."""
+    """What a request has written, and the appends that it still waits for."""
 
     __slots__ = ("appends", "completions")
 
@@ -39,62 +53,35 @@ class _Written:
         self.completions: list[tuple[TopicPartition, Pending[ErrorCode]]] = []
 
 
-class MarkerWrites:
+class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
     """The markers that one broker writes."""
 
-    __slots__ = (
-        "_clock",
-        "_commits",
-        "_gate",
-        "_groups",
-        "_log_trace",
-        "_replicas",
-        "_rules",
-        "_settings",
-        "_watermarks",
-    )
+    rules: Rules
+    appends: LeaderAppends
+    settings: Callable[[], Settings]
+    replicas: Replicas
+    commits: Commits
+    groups: GroupHost
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        settings: Callable[[], Settings],
-        replicas: Replicas,
-        watermarks: Watermarks,
-        commits: Commits,
-        groups: GroupHost,
-        gate: LogGate,
-        log_trace: LogTrace,
-        rules: Rules = LATEST,
-    ) -> None:
-        self._rules = rules
-        self._gate = gate
-        self._clock = clock
-        self._settings = settings
-        self._replicas = replicas
-        self._watermarks = watermarks
-        self._commits = commits
-        self._groups = groups
-        self._log_trace = log_trace
-
-    async def write(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
-        """Write the markers that this broker leads."""
+    async def write(
+        self, command: WriteTxnMarkersCommand, pace: Pace | None = None
+    ) -> WriteTxnMarkersReply:
+        """Write the markers that this broker leads; with breaks between the partitions where it has
+        a pace.
+        """
         written = _Written()
         merged: dict[ProducerId, dict[TopicPartition, int]] = {}
-        now_ms = self._clock.now_ms()
         for marker in command.markers:
             if self._is_unwritable(marker):
                 return _failed(command)
             errors = merged.setdefault(marker.producer_id, {})
             for topic_partition in dict.fromkeys(marker.partitions):
-                errors[topic_partition] = (
-                    self._write(marker, topic_partition, now_ms, written)
-                    if self._gate.is_open
-                    else await self._write_watched(marker, topic_partition, now_ms, written)
-                )
+                errors[topic_partition] = await self._write(marker, topic_partition, written)
+                if pace is not None and pace.has_done(1):
+                    await pace.rest()
         appends = written.appends
         is_forgotten = self._is_forgotten(command, appends)
-        late = await self._commits.wait(appends, timeout_ms=self._settings().request_timeout_ms)
+        late = await self.commits.wait(appends, timeout_ms=self.settings().request_timeout_ms)
         for topic_partition, completion in written.completions:
             # The positions of the transaction come before the answer (KAFKA-17507).
             failed = await completion
@@ -118,13 +105,13 @@ class MarkerWrites:
     def _is_forgotten(self, command: WriteTxnMarkersCommand, appends: Appends) -> bool:
         """Whether the handler of Kafka forgets to answer.
 
-        It answers when the last append completes, and counts a marker none of whose partitions is
-        here as one that has; but it does not look whether that was the last one. So nobody answers
-        where such a marker comes last and the appends before it are complete, unless it is all
-        there is.
+        It answers when the last append completes. A marker without any partition on this broker
+        counts as complete, but there Kafka does not check whether it was the last one. So the
+        client gets no answer where such a marker comes last and the earlier appends are complete,
+        unless the request has no other markers.
 
-        Nor does anybody where a marker names a partition twice: it is appended once, and the second
-        append is waited for.
+        The client gets no answer either where a marker names a partition twice: Kafka appends it
+        once, and waits for the second append.
         """
         if any(map(self._repeats, command.markers)):
             return True
@@ -137,13 +124,14 @@ class MarkerWrites:
         """Whether it names a partition that is here twice; groups count theirs one by one."""
         partitions = marker.partitions
         return len(set(partitions)) < len(partitions) and any(
-            partitions.count(partition) > 1
-            for partition in partitions
-            if partition in self._replicas.hosted and partition.topic != CONSUMER_OFFSETS_TOPIC
+            count > 1
+            and partition in self.replicas.hosted
+            and partition.topic != CONSUMER_OFFSETS_TOPIC
+            for partition, count in Counter(partitions).items()
         )
 
     def _is_here(self, marker: TxnMarker) -> bool:
-        return any(partition in self._replicas.hosted for partition in marker.partitions)
+        return any(partition in self.replicas.hosted for partition in marker.partitions)
 
     def _is_unwritable(self, marker: TxnMarker) -> bool:
         """Whether there is no control record for it that this broker could write.
@@ -155,53 +143,56 @@ class MarkerWrites:
         has_producer = marker.producer_id >= 0 and marker.producer_epoch >= 0
         return not has_producer and self._is_here(marker)
 
-    async def _write_watched(
-        self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int, written: _Written
+    async def _write(
+        self, marker: TxnMarker, topic_partition: TopicPartition, written: _Written
     ) -> ErrorCode:
-        """The same while somebody may object to it."""
-        if topic_partition not in self._replicas.led:
-            return self._write(marker, topic_partition, now_ms, written)
-        subject = Subject(
-            producer_id=marker.producer_id,
-            partitions=(topic_partition,),
-            committed=marker.committed,
-        )
-        error = await self._gate.admit(subject, kind=MARKER)
-        if error is not None:
-            return error
-        log = self._replicas.led.get(topic_partition)
-        if log is None:
-            return self._write(marker, topic_partition, now_ms, written)
-        before, end = self._gate.durable(log), log.log_end_offset
-        answer = self._write(marker, topic_partition, now_ms, written)
-        if answer is ErrorCode.none:
-            self._gate.appended(
-                log,
-                before,
-                aborted_at=None if marker.committed else end,
-                producer_id=marker.producer_id,
-            )
-        return answer
+        batch = _Marker(self, marker, topic_partition)
+        appended = await self.appends.append(batch, written.appends)
+        if isinstance(appended, Rejection):
+            return appended.error
+        completion = self.groups.marker_written(topic_partition, marker, appended.base_offset)
+        if completion is not None and self.rules.positions_come_before_answer:
+            written.completions.append((topic_partition, completion))
+        return ErrorCode.none
 
-    def _write(
-        self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int, written: _Written
-    ) -> ErrorCode:
+    def log_for_marker(self, topic_partition: TopicPartition) -> PartitionLog | Rejection:
+        """The led log, or why there is none that takes a marker."""
         # "Not hosted online here" is answered 3 whether or not the partition exists elsewhere: the
         # sender looks the leader up again.
-        if topic_partition not in self._replicas.hosted:
-            if not self._rules.unhosted_markers_are_retried:
-                return ErrorCode.unsupported_for_message_format  # KAFKA-5610
-            return ErrorCode.unknown_topic_or_partition
-        log = self._replicas.leader(topic_partition)
+        if topic_partition not in self.replicas.hosted:
+            is_retried = self.rules.unhosted_markers_are_retried  # KAFKA-5610
+            return _NOT_HOSTED if is_retried else _NOT_HOSTED_FOR_GOOD
+        log = self.replicas.leader(topic_partition)
         if isinstance(log, Rejection):
-            return log.error
-        too_few = self._replicas.too_few_in_sync(topic_partition)
+            return log
+        too_few = self.appends.refuse_few(log)
         if too_few is not None:
-            return too_few.error
-        if self._groups.refuses_markers(topic_partition):
-            return ErrorCode.not_leader_or_follower
-        before = bounds_for_marker(log, marker) if self._log_trace.on else None
-        appended = log.append_marker(
+            return too_few
+        return _NOT_LOADED if self.groups.refuses_markers(topic_partition) else log
+
+
+class _Marker(WaitingBatch, frozen=True, gc=False):
+    """What a coordinator brings to a partition of its transaction."""
+
+    kind: ClassVar[str] = MARKER
+    writes: MarkerWrites
+    marker: TxnMarker
+    topic_partition: TopicPartition
+
+    def find(self) -> PartitionLog | Rejection:
+        return self.writes.log_for_marker(self.topic_partition)
+
+    def subject(self) -> Subject:
+        return Subject(
+            producer_id=self.marker.producer_id,
+            partitions=(self.topic_partition,),
+            committed=self.marker.committed,
+        )
+
+    def append(self, log: PartitionLog, now_ms: int) -> Appended | AppendRejection:
+        marker = self.marker
+        return append_marker(
+            log,
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
             committed=marker.committed,
@@ -210,26 +201,27 @@ class MarkerWrites:
             now_ms=now_ms,
             start_offset=marker.start_offset,
         )
-        if isinstance(appended, Rejection):
-            if before is not None:
-                self._log_trace.marker_refused(topic_partition, marker, appended)
-            return appended.error
-        if before is None:
-            self._watermarks.appended(log)
-        else:
-            cause = self._log_trace.marked(log, marker, appended.base_offset, before)
-            self._watermarks.appended(log)
-            self._log_trace.moved(log, before, cause)
-        completion = self._groups.marker_written(topic_partition, marker, appended.base_offset)
-        if completion is not None and self._rules.positions_come_before_answer:
-            written.completions.append((topic_partition, completion))
-        written.appends.append((log, appended.base_offset))
-        return ErrorCode.none
+
+    def bounds(self, log: PartitionLog) -> LogBounds:
+        return bounds_for_marker(log, self.marker)
+
+    def traced(
+        self, trace: LogTrace, log: PartitionLog, appended: Appended, before: LogBounds | None
+    ) -> int:
+        assert before is not None
+        return trace.marked(log, self.marker, appended.base_offset, before)
+
+    def refused(self, trace: LogTrace, refusal: Rejection) -> None:
+        trace.marker_refused(self.topic_partition, self.marker, refusal)
+
+    @property
+    def aborts(self) -> int | None:
+        return None if self.marker.committed else self.marker.producer_id
 
 
 def _failed(command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
-    """UNKNOWN_SERVER_ERROR for all of it; of two markers of one producer the last one is told
-    (WriteTxnMarkersRequest.getErrorResponse).
+    """UNKNOWN_SERVER_ERROR for every marker; of two markers of one producer the answer has the last
+    one (WriteTxnMarkersRequest.getErrorResponse).
     """
     failed = ErrorCode.unknown_server_error
     last = {marker.producer_id: marker.partitions for marker in command.markers}

@@ -8,38 +8,40 @@ the request and authorization are the handler's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from txnsim.broker.verification import TransactionOperation, Verification, produce_error
+from txnsim.broker.look_ahead import LookAhead
+from txnsim.broker.verification import TransactionOperation, VerificationQueues, produce_error
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended, AppendRejection
+from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.validation import is_heavy, newest_in_steps
+from txnsim.log.validation import Reread, is_heavy, reread
 from txnsim.log.verification import SENTINEL
-from txnsim.node.log_gate import DATA, LogGate
-from txnsim.node.log_trace import LogTrace, bounds_for_data
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.node.log_trace import LogBounds, LogTrace, bounds_for_data
+from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
-from txnsim.replication.commits import Appends, Commits
-from txnsim.replication.watermarks import Watermarks
-from txnsim.runtime.env import Clock
+from txnsim.replication.commits import Commits
+from txnsim.replication.leader_appends import Appends, LeaderAppends, WaitingBatch
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
-from txnsim.types import (
-    INTERNAL_TOPICS,
-    ProducerEpoch,
-    ProducerId,
-    Subject,
-    TopicPartition,
-    TransactionalId,
-)
+from txnsim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
 from txnsim.wire.batch_header import BatchHeader
 
 ACKS_ALL: Final = -1
-TURN_NS: Final = 10_000_000
-"""About so long the records of a request are looked at before others have a turn."""
+
+_WRONG_ACKS: Final = Rejection(
+    error=ErrorCode.invalid_required_acks, reason="acks is none of -1, 0 and 1"
+)
+_INTERNAL_TOPIC: Final = Rejection(
+    error=ErrorCode.invalid_topic_exception, reason="clients don't write to internal topics"
+)
 
 
 class ProducePartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -51,7 +53,7 @@ class ProducePartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A Produce request without its version: ``operation`` is what the version stood for."""
+    """A Produce request without its version: ``operation`` has the meaning of the version."""
 
     transactional_id: TransactionalId | None
     acks: int
@@ -62,71 +64,48 @@ class ProduceCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one partition is answered; offsets are -1 where the answer has none."""
+    """The answer for one partition; offsets are -1 where the answer has none."""
 
     error: ErrorCode = ErrorCode.none
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1
-    record_errors: tuple[tuple[int, str], ...] = ()
+    record_errors: Sequence[tuple[int, str]] = ()
     """(index in the batch, message) of each refused record (KIP-467)."""
     message: str | None = None
 
 
 Outcomes = dict[TopicPartition, ProduceOutcome]
-Seen = Mapping[TopicPartition, AppendRejection | int]
+Seen = Mapping[TopicPartition, AppendRejection | Reread | int]
 """What the records of heavy batches came to, before anything was decided."""
 NOTHING_SEEN: Final[Seen] = {}
 
 
-class Producing:
+class Producing(msgspec.Struct, kw_only=True, eq=False):
     """The produce path of one broker."""
 
-    __slots__ = (
-        "_clock",
-        "_commits",
-        "_gate",
-        "_log_trace",
-        "_replicas",
-        "_rules",
-        "_settings",
-        "_verification",
-        "_watermarks",
-    )
+    rules: Rules
+    appends: LeaderAppends
+    log_trace: LogTrace
+    clock: Clock
+    tasks: Tasks
+    settings: Callable[[], Settings]
+    replicas: Replicas
+    commits: Commits
+    verification: VerificationQueues
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        settings: Callable[[], Settings],
-        replicas: Replicas,
-        watermarks: Watermarks,
-        commits: Commits,
-        verification: Verification,
-        gate: LogGate,
-        log_trace: LogTrace,
-        rules: Rules = LATEST,
-    ) -> None:
-        self._rules = rules
-        self._gate = gate
-        self._log_trace = log_trace
-        self._clock = clock
-        self._settings = settings
-        self._replicas = replicas
-        self._watermarks = watermarks
-        self._commits = commits
-        self._verification = verification
-
-    async def produce(self, command: ProduceCommand) -> Outcomes:
-        """Append the batches; waits as long as verification and ``acks`` demand."""
+    async def produce(self, command: ProduceCommand, pace: Pace | None = None) -> Outcomes:
+        """Append the batches; waits as long as verification and ``acks`` demand, and between
+        partitions where it has a pace.
+        """
         outcomes: Outcomes = {}
         guards: dict[TopicPartition, int] = {}
         newest = NOTHING_SEEN
         if is_heavy([part.header for part in command.partitions]):
             newest = await self._look_ahead(command)
         transactional = [part for part in command.partitions if part.header.is_transactional]
-        if transactional and self._rules.transactions_are_verified:
-            mixed = _mixed_producers(transactional, self._rules)
+        if transactional and self.rules.transactions_are_verified:
+            mixed = _mixed_producers(transactional, self.rules)
             if mixed is not None:
                 return {part.topic_partition: mixed for part in command.partitions}
             if self._is_verified(command.operation):
@@ -134,55 +113,70 @@ class Producing:
                 asked = tuple(partition for partition, guard in guards.items() if guard != SENTINEL)
                 if asked:
                     await self._verify(command, transactional[0].header, asked, outcomes)
-        appended = (
-            self._append(command, guards, outcomes, newest)
-            if self._gate.is_open
-            else await self._append_watched(command, guards, outcomes, newest)
-        )
+        appended = await self._append(command, guards, outcomes, newest, pace)
         if command.acks == ACKS_ALL and appended:
-            failed = await self._commits.wait(appended, timeout_ms=command.timeout_ms)
+            failed = await self.commits.wait(appended, timeout_ms=command.timeout_ms)
             for partition, error in failed.items():
-                # DelayedProduce only sets the error: where the records are is told all the same.
+                # DelayedProduce only sets the error: the answer keeps the offset of the records.
                 outcomes[partition] = msgspec.structs.replace(outcomes[partition], error=error)
         return outcomes
 
     async def _look_ahead(self, command: ProduceCommand) -> Seen:
         """Look at the records before anything is decided, with breaks: others have their turn."""
-        seen: dict[TopicPartition, AppendRejection | int] = {}
-        spent_ns = 0
+        look = LookAhead(self.tasks)
+        found: dict[TopicPartition, AppendRejection | Reread | int] = {}
         for part in command.partitions:
-            steps = newest_in_steps(part.header, part.batch)
             try:
-                while True:
-                    spent_ns += next(steps)
-                    if spent_ns > TURN_NS:
-                        spent_ns = 0
-                        await self._pause(0)
-            except StopIteration as end:
-                seen[part.topic_partition] = end.value
-        return seen
+                found[part.topic_partition] = await self._looked(look, part)
+            finally:
+                look.leave()
+        return found
+
+    async def _looked(
+        self, look: LookAhead, part: ProducePartition
+    ) -> AppendRejection | Reread | int:
+        newest = await look.newest(part.header, part.batch)
+        log = self.replicas.leader(part.topic_partition)
+        if not look.was_heavy or not isinstance(newest, int) or isinstance(log, Rejection):
+            return newest
+        read = partial(
+            reread,
+            part.header,
+            part.batch,
+            newest,
+            topic_partition=part.topic_partition,
+            config=log.config,
+            now_ms=self.clock.now_ms(),
+            log_start_offset=log.log_start_offset,
+            payload=look.payload,
+        )
+        found = await look.beside(read)
+        if found is None:
+            return newest
+        return msgspec.structs.replace(found, at_ms=self.clock.now_ms())
 
     # Verification
 
     def _is_verified(self, operation: TransactionOperation) -> bool:
         return (
             operation is TransactionOperation.ADD_PARTITION
-            or self._settings().transaction_partition_verification_enable
+            or self.settings().transaction_partition_verification_enable
         )
 
     def _take_guards(
         self, command: ProduceCommand, parts: list[ProducePartition], outcomes: Outcomes
     ) -> dict[TopicPartition, int]:
         guards: dict[TopicPartition, int] = {}
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         adds = command.operation is TransactionOperation.ADD_PARTITION
         for part in parts:
             header = part.header
-            log = self._replicas.leader(part.topic_partition)
+            log = self.replicas.leader(part.topic_partition)
             guard = (
                 log
                 if isinstance(log, Rejection)
-                else log.start_verification(
+                else start_verification(
+                    log,
                     producer_id=header.producer_id,
                     producer_epoch=header.producer_epoch,
                     base_sequence=header.base_sequence,
@@ -192,8 +186,8 @@ class Producing:
             )
             if isinstance(guard, Rejection):
                 outcomes[part.topic_partition] = ProduceOutcome(error=guard.error)
-                if self._log_trace.on:
-                    self._log_trace.refused(
+                if self.log_trace.on:
+                    self.log_trace.refused(
                         part.topic_partition, header, guard, command.transactional_id
                     )
             else:
@@ -211,13 +205,13 @@ class Producing:
         ending (KAFKA-18654).
         """
         assert command.transactional_id is not None
-        settings = self._settings()
-        started_ms = self._clock.monotonic_ms()
+        settings = self.settings()
+        started_ms = self.clock.monotonic_ms()
         patience_ms = min(
             settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms
         )
         while True:
-            errors = await self._verification.ask(
+            errors = await self.verification.ask(
                 transactional_id=command.transactional_id,
                 producer_id=ProducerId(header.producer_id),
                 producer_epoch=ProducerEpoch(header.producer_epoch),
@@ -226,18 +220,18 @@ class Producing:
             )
             if (
                 command.operation is not TransactionOperation.ADD_PARTITION
-                or not self._rules.implicit_add_is_repeated
+                or not self.rules.implicit_add_is_repeated
                 or ErrorCode.concurrent_transactions not in errors.values()
-                or self._clock.monotonic_ms() - started_ms >= patience_ms
+                or self.clock.monotonic_ms() - started_ms >= patience_ms
             ):
                 break
             await self._pause(settings.add_partitions_to_txn_retry_backoff_ms)
         for partition, error in errors.items():
-            outcomes[partition] = _unverified(error, command.operation, self._rules)
+            outcomes[partition] = _unverified(error, command.operation, self.rules)
 
     async def _pause(self, pause_ms: int) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._clock.call_later(pause_ms, lambda: over.set_result(None))
+        timer = self.clock.call_later(pause_ms, lambda: over.set_result(None))
         try:
             await over
         finally:
@@ -245,127 +239,100 @@ class Producing:
 
     # Append
 
-    def _append(
+    async def _append(
         self,
         command: ProduceCommand,
         guards: dict[TopicPartition, int],
         outcomes: Outcomes,
         seen: Seen,
+        pace: Pace | None,
     ) -> Appends:
-        """Append what is left."""
-        now_ms = self._clock.now_ms()
-        appended: Appends = []
-        for part in command.partitions:
-            if part.topic_partition not in outcomes:
-                log = self._log_for_append(command, part.topic_partition)
-                outcomes[part.topic_partition] = (
-                    log
-                    if isinstance(log, ProduceOutcome)
-                    else self._write(
-                        log, part, guards, now_ms, appended, seen, command.transactional_id
-                    )
-                )
-        return appended
-
-    async def _append_watched(
-        self,
-        command: ProduceCommand,
-        guards: dict[TopicPartition, int],
-        outcomes: Outcomes,
-        seen: Seen,
-    ) -> Appends:
-        """The same while somebody may object to it: a partition that has to wait lets those behind
-        it in the request wait, too.
+        """Append the remaining batches. A partition that has to wait makes the later ones of the
+        request wait, too.
         """
         appended: Appends = []
         for part in command.partitions:
             where = part.topic_partition
-            if where in outcomes:
-                continue
-            log = self._log_for_append(command, where)
-            if isinstance(log, ProduceOutcome):
-                outcomes[where] = log
-                continue
-            producer_id = part.header.producer_id
-            subject = Subject(
-                transactional_id=command.transactional_id,
-                producer_id=producer_id if producer_id >= 0 else None,
-                partitions=(where,),
-            )
-            error = await self._gate.admit(subject, kind=DATA)
-            if error is not None:
-                outcomes[where] = ProduceOutcome(error=error)
-                continue
-            log = self._log_for_append(command, where)  # it may be another's by now
-            if isinstance(log, ProduceOutcome):
-                outcomes[where] = log
-                continue
-            before = self._gate.durable(log)
-            now_ms = self._clock.now_ms()
-            outcomes[where] = self._write(
-                log, part, guards, now_ms, appended, seen, command.transactional_id
-            )
-            self._gate.appended(log, before)
+            if where not in outcomes:
+                batch = _ClientBatch(
+                    self, command, part, guards.get(where, SENTINEL), seen.get(where)
+                )
+                outcomes[where] = _outcome(await self.appends.append(batch, appended))
+                if pace is not None and pace.has_done(1):
+                    await pace.rest()
         return appended
 
-    def _write(
-        self,
-        log: PartitionLog,
-        part: ProducePartition,
-        guards: dict[TopicPartition, int],
-        now_ms: int,
-        appended: Appends,
-        seen: Seen,
-        transactional_id: str | None,
-    ) -> ProduceOutcome:
-        """Append one batch; what was written is added to ``appended``."""
-        partition = part.topic_partition
-        before = bounds_for_data(log, part.header) if self._log_trace.on else None
-        result = log.append_client(
-            part.batch,
-            guard=guards.get(partition, SENTINEL),
-            now_ms=now_ms,
-            header=part.header,
-            newest=seen.get(partition),
-        )
-        if isinstance(result, Appended):
-            if before is None:
-                self._watermarks.appended(log)
-            else:
-                cause = self._log_trace.appended(log, part.header, result, before, transactional_id)
-                self._watermarks.appended(log)
-                self._log_trace.moved(log, before, cause)
-            appended.append((log, result.last_offset))
-            return ProduceOutcome(
-                base_offset=result.base_offset,
-                log_append_time_ms=result.log_append_time_ms,
-                log_start_offset=result.log_start_offset,
-            )
-        if before is not None:
-            self._log_trace.refused(partition, part.header, result, transactional_id)
-        return ProduceOutcome(
-            error=result.error,
-            log_start_offset=result.log_start_offset,
-            record_errors=result.record_errors,
-            message=result.reason if result.record_errors else None,
+    def log_for_append(
+        self, command: ProduceCommand, partition: TopicPartition
+    ) -> PartitionLog | Rejection:
+        """The led log, or the answer without it."""
+        if command.acks not in (-1, 0, 1):
+            return _WRONG_ACKS
+        if partition.topic in INTERNAL_TOPICS and not command.internal_topics_allowed:
+            return _INTERNAL_TOPIC
+        log = self.replicas.leader(partition)
+        if isinstance(log, Rejection) or command.acks != ACKS_ALL:
+            return log
+        return self.appends.refuse_few(log) or log
+
+
+class _ClientBatch(WaitingBatch, frozen=True, gc=False):
+    """What a client brings."""
+
+    producing: Producing
+    command: ProduceCommand
+    part: ProducePartition
+    guard: int
+    newest: AppendRejection | Reread | int | None
+
+    def find(self) -> PartitionLog | Rejection:
+        return self.producing.log_for_append(self.command, self.part.topic_partition)
+
+    def subject(self) -> Subject:
+        producer_id = self.part.header.producer_id
+        return Subject(
+            transactional_id=self.command.transactional_id,
+            producer_id=producer_id if producer_id >= 0 else None,
+            partitions=(self.part.topic_partition,),
         )
 
-    def _log_for_append(
-        self, command: ProduceCommand, partition: TopicPartition
-    ) -> PartitionLog | ProduceOutcome:
-        """The led log, or what is answered without it."""
-        if command.acks not in (-1, 0, 1):
-            return ProduceOutcome(error=ErrorCode.invalid_required_acks)
-        if partition.topic in INTERNAL_TOPICS and not command.internal_topics_allowed:
-            return ProduceOutcome(error=ErrorCode.invalid_topic_exception)
-        log = self._replicas.leader(partition)
-        if isinstance(log, Rejection):
-            return ProduceOutcome(error=log.error)
-        too_few = command.acks == ACKS_ALL and self._replicas.too_few_in_sync(partition)
-        if too_few:
-            # ReplicaManager.processFailedRecord tells the log start: there is a log.
-            return ProduceOutcome(error=too_few.error, log_start_offset=log.log_start_offset)
-        return log
+    def append(self, log: PartitionLog, now_ms: int) -> Appended | AppendRejection:
+        part = self.part
+        return append_client(
+            log, part.batch, guard=self.guard, now_ms=now_ms, header=part.header, newest=self.newest
+        )
+
+    def bounds(self, log: PartitionLog) -> LogBounds:
+        return bounds_for_data(log, self.part.header)
+
+    def traced(
+        self, trace: LogTrace, log: PartitionLog, appended: Appended, before: LogBounds | None
+    ) -> int:
+        assert before is not None
+        header, transactional_id = self.part.header, self.command.transactional_id
+        return trace.appended(log, header, appended, before, transactional_id)
+
+    def refused(self, trace: LogTrace, refusal: Rejection) -> None:
+        part = self.part
+        trace.refused(part.topic_partition, part.header, refusal, self.command.transactional_id)
+
+
+def _outcome(result: Appended | Rejection) -> ProduceOutcome:
+    """The answer for one partition."""
+    if isinstance(result, Appended):
+        return ProduceOutcome(
+            base_offset=result.base_offset,
+            log_append_time_ms=result.log_append_time_ms,
+            log_start_offset=result.log_start_offset,
+        )
+    if not isinstance(result, AppendRejection):
+        return ProduceOutcome(error=result.error)
+    return ProduceOutcome(
+        error=result.error,
+        log_start_offset=result.log_start_offset,
+        record_errors=result.record_errors,
+        message=result.reason if result.record_errors else None,
+    )
 
 
 def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutcome | None:

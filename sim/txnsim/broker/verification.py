@@ -1,8 +1,8 @@
 """A partition leader asks the coordinator before a transaction opens here (KIP-890).
 
-One queue per coordinator node: a single AddPartitionsToTxn is in flight to each, what comes
-meanwhile is sent together as the next one. Answers are mapped to what the API that asked may say.
-Kafka's counterpart: AddPartitionsToTxnManager, quirks included.
+One queue per coordinator node: each has at most one AddPartitionsToTxn in flight. Requests that
+come meanwhile go together in the next one. Answers become errors that the API of the request may
+have. Kafka's counterpart: AddPartitionsToTxnManager, quirks included.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, PeerAnsweredError, PeerError
+from txnsim.interbroker.transactions import (
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    TxnPartitions,
+)
 from txnsim.node.peers import Peers
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
-    AddPartitionsToTxnCommand,
-    AddPartitionsToTxnReply,
     BrokerId,
     ProducerEpoch,
     ProducerId,
     TopicPartition,
     TransactionalId,
-    TxnPartitions,
 )
 
 Errors = dict[TopicPartition, ErrorCode]
@@ -52,12 +54,14 @@ class _Asked(msgspec.Struct):
     answer: Pending[Errors]
     since_us: int
     operation: TransactionOperation
+    cause: int = -1
+    """Trace event that the question is due to."""
     events: tuple[int, ...] = ()
-    """The question in the trace, by partition; empty while nothing is recorded."""
+    """The question in the trace, by partition; empty where the level leaves it out."""
 
 
 class _Queue:
-    """What goes to one coordinator node next."""
+    """The next request to one coordinator node."""
 
     __slots__ = ("in_flight", "operation", "waiting")
 
@@ -124,56 +128,30 @@ _POSITIONS_RULES: Final = {
     ErrorCode.network_exception: ("txn-offset.network",) * 3,
     ErrorCode.unsupported_version: ("txn-commit.level",) * 3,
 }
-"""The same of a TxnOffsetCommit up to v3, of v4, and from v5 on; all else is told as it is."""
+"""The same of a TxnOffsetCommit up to v3, of v4, and from v5 on; other errors stay as they are."""
 
 _PASSED: Final = "NONE"
 """What the trace says in place of an error."""
 
 
-class Verification:
+class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     """The queues of one broker, by coordinator node."""
 
-    __slots__ = (
-        "_clock",
-        "_coordinator_of",
-        "_node",
-        "_peers",
-        "_queues",
-        "_rules",
-        "_tasks",
-        "_tracer",
-        "answered",
-        "failed",
-        "verified",
-        "waited_us",
-    )
-
-    def __init__(
-        self,
-        *,
-        peers: Peers,
-        coordinator_of: Callable[[TransactionalId], BrokerId | None],
-        clock: Clock,
-        tasks: Tasks,
-        tracer: Tracer,
-        node: str,
-        rules: Rules = LATEST,
-    ) -> None:
-        self._rules = rules
-        self._clock = clock
-        self._tasks = tasks
-        self._tracer = tracer
-        self._node = node
-        self._peers = peers
-        self._coordinator_of = coordinator_of
-        self._queues: dict[BrokerId, _Queue] = {}
-        self.verified = 0
-        self.failed = 0
-        """Partitions refused or left without an answer (VerificationFailureRate counts them)."""
-        self.answered = 0
-        """Questions that are over, whatever came of them."""
-        self.waited_us = 0
-        """Microseconds that these took (VerificationTimeMs)."""
+    rules: Rules
+    clock: Clock
+    tasks: Tasks
+    tracer: Tracer
+    node: str
+    peers: Peers
+    coordinator_of: Callable[[TransactionalId], BrokerId | None]
+    _queues: dict[BrokerId, _Queue] = {}
+    verified: int = 0
+    failed: int = 0
+    """Partitions refused or left without an answer (VerificationFailureRate counts them)."""
+    answered: int = 0
+    """Questions that are over, with any result."""
+    waited_us: int = 0
+    """Microseconds that these took (VerificationTimeMs)."""
 
     def ask(
         self,
@@ -184,10 +162,10 @@ class Verification:
         partitions: tuple[TopicPartition, ...],
         operation: TransactionOperation,
     ) -> Pending[Errors]:
-        """Verify or add ``partitions``; what is returned will hold the errors by partition, those
-        without one are left out.
+        """Verify or add ``partitions``. The result will hold the errors by partition, without the
+        partitions that have none.
         """
-        answer: Pending[Errors] = Pending(self._tasks)
+        answer: Pending[Errors] = Pending(self.tasks)
         asked = _Asked(
             TxnPartitions(
                 transactional_id=transactional_id,
@@ -197,16 +175,16 @@ class Verification:
                 partitions=partitions,
             ),
             answer,
-            self._clock.monotonic_us(),
+            self.clock.monotonic_us(),
             operation,
         )
-        if self._tracer.on:
+        if self.tracer.on:
             self._trace_question(asked)
-        node = self._coordinator_of(transactional_id)
+        node = self.coordinator_of(transactional_id)
         if node is None:
             errors = dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
-            if self._tracer.on:
-                self._trace_answers(asked, errors)
+            if self.tracer.on:
+                self._trace_answers(asked, errors, 0)
             answer.resolve(errors)
             return answer
         queue = self._queues.get(node)
@@ -228,7 +206,7 @@ class Verification:
             if transaction.producer_epoch < waiting.transaction.producer_epoch:
                 self._fail(asked, ErrorCode.invalid_producer_epoch, rule="verify.queue-replaced")
                 return False
-            # The one that waits gives way: fenced by a higher epoch, else told to try again.
+            # The waiting request gives way: a higher epoch fences it, else its error is retriable.
             self._fail(
                 waiting,
                 ErrorCode.invalid_producer_epoch
@@ -246,11 +224,11 @@ class Verification:
     def _send(self, node: BrokerId, queue: _Queue) -> None:
         batch, queue.waiting = queue.waiting, {}
         operation = queue.operation
-        if not self._peers.knows_verification(node):
+        if not self.peers.knows_verification(node):
             self._pass_unverified(batch)
             return
         queue.in_flight = True
-        reply = self._peers.add_partitions_to_txn(
+        reply = self.peers.add_partitions_to_txn(
             node,
             AddPartitionsToTxnCommand(
                 transactions=tuple(asked.transaction for asked in batch.values())
@@ -259,8 +237,8 @@ class Verification:
         reply.on_done(lambda done: self._answered(node, queue, batch, operation, done))
 
     def _pass_unverified(self, batch: dict[TransactionalId, _Asked]) -> None:
-        """The coordinator's broker is older than verification: everything counts as verified, also
-        what should have been added (AddPartitionsToTxnHandler, ``versionMismatch``).
+        """The coordinator's broker is older than verification: all partitions count as
+        verified, also those to add (AddPartitionsToTxnHandler, ``versionMismatch``).
         """
         for asked in batch.values():
             self._resolve(asked, {}, passing="UNSUPPORTED_VERSION", rule="verify.old-coordinator")
@@ -307,7 +285,7 @@ class Verification:
         for transactional_id, results in reply.results:
             asked = batch[transactional_id]
             errors: Errors = {
-                partition: _mapped(ErrorCode(error), operation, self._rules)
+                partition: _mapped(ErrorCode(error), operation, self.rules)
                 for partition, error in results
                 if error
             }
@@ -323,32 +301,48 @@ class Verification:
         self, asked: _Asked, errors: Errors, *, passing: str = _PASSED, rule: str = ""
     ) -> None:
         self.answered += 1
-        self.waited_us += self._clock.monotonic_us() - asked.since_us
-        if self._tracer.on:
-            self._trace_answers(asked, errors, passing=passing, rule=rule)
+        waited_us = self.clock.monotonic_us() - asked.since_us
+        self.waited_us += waited_us
+        if self.tracer.on:
+            self._trace_answers(asked, errors, waited_us, passing=passing, rule=rule)
         asked.answer.resolve(errors)
 
     # The trace: an event for each partition, so that a reader can count them
 
     def _trace_question(self, asked: _Asked) -> None:
-        more: dict[str, object] = {} if asked.transaction.verify_only else {"add": True}
+        asked.cause = self.tracer.cause
+        if not self.tracer.full:
+            return
         asked.events = tuple(
-            self._trace("verify.ask", asked.transaction, partition, more)
+            self._trace("verify.ask", asked.transaction, partition, _added(asked))
             for partition in asked.transaction.partitions
         )
 
     def _trace_answers(
-        self, asked: _Asked, errors: Errors, *, passing: str = _PASSED, rule: str = ""
+        self,
+        asked: _Asked,
+        errors: Errors,
+        waited_us: int,
+        *,
+        passing: str = _PASSED,
+        rule: str = "",
     ) -> None:
+        """At brief only those that say no or let pass unasked: after a yes comes the append."""
+        has_passed = passing == _PASSED
+        if has_passed and not errors and not self.tracer.full:
+            return
         partitions = asked.transaction.partitions
-        causes = asked.events or (-1,) * len(partitions)  # recording began in between
+        causes = asked.events or (asked.cause,) * len(partitions)
         for partition, cause in zip(partitions, causes, strict=True):
             error = errors.get(partition)
-            told: dict[str, object] = {
+            importance = 0 if has_passed and error is None else None
+            data: dict[str, object] = {
                 "error": passing if error is None else error.name.upper(),
                 "rule": rule or answer_rule(error, asked.operation, partition),
+                "waited_us": waited_us,
+                **_added(asked),
             }
-            self._trace("verify.answer", asked.transaction, partition, told, cause)
+            self._trace("verify.answer", asked.transaction, partition, data, cause, importance)
 
     def _trace(
         self,
@@ -357,20 +351,30 @@ class Verification:
         partition: TopicPartition,
         more: dict[str, object],
         cause: int | None = None,
+        importance: int | None = None,
     ) -> int:
-        return self._tracer.emit(
+        return self.tracer.emit(
             kind,
-            self._node,
-            parents=() if cause is None else (cause, self._tracer.cause),
-            tx=f"{transaction.transactional_id}/{transaction.producer_id}:"
-            f"{transaction.producer_epoch}",
+            self.node,
+            parents=() if cause is None else (cause, self.tracer.cause),
+            tx=(
+                transaction.transactional_id,
+                transaction.producer_id,
+                transaction.producer_epoch,
+            ),
             data={
                 "tp": str(partition),
                 "pid": transaction.producer_id,
                 "epoch": transaction.producer_epoch,
                 **more,
             },
+            importance=importance,
         )
+
+
+def _added(asked: _Asked) -> dict[str, object]:
+    """A field of an event: whether it is about partitions that are to be added."""
+    return {} if asked.transaction.verify_only else {"add": True}
 
 
 def _mapped(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
@@ -401,9 +405,7 @@ def answer_rule(
     return "" if row is None else row[by_version]
 
 
-def produce_error(
-    error: ErrorCode, operation: TransactionOperation, rules: Rules = LATEST
-) -> ErrorCode:
+def produce_error(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
     """What a Produce answer says for a verification error (ReplicaManager.handleProduceAppend).
 
     Retriable errors become NOT_ENOUGH_REPLICAS, which old clients retry without asking for

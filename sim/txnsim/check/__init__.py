@@ -1,5 +1,5 @@
 """Judging from outside, by what clients and operators saw and nothing else.
 
-- ``observations``: what can be seen; ``history``: all of it in order, in memory and as JSON lines.
-- ``anomaly``: what can be wrong, by name; ``judge`` asks every checker, each of which is a module.
+- ``observations``: what clients can see; ``history``: all of it in order, also as JSON lines.
+- ``anomaly``: the kinds of errors; ``judge`` asks every checker, each of which is a module.
 """

@@ -1,4 +1,4 @@
-"""The names of what can be wrong, and what a checker answers with.
+"""The names of the anomalies, and the result of a checker.
 
 Names follow Adya (Weak Consistency, 1999) where he has one, and Kafka's own words where the anomaly
 is one of logs and coordinators. What each demands as evidence: docs/checkers.md.
@@ -14,7 +14,7 @@ import msgspec
 class Kind(StrEnum):
     """One kind of anomaly."""
 
-    # What was written and what was read (Adya)
+    # Writes and reads (Adya)
     DIRTY_WRITE = "dirty-write"
     """G0: committed transactions overwrote one another in a circle."""
     ABORTED_READ = "aborted-read"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
     LOST_UPDATE = "lost-update"
     """Two committed transactions each replaced the same version that both had read."""
 
-    # What was promised
+    # Broken promises
     LOST_WRITE = "lost-write"
     """Acknowledged and committed, and readers pass its place without it."""
     LOST_COMMIT = "lost-commit"
@@ -40,17 +40,22 @@ class Kind(StrEnum):
     POSITIONS_BEFORE_DECISION = "positions-before-decision"
     """A group's positions were visible of a transaction that was not committed."""
 
-    # What goes on
+    SKIPPED_INPUT = "skipped-input"
+    """A group's position was committed past input that no member of it processed."""
+
+    # Liveness
     READER_WENT_BACK = "reader-went-back"
     """The last stable offset regressed."""
     STARVING_READER = "starving-reader"
-    """A reader gets nothing, for longer than any transaction may take, and nobody knows why."""
+    """A reader gets nothing, for longer than any transaction may take, without a known cause."""
     STUCK_LAST_STABLE_OFFSET = "stuck-last-stable-offset"
     """A transaction without an owner is open on a partition (KIP-664: hanging)."""
     STUCK_COORDINATOR = "stuck-coordinator"
     """A transactional id is neither decided nor free again, for longer than its timeout."""
     FALSE_FENCING = "false-fencing"
-    """A producer was told that it did wrong or was replaced, and neither is so."""
+    """A producer got an error as if it had erred or was replaced, and neither is so."""
+    REFUSED_PRODUCER = "refused-producer"
+    """A producer that kept the rules is stopped for good."""
     UNCLEANABLE_LOG = "uncleanable-log"
     """The cleaner can't pass a hanging transaction."""
 

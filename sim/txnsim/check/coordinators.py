@@ -1,11 +1,12 @@
-"""Coordinators that don't come to an end: a transaction that stays decided and unmarked, or a
-transactional id that is answered CONCURRENT_TRANSACTIONS for ever.
+"""Coordinators that don't come to an end: a transaction that stays decided and unmarked, or stays
+Ongoing far past its timeout, or a transactional id that is answered CONCURRENT_TRANSACTIONS for
+ever.
 
-A healthy coordinator finishes what it has decided within moments, and one that can't (a leader is
+A healthy coordinator finishes its decisions within moments, and one that can't (a leader is
 gone) finishes once it can; the timeout does not help, because only Ongoing transactions time out
 (``TransactionCoordinator.abortTimedOutTransactions``). So the measure is that timeout itself:
-whoever has waited for longer than a transaction may take, with nothing broken meanwhile
-(``Healed``), has waited long enough.
+a transaction or reader that has waited for longer than a transaction may take, with nothing broken
+meanwhile (``Healed``), has waited long enough.
 """
 
 from __future__ import annotations
@@ -36,18 +37,29 @@ _Granted = Initialised | Added | Wrote | SentOffsets | Ended
 """What a producer asks for."""
 
 
+ONGOING: Final = "Ongoing"
+SCANS_MS: Final = 60_000
+"""Six scans for timed-out transactions: a healthy coordinator needs one
+(``transaction.abort.timed.out.transaction.cleanup.interval.ms``).
+"""
+TIMEOUT_NEVER_MS: Final = 2**31 - 1
+"""Such a transaction is never timed out (KIP-939)."""
+
+
 class _Spell(msgspec.Struct):
     """Since when a transactional id has shown the same trouble."""
 
     what: tuple[object, ...]
-    """Equal as long as nothing has moved; what the trouble is comes first, since when it is (None
-    where that is not known) last.
+    """Equal as long as nothing has moved. First comes the trouble, last the time since when it
+    lasts (None where that is not known).
     """
     index: int
     at_ms: int
     last: int = -1
     """Index of the last time."""
     waited_ms: int = 0
+    grace_ms: int = 0
+    """Besides the timeout."""
 
     @property
     def trouble(self) -> object:
@@ -61,7 +73,9 @@ def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
     found: dict[str, Anomaly] = {}
     for transactional_id, spell in (*_decided(history).items(), *_busy(history).items()):
         timeout_ms = timeouts.get(transactional_id)
-        if transactional_id in found or timeout_ms is None or spell.waited_ms <= timeout_ms:
+        if transactional_id in found or timeout_ms is None:
+            continue
+        if spell.waited_ms <= timeout_ms + spell.grace_ms:
             continue
         because = (
             f"{transactional_id} has been {spell.trouble} for {spell.waited_ms} ms, longer than "
@@ -110,6 +124,12 @@ def _decided(history: History) -> dict[str, _Spell]:
             found.clear()
         if not isinstance(seen, Described) or seen.error:
             continue
+        if _is_overdue(seen):
+            since = (f"{ONGOING} past its timeout", seen.producer_id, seen.producer_epoch)
+            what = (*since, seen.start_ms)
+            _note(found, seen.transactional_id, what, index=index, at_ms=seen.at_ms)
+            found[seen.transactional_id].grace_ms = SCANS_MS
+            continue
         if seen.state not in DECIDED_STATES:
             found.pop(seen.transactional_id, None)
             continue
@@ -118,8 +138,16 @@ def _decided(history: History) -> dict[str, _Spell]:
     return found
 
 
+def _is_overdue(seen: Described) -> bool:
+    """Whether its coordinator should have aborted it by now."""
+    timeout_ms, start_ms = seen.timeout_ms, seen.start_ms
+    if seen.state != ONGOING or timeout_ms is None or start_ms is None or start_ms < 0:
+        return False
+    return timeout_ms != TIMEOUT_NEVER_MS and seen.at_ms - start_ms > timeout_ms
+
+
 def _busy(history: History) -> dict[str, _Spell]:
-    """Ids whose producers hear CONCURRENT_TRANSACTIONS and nothing else, likewise."""
+    """Ids whose producers get only CONCURRENT_TRANSACTIONS, likewise."""
     found: dict[str, _Spell] = {}
     for index, at_ms, transactional_id, outcome, error in _answers(history):
         if transactional_id is None:
@@ -158,7 +186,7 @@ def _answers(history: History) -> Iterator[tuple[int, int, str | None, Outcome, 
 
 
 def _owners(history: History) -> dict[str | None, str]:
-    """The transactional id of each transaction, as far as somebody saw it begin."""
+    """The transactional id of each transaction, where an observation has its begin."""
     return {
         label: transaction.transactional_id
         for label, transaction in history.transactions().items()

@@ -51,16 +51,16 @@ def _circle(kind: Kind, known: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
 # Lost updates
 
 _Register = tuple[str, TopicPartition, int]
-"""What both had read: of which key or group, where, and its version."""
+"""The record that both had read: its key or group, its place and its version."""
 
 
 def lost_updates(history: History) -> tuple[Anomaly, ...]:
     """P4: two committed transactions read the same version and each replaced it, so that one of
     them acted as if the other had never been.
 
-    A version is the last record of a key that a transaction was given by its Reads and that it
-    wrote anew; or the position of a group that it was told and sent anew, if nobody is known to
-    have set the group back to it.
+    A version is the last record of a key that a transaction got by its Reads and then wrote again.
+    Or it is the position of a group that the transaction got and sent again, if no observation sets
+    the group back to it.
     """
     committed = dependencies(history).transactions
     readers: dict[_Register, dict[str, list[int]]] = defaultdict(dict)
@@ -107,14 +107,14 @@ def _replaced_positions(
     for _, sent in history.all_of(SentOffsets):
         if sent.outcome is not Outcome.FAILED:
             set_to[sent.group, sent.place, sent.offset] += 1
-    told: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
+    got: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
     found = []
     for index, seen in enumerate(history):
         if isinstance(seen, PositionsRead) and seen.transaction in committed:
             for position in seen.positions:
-                told[seen.transaction, seen.group, position.place] = (position.offset, index)
+                got[seen.transaction, seen.group, position.place] = (position.offset, index)
         elif isinstance(seen, SentOffsets) and seen.transaction in committed:
-            version, at = told.get((seen.transaction, seen.group, seen.place), (-1, -1))
+            version, at = got.get((seen.transaction, seen.group, seen.place), (-1, -1))
             unique = set_to[seen.group, seen.place, version] < 2
             if at >= 0 and version != seen.offset and unique and seen.outcome is Outcome.OK:
                 register = (f"the position of {seen.group}", seen.place, version)

@@ -16,9 +16,9 @@ from txnsim.check.visibility import Visibility, visibility
 def aborted_reads(history: History) -> tuple[Anomaly, ...]:
     """G1a: a read_committed reader got a record of a transaction that can't have committed.
 
-    That is one whose producer asked for an abort, or was refused the commit, and has no commit that
-    took effect or may have. A value that somebody else has written as well convicts only if that
-    holds for all of them.
+    Its producer asked for an abort, or got an error for the commit, and has no commit that took
+    effect or may have. If several transactions have written the same value, this must hold for all
+    of them.
     """
     seen = visibility(history)
     transactions = history.transactions()
@@ -72,8 +72,8 @@ def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
 def _unfinished(
     transaction: Transaction, history: History, seen: Visibility
 ) -> tuple[tuple[int, Wrote], int, tuple[int, Wrote]] | None:
-    """A write, the index of a Read that brought it, and a write that followed; None if all was
-    written, or an end asked for, whenever somebody read.
+    """A write, the index of a Read that brought it, and a write that followed; None if at every
+    read all was written, or an end asked for.
     """
     for index, wrote in transaction.writes:
         for sight in seen.sights_of(wrote):

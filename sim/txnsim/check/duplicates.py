@@ -1,6 +1,6 @@
 """One unit of work, visible twice.
 
-What exactly-once means to who reads the output (KIP-98, KIP-129): each item has one effect. So it
+What exactly-once means to a reader of the output (KIP-98, KIP-129): each item has one effect. So it
 is judged by ``item``, the writer's name for the unit of work, and not by the bytes: a program that
 does its work again after an unknown outcome writes other records for the same items. Records
 without an item stand for themselves.
@@ -17,7 +17,7 @@ from txnsim.types import TopicPartition
 
 
 def duplicates(history: History) -> tuple[Anomaly, ...]:
-    """Items of which read_committed readers were given more records than one."""
+    """Items of which read_committed readers got more than one record."""
     seen = visibility(history)
     shown: dict[str, dict[tuple[TopicPartition, int], tuple[int, str]]] = defaultdict(dict)
     for (place, value), sights in seen.sights.items():
@@ -32,10 +32,10 @@ def duplicates(history: History) -> tuple[Anomaly, ...]:
     found = []
     for name, places in sorted(shown.items()):
         if len(places) > 1:
-            told = ", ".join(
+            listed = ", ".join(
                 f"{value!r} at {place}@{offset}" for (place, offset), (_, value) in places.items()
             )
             evidence = [index for index, _ in places.values()]
-            because = f"{name} is visible {len(places)} times: {told}"
+            because = f"{name} is visible {len(places)} times: {listed}"
             found.append(convict(Kind.DUPLICATE, because, *evidence))
     return tuple(found)

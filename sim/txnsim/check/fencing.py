@@ -1,9 +1,9 @@
-"""Producers that are told a falsehood about themselves.
+"""Producers that get a fencing error, or a wrong-state error, without a cause.
 
 A fenced producer has to give up: PRODUCER_FENCED and INVALID_PRODUCER_EPOCH mean that another
 instance owns the transactional id, or that the coordinator has aborted the transaction because it
 took too long (KIP-360, KIP-588). INVALID_TXN_STATE at an EndTxn means that the program ended what
-it had not begun, which no client can mend. Each is false where what it means has not happened.
+it had not begun, which no client can repair. Each answer is false where its cause has not happened.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from txnsim.check.observations import (
 FENCED: Final = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 WRONG_STATE: Final = "INVALID_TXN_STATE"
 
-_Answer = Added | Wrote | SentOffsets | Ended
-_Seen = Initialised | Described | Began | Aborted | _Answer
+Answer = Added | Wrote | SentOffsets | Ended
+_Seen = Initialised | Described | Began | Aborted | Answer
 
 
 def false_fencing(history: History) -> tuple[Anomaly, ...]:
-    """A producer in the middle of its transaction is told one of these errors, though
+    """A producer in the middle of its transaction gets one of these errors, though
 
     - it has not asked for an end of that transaction before, and every other one of this id that
       it began as the same instance has an acknowledged end;
-    - nobody has initialised the transactional id since it did, or may have done so, and no operator
-      has aborted anything of its producer;
-    - as far as the history tells what was sent, it went by the identity that it had been given, and
-      nobody has used a higher epoch of that producer;
+    - no client has initialised the transactional id since it did, or may have done so, and no
+      operator has aborted anything of its producer;
+    - as far as the history has the requests, it used the identity that it had got, and no client
+      has used a higher epoch of that producer;
     - and, of the fencing errors: the transaction is younger than its timeout; of INVALID_TXN_STATE
       at an EndTxn: the brokers have acknowledged a part of it.
     """
     found = []
-    told = _told(history)
-    lives = _lives(history)
+    answers_of = answers_to(history)
+    lives = lives_of(history)
     for transaction in history.transactions().values():
-        answers = told.get(transaction.label, [])
+        answers = answers_of.get(transaction.label, [])
         for index, answer in answers:
             because = _false(transaction, answers, index, lives)
             if because:
@@ -60,36 +60,36 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
     return tuple(found)
 
 
-def _told(history: History) -> dict[str, list[tuple[int, _Answer]]]:
-    """What each transaction's producer was answered."""
-    told: dict[str, list[tuple[int, _Answer]]] = defaultdict(list)
+def answers_to(history: History) -> dict[str, list[tuple[int, Answer]]]:
+    """The answers to each transaction's producer."""
+    found: dict[str, list[tuple[int, Answer]]] = defaultdict(list)
     for index, seen in enumerate(history):
-        if isinstance(seen, _Answer) and seen.transaction is not None:
-            told[seen.transaction].append((index, seen))
-    return told
+        if isinstance(seen, Answer) and seen.transaction is not None:
+            found[seen.transaction].append((index, seen))
+    return found
 
 
 class _Event(NamedTuple):
     """Something that happened to a transactional id."""
 
     since: int
-    """What its client saw last before: it was asked for after that."""
+    """The last observation of its client before: the request came after that."""
     at: int
     """Its own index: then it was answered."""
     seen: _Seen
 
 
-_Life = list[_Event]
+Life = list[_Event]
 """What happened to a transactional id, in the order of the answers."""
 
 
-def _lives(history: History) -> dict[str, _Life]:
+def lives_of(history: History) -> dict[str, Life]:
     """The life of each transactional id, with all that was sent in the name of its producers. An
     operator's abort belongs to every one: whose producer it was is known later.
     """
     transactions = history.transactions()
     owners = {one.transactional_id for one in transactions.values()}
-    lives: dict[str, _Life] = {owner: [] for owner in owners if owner is not None}
+    lives: dict[str, Life] = {owner: [] for owner in owners if owner is not None}
     users = _ids_of_producers(history)
     last_seen: dict[str, int] = {}
     for index, seen in enumerate(history):
@@ -124,32 +124,32 @@ def _ids_of_producers(history: History) -> dict[int | None, set[str]]:
 
 def _false(
     transaction: Transaction,
-    answers: Sequence[tuple[int, _Answer]],
+    answers: Sequence[tuple[int, Answer]],
     index: int,
-    lives: Mapping[str, _Life],
+    lives: Mapping[str, Life],
 ) -> str:
-    """What is false about the answer at an index; empty if it is true, or may be."""
+    """Why the answer at an index is false; empty if it is true, or may be."""
     answer, owner = dict(answers)[index], transaction.transactional_id
     is_wrong_state = answer.error == WRONG_STATE and isinstance(answer, Ended)
     if owner is None or not (is_wrong_state or answer.error in FENCED):
         return ""
     life = lives[owner]
-    if _excused(life, began=transaction.heard_of, told=index, who=answer.who):
+    if is_excused(life, began=transaction.heard_of, answered=index, who=answer.who):
         return ""
-    if _is_forged(life, told=index, answer=answer):
+    if is_forged(life, answered=index, answer=answer):
         return ""
     if is_wrong_state:
         if not _took_part(answers, index):
             return ""
         return (
-            f"{answer.who} was told {WRONG_STATE} at the end of {transaction.label}, though it had "
-            f"begun it, had not ended it, and nobody took over {owner}"
+            f"{answer.who} got {WRONG_STATE} at the end of {transaction.label}, though it had "
+            f"begun it, had not ended it, and no producer took over {owner}"
         )
-    timeout_ms = _timeout_ms(life, told=index)
+    timeout_ms = _timeout_ms(life, answered=index)
     if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
         return ""
     return (
-        f"{answer.who} was told {answer.error} in {transaction.label}, though nobody took over "
+        f"{answer.who} got {answer.error} in {transaction.label}, though no producer took over "
         f"{owner} and its timeout of {timeout_ms} ms had not passed"
     )
 
@@ -157,23 +157,23 @@ def _false(
 # What excuses the brokers
 
 
-def _excused(life: _Life, *, began: int, told: int, who: str) -> bool:
-    """Whether somebody has done what may lead to the error.
+def is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
+    """Whether another request may have led to the error.
 
     Args:
-        life: Of the transactional id.
-        began: When the transaction in question did.
-        told: When its producer was told the error.
-        who: Was told it.
+        life: Events of the transactional id.
+        began: Index of the observation that begins the transaction in question.
+        answered: Index of the answer with the error.
+        who: The producer that got it.
     """
     producer_ids = _producer_ids(life)
     owner = ""
     unfinished: set[str] = set()
     for event in life:
         seen = event.seen
-        if event.at > told:
+        if event.at > answered:
             # Asked for before, and answered later: it may have taken effect in between.
-            if event.since < told and _may_end(seen, producer_ids):
+            if event.since < answered and _may_end(seen, producer_ids):
                 return True
             continue
         match seen:
@@ -199,7 +199,7 @@ def _excused(life: _Life, *, began: int, told: int, who: str) -> bool:
     return owner != who or bool(unfinished)
 
 
-def _producer_ids(life: _Life) -> frozenset[int]:
+def _producer_ids(life: Life) -> frozenset[int]:
     """All that the transactional id has been given."""
     given = (event.seen for event in life if isinstance(event.seen, Initialised))
     return frozenset(seen.producer_id for seen in given if seen.outcome is Outcome.OK)
@@ -217,24 +217,24 @@ def _may_end(seen: _Seen, producer_ids: frozenset[int]) -> bool:
 
 
 def _may_fence(seen: Initialised) -> bool:
-    """Whether an InitProducerId may have fenced whoever had the id: also one that is answered
-    CONCURRENT_TRANSACTIONS, while the coordinator aborts what it found open.
+    """Whether an InitProducerId may have fenced the producer that had the id. That includes one
+    with the answer CONCURRENT_TRANSACTIONS, while the coordinator aborts the open transaction.
     """
     return seen.outcome is not Outcome.FAILED or seen.error == "CONCURRENT_TRANSACTIONS"
 
 
-def _is_forged(life: _Life, *, told: int, answer: _Answer) -> bool:
-    """Whether the answer is to a request with another identity than its producer had been given; or
-    somebody has used a higher epoch of this producer, which raises it at a leader.
+def is_forged(life: Life, *, answered: int, answer: Answer) -> bool:
+    """Whether the request had another identity than its producer had got; or another client has
+    used a higher epoch of this producer, which raises it at a leader.
     """
     known = _Identity()
     for event in life:
         seen = event.seen
-        is_over = event.at < told
+        is_over = event.at < answered
         if isinstance(seen, Initialised):
             if is_over and seen.outcome is Outcome.OK:
                 known.is_given(seen.producer_id, seen.producer_epoch)
-        elif isinstance(seen, _Answer) and event.since < told:
+        elif isinstance(seen, Answer) and event.since < answered:
             if seen.outcome is not Outcome.FAILED and known.is_exceeded(seen):
                 return True
             if is_over and seen.outcome is Outcome.OK:
@@ -243,7 +243,7 @@ def _is_forged(life: _Life, *, told: int, answer: _Answer) -> bool:
 
 
 class _Identity:
-    """What a producer may call itself, as far as a history tells.
+    """The identities that a producer may use, as far as a history shows them.
 
     Its epochs are a range: where an acknowledged end does not tell how the producer goes on, the
     epoch was raised (transactions v2) or not.
@@ -259,7 +259,7 @@ class _Identity:
         self._producer_id = producer_id
         self._lowest = self._highest = epoch
 
-    def is_acknowledged(self, seen: _Answer) -> None:
+    def is_acknowledged(self, seen: Answer) -> None:
         """The brokers have taken something with this epoch; an end may raise it."""
         if seen.producer_epoch is not None and seen.producer_id == self._producer_id:
             self._lowest = max(self._lowest, seen.producer_epoch)
@@ -273,14 +273,14 @@ class _Identity:
                 self._producer_id if following is None else following, seen.next_producer_epoch
             )
 
-    def is_exceeded(self, seen: _Answer) -> bool:
+    def is_exceeded(self, seen: Answer) -> bool:
         return (
             seen.producer_epoch is not None
             and seen.producer_id == self._producer_id
             and seen.producer_epoch > self._highest
         )
 
-    def is_another(self, seen: _Answer) -> bool:
+    def is_another(self, seen: Answer) -> bool:
         if seen.producer_epoch is None:
             return False
         return (
@@ -289,17 +289,17 @@ class _Identity:
         )
 
 
-# What is known of a transaction
+# Facts about a transaction
 
 
-def _timeout_ms(life: _Life, *, told: int) -> int | None:
-    """The transaction timeout as last told."""
-    seen = (event.seen for event in life if event.at < told)
+def _timeout_ms(life: Life, *, answered: int) -> int | None:
+    """The transaction timeout that was last observed."""
+    seen = (event.seen for event in life if event.at < answered)
     timeouts = [one.timeout_ms for one in seen if isinstance(one, Initialised | Described)]
     return next((one for one in reversed(timeouts) if one is not None), None)
 
 
-def _took_part(answers: Sequence[tuple[int, _Answer]], index: int) -> bool:
+def _took_part(answers: Sequence[tuple[int, Answer]], index: int) -> bool:
     """Whether the coordinator knew the transaction: it has acknowledged an addition; or, where the
     producer adds nothing by itself (transactions v2), a leader has taken a record.
     """

@@ -40,7 +40,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     """Between the committed transactions of a history."""
 
     transactions: dict[str, Transaction]
-    """Those that committed, by what their producers were told or readers were given."""
+    """Those that committed, as answers to their producers or reads show."""
     write_write: tuple[Edge, ...]
     write_read: tuple[Edge, ...]
     sessions: dict[str, tuple[Edge, ...]]
@@ -48,7 +48,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dependencies(history: History) -> Dependencies:
-    """Who depends on whom."""
+    """The dependencies between transactions."""
     return history.derived(_dependencies)
 
 
@@ -139,7 +139,7 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
     """A shortest circle, or nothing.
 
     Args:
-        edges: Of the graph.
+        edges: Edges of the graph.
         through: At least one of the circle's edges is of these; any unless given.
     """
     graph: dict[str, list[Edge]] = defaultdict(list)

@@ -1,7 +1,7 @@
 """Transactions without an owner, judged from outside (KIP-664's "hanging").
 
 A leader says that a producer's transaction is open on its partition; the coordinator says that this
-producer has no transaction there. Two answers are given at two moments, so one contradiction proves
+producer has no transaction there. Two answers come at two moments, so one contradiction proves
 nothing: the transaction must have been open before the coordinator was asked and still be open, at
 the same offset, after it has answered.
 
@@ -36,7 +36,7 @@ OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "Pre
 
 
 class Hanging(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction that nobody will end."""
+    """An open transaction that no marker will end."""
 
     place: TopicPartition
     producer_id: int

@@ -1,8 +1,7 @@
 """A history: everything that was seen from outside while a cluster was used, in order.
 
-Whoever uses a cluster adds observations as their answers arrive; checkers only read. A history is
-written and read as JSON lines, so that one that was recorded elsewhere, of a real cluster too, can
-be judged here.
+Clients add observations as their answers arrive; checkers only read. A history is written and read
+as JSON lines, so a history that was recorded elsewhere, also of a real cluster, can be judged here.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class History:
     """Observations in order, to be added to and to be asked.
 
     Args:
-        seen: What has been seen so far.
+        seen: The observations so far.
     """
 
     __slots__ = ("_derived", "_seen")
@@ -64,7 +63,7 @@ class History:
         return self._seen[index]
 
     def until(self, length: int) -> History:
-        """The history as it stood after so many observations."""
+        """The history after a number of observations."""
         return History(self._seen[:length])
 
     # Queries
@@ -112,7 +111,7 @@ class History:
         return ((index, read) for index, read in self.reads(place) if read.who == who)
 
     def transactions(self) -> Mapping[str, Transaction]:
-        """Every transaction by its label, in the order in which they were first heard of."""
+        """Every transaction by its label, in the order of their first observation."""
         return self.derived(_transactions)
 
     # JSON lines
@@ -123,7 +122,7 @@ class History:
 
     @classmethod
     def from_lines(cls, text: bytes) -> History:
-        """The history that such lines tell; empty lines and those with ``#`` are left out.
+        """The history of such lines; empty lines and those with ``#`` are left out.
 
         Raises:
             HistoryError: A line is no observation.
@@ -149,12 +148,12 @@ def _transactions(history: History) -> dict[str, Transaction]:
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What is known about the end of a transaction, by what its producer was told."""
+    """What the answers to its producer say about the end of a transaction."""
 
     committed: bool = False
     """A commit was acknowledged."""
     maybe_committed: bool = False
-    """A commit was asked for, and nobody knows whether it took effect."""
+    """A commit was asked for, and it is unknown whether it took effect."""
     aborted: bool = False
     """An end was asked for, and no commit can have taken effect: it was refused, or an abort was
     asked for, with whatever answer.
@@ -162,7 +161,7 @@ class Fate(msgspec.Struct, frozen=True):
 
     @property
     def open(self) -> bool:
-        """Nobody has asked for an end."""
+        """No observation asks for an end."""
         return not (self.committed or self.maybe_committed or self.aborted)
 
 
@@ -171,7 +170,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 
     label: str
     transactional_id: str | None
-    """None where nobody saw it begin."""
+    """None where no observation has its begin."""
     heard_of: int
     """Index of the first observation that names it."""
     heard_of_ms: int
@@ -187,7 +186,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fate(self) -> Fate:
-        """How it ended, by what its producer was told."""
+        """How it ended, by the answers to its producer."""
         commits = {end.outcome for _, end in self.ends if end.commit}
         if Outcome.OK in commits:
             return Fate(committed=True)

@@ -22,6 +22,8 @@ from txnsim.check.history import History
 from txnsim.check.losses import losses
 from txnsim.check.ordering import out_of_order, readers_went_back
 from txnsim.check.positions import positions_before_decision
+from txnsim.check.refusals import refused_producers
+from txnsim.check.skipped import skipped_input
 from txnsim.check.starvation import starving_readers, stuck_last_stable_offsets
 
 Checker = Callable[[History], tuple[Anomaly, ...]]
@@ -36,11 +38,13 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     duplicates,
     out_of_order,
     positions_before_decision,
+    skipped_input,
     readers_went_back,
     starving_readers,
     stuck_last_stable_offsets,
     stuck_coordinators,
     false_fencing,
+    refused_producers,
     uncleanable_logs,
 )
 HEALTHY: Final = "healthy"
@@ -48,7 +52,7 @@ HEALTHY: Final = "healthy"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a history comes to."""
+    """The result of judging a history."""
 
     kinds: tuple[Kind, ...]
     """In the order of their names, each once; none if nothing is wrong."""
@@ -66,9 +70,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def judge(history: History) -> Verdict:
     """Ask every checker.
 
-    What is wrong for ever (a record that was read, or is lost) stays in the verdict; what can be
-    mended (a reader that is held back, a coordinator that is stuck) is judged as it stands at the
-    end, so a history that goes on until after a cure is judged without it.
+    A permanent error (a wrong record was read, a record is lost) stays in the verdict. An error
+    that can be repaired (a reader that is held back, a coordinator that is stuck) is judged by the
+    state at the end, so a history that goes on until after a repair is judged without it.
     """
     anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(history))
     kinds = sorted({anomaly.kind for anomaly in anomalies})

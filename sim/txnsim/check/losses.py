@@ -17,9 +17,9 @@ from txnsim.check.visibility import Visibility, visibility
 def losses(history: History) -> tuple[Anomaly, ...]:
     """Lost writes, lost commits and torn transactions: one walk, because they exclude one another.
 
-    Of a transaction a part of whose acknowledged records is gone:
+    Some acknowledged records of a transaction are gone:
 
-    - part of it is visible: torn, whatever its end; if it is committed, what is gone is lost;
+    - part of it is visible: torn, whatever its end; if it committed, the missing records are lost;
     - nothing of it is visible, it was committed and had several records: the commit is lost;
     - it was committed and had one record: that write is lost.
     """
@@ -43,10 +43,10 @@ class _Books:
         self._hanging: tuple[Hanging, ...] = hanging(history)
 
     def gone(self, index: int, wrote: Wrote, *, since: int | None) -> tuple[int, ...]:
-        """What proves that nobody will see it any more; empty if nothing does.
+        """Indexes of observations that prove that no reader will see it any more, or none.
 
         Args:
-            index: Of the write.
+            index: Index of the write in the history.
             wrote: The write.
             since: When its transaction was acknowledged as committed; None if it was not.
         """

@@ -1,9 +1,9 @@
-"""What somebody outside of the cluster saw: one frozen value per observation, in the order in which
+"""Observations from outside of the cluster: one frozen value for each, in the order in which
 their answers came.
 
-The vocabulary of a history. An observation is what a client or an operator asked and what it was
-told, nothing that only a broker could know; so histories of a real Kafka are written in the same
-words. The JSON form of each (one object, ``seen`` names the kind) is in docs/checkers.md.
+The vocabulary of a history. An observation is a request of a client or an operator and its answer,
+nothing that only a broker could know; so histories of a real Kafka have the same vocabulary. The
+JSON form of each (one object, ``seen`` names the kind) is in docs/checkers.md.
 
 Labels are the writer's own: ``transaction`` names one transaction of one program (not a
 transactional id, which has many), ``value`` names one record and is never used twice in a
@@ -20,11 +20,11 @@ import msgspec
 from txnsim.types import TopicPartition
 
 UNKNOWN_OFFSET: Final = -1
-"""Of an offset that the answer did not tell."""
+"""An offset that is not in the answer."""
 
 
 class Outcome(StrEnum):
-    """What whoever asked knows about the effect of a request."""
+    """What the client knows about the effect of its request."""
 
     OK = "ok"
     """Acknowledged."""
@@ -135,6 +135,8 @@ class SentOffsets(OnPartition, frozen=True, kw_only=True, tag="sent-offsets"):
     producer_id: int | None = None
     producer_epoch: int | None = None
     """The identity that was sent; None where it isn't known."""
+    member: str | None = None
+    """Who of the group has read up to here, where that is another than ``who``."""
 
 
 class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
@@ -180,22 +182,22 @@ class Read(OnPartition, frozen=True, kw_only=True, tag="read"):
     """The transaction as a part of which it was read."""
     isolation: Isolation = Isolation.READ_COMMITTED
     asked: int
-    """The offset that was asked for."""
+    """The offset of the request."""
     records: tuple[Record, ...] = ()
     next_offset: int
-    """Where the reader goes on: behind all that it was given or that was hidden from it."""
+    """Where the reader goes on: behind all records that it got or that were hidden from it."""
     last_stable_offset: int = UNKNOWN_OFFSET
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     leader_epoch: int | None = None
-    """Of the leader that answered. Where it isn't told, it is taken to be one leader all along."""
+    """Epoch of the leader that answered. Without it, all answers count as those of one leader."""
     error: str = ""
 
 
 class Position(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Where a group stands on a partition."""
+    """The position of a group on a partition."""
 
     topic: str
     partition: int
@@ -267,7 +269,7 @@ class Producers(OnPartition, frozen=True, kw_only=True, tag="producers"):
     error: str = ""
 
 
-class Finding(
+class NamedHanging(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A transaction that was called hanging."""
@@ -282,7 +284,7 @@ class Finding(
 class Searched(Observation, frozen=True, kw_only=True, tag="searched"):
     """find-hanging (KIP-664) has named these, and no others."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[NamedHanging, ...] = ()
 
 
 class Aborted(OnPartition, frozen=True, kw_only=True, tag="aborted"):
@@ -300,7 +302,7 @@ class Cleaned(OnPartition, frozen=True, kw_only=True, tag="cleaned"):
 
 class Healed(Observation, frozen=True, kw_only=True, tag="healed"):
     """From now on nothing is broken on purpose: every broker is up, every link works. Before that
-    nobody may expect that anything finishes.
+    no request has to finish.
     """
 
 

@@ -1,5 +1,5 @@
-"""Orders that Kafka promises: of one producer's records on a partition, and of what a reader may
-see.
+"""Orders that Kafka promises: of one producer's records on a partition, and of the records that a
+reader may see.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from txnsim.types import TopicPartition
 
 OUT_OF_ORDER_ERROR: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 SEQUENCES: Final = 1 << 31
-"""How many there are before they begin anew (DefaultRecordBatch.incrementSequence)."""
+"""How many there are before they start again (DefaultRecordBatch.incrementSequence)."""
 
 _Session = tuple[int, int, TopicPartition]
 """Producer id, epoch and partition: within one, sequences count the records."""
@@ -24,11 +24,11 @@ _Session = tuple[int, int, TopicPartition]
 def out_of_order(history: History) -> tuple[Anomaly, ...]:
     """An idempotent producer's records are out of order (KIP-98).
 
-    Either a record of a higher sequence stands before one of a lower in the log, or it was
+    Either a record of a higher sequence is before one of a lower in the log, or it was
     acknowledged and the one of the lower sequence is refused with OUT_OF_ORDER_SEQUENCE_NUMBER:
     the broker wants a predecessor that it has let overtake. The latter only of a record that was
-    never in doubt (each attempt was refused) and that nobody has read: a late repetition of what is
-    in the log is refused in the same words.
+    never in doubt (each attempt was refused) and that no reader has got: a late repetition of a
+    record in the log gets the same error.
     """
     seen = visibility(history)
     sessions: dict[_Session, list[tuple[int, int, Wrote]]] = defaultdict(list)
@@ -69,8 +69,8 @@ def _overtaken(attempts: list[_Attempt], seen: Visibility) -> tuple[_Attempt, _A
 
 
 def _follows(sequence: int, other: int) -> bool:
-    """Whether one sequence comes behind another: they begin anew at 0 behind the largest, so of two
-    that are far apart nobody can say.
+    """Whether one sequence comes after another. Sequences start again at 0 after the largest one,
+    so the order of two that are far apart is unknown.
     """
     return 0 < (sequence - other) % SEQUENCES < SEQUENCES // 2
 
@@ -90,8 +90,8 @@ def _undeliverable(sequence: int, attempts: list[_Attempt], seen: Visibility) ->
 
 
 def readers_went_back(history: History) -> tuple[Anomaly, ...]:
-    """The last stable offset that one reader was told is lower than one it was told before, by the
-    same leader: what it was let see then is undecided now.
+    """The last stable offset that a reader got is lower than an earlier one of the same leader:
+    data that it could see then is undecided now.
 
     Leaders differ: the high watermark of a new one may be behind that of the old (KIP-101), so
     answers of different leader epochs are not compared.
@@ -101,14 +101,14 @@ def readers_went_back(history: History) -> tuple[Anomaly, ...]:
     for index, read in history.committed_reads():
         if read.last_stable_offset == UNKNOWN_OFFSET:
             continue
-        told = (read.who, read.place, read.leader_epoch)
-        before = furthest.get(told)
+        view = (read.who, read.place, read.leader_epoch)
+        before = furthest.get(view)
         if before is None or read.last_stable_offset >= before[1].last_stable_offset:
-            furthest[told] = (index, read)
-        elif told not in found:
+            furthest[view] = (index, read)
+        elif view not in found:
             because = (
-                f"{read.who} was let up to {before[1].last_stable_offset} on {read.place}, and "
+                f"{read.who} could read up to {before[1].last_stable_offset} on {read.place}, and "
                 f"then only up to {read.last_stable_offset}"
             )
-            found[told] = convict(Kind.READER_WENT_BACK, because, before[0], index)
+            found[view] = convict(Kind.READER_WENT_BACK, because, before[0], index)
     return tuple(found.values())

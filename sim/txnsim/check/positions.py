@@ -1,7 +1,7 @@
 """Positions of groups that were visible before the transaction that sent them was committed.
 
-TxnOffsetCommit puts positions aside until the marker comes (KIP-98, KIP-447). Who sees them earlier
-and starts there skips input whose output may yet be aborted.
+TxnOffsetCommit puts positions aside until the marker comes (KIP-98, KIP-447). A reader that sees
+them earlier and starts there skips input whose output may yet be aborted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
             if not sent_by or None in culprits:
                 continue
             because = (
-                f"{read.who} was told {position.offset} as the position of {read.group} on "
+                f"{read.who} got {position.offset} as the position of {read.group} on "
                 f"{position.place}, which {culprits[0]} had sent and not committed"
             )
             evidence = [index, *(at for at, _ in sent_by)]

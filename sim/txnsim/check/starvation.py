@@ -40,7 +40,7 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
     """A reader gets nothing, and neither a hanging transaction nor a stuck coordinator is known to
     be the reason: then this is all that a client can say.
 
-    Two forms: it is before the last stable offset and is given nothing twice; or the last stable
+    Two forms: it is before the last stable offset and gets nothing twice; or the last stable
     offset keeps it from the high watermark for longer than any transaction may live.
     """
     explained = {one.place for one in hanging(history)} | stuck_partitions(history)
@@ -59,7 +59,7 @@ def _starving(
     last_at, last = tail[-1]
     if all(read.last_stable_offset > read.asked for _, read in tail[-2:]):
         because = (
-            f"{who} is given nothing at {place}@{last.asked}, though readers may go up to "
+            f"{who} gets nothing at {place}@{last.asked}, though readers may go up to "
             f"{last.last_stable_offset}"
         )
         return [convict(Kind.STARVING_READER, because, tail[-2][0], last_at)]

@@ -1,9 +1,9 @@
-"""What read_committed readers got of what was written, and what they passed without getting it.
+"""Writes that read_committed readers got, and writes that they passed without getting them.
 
 A reader has passed a place if it asked at or before it and went on behind it. The last stable
-offset never lies behind a record of an open transaction, so whoever passes an undecided record
-proves something wrong; and whoever passes a committed one must have been given it, unless the
-cleaner took it because a later record has its key.
+offset is never past a record of an open transaction. So a reader that passes an undecided record
+proves an error. A reader that passes a committed record must have got it, unless the cleaner
+removed it because a later record has its key.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Sight(msgspec.Struct, frozen=True):
     """A record that was delivered."""
 
     index: int
-    """Of the Read."""
+    """Index of the Read."""
     offset: int
 
 
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one history."""
+    """Visible records of one history."""
 
     writers: Mapping[Name, tuple[tuple[int, Wrote], ...]]
     """Every attempt to write a record."""
@@ -45,7 +45,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     """Index of an acknowledged write -> index of the first Read that passed it by."""
 
     def sights_of(self, wrote: Wrote) -> tuple[Sight, ...]:
-        """Every delivery of what was written there."""
+        """Every delivery of the writes there."""
         return () if wrote.value is None else self.sights.get((wrote.place, wrote.value), ())
 
 
@@ -72,7 +72,7 @@ def _visibility(history: History) -> Visibility:
 
 
 def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, int]:
-    """Who passed what by."""
+    """For each read, the writes that it passed without getting them."""
     due: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
     excused = _Superseded(history)
     for index, wrote in history.writes():
@@ -125,8 +125,8 @@ class _Superseded:
 def writers_by_offset(
     history: History, visible: Visibility
 ) -> dict[TopicPartition, dict[int, Wrote]]:
-    """Which write put the record at each offset, as far as somebody was told or has read it. A
-    value that several transactions have written is nobody's.
+    """The write of the record at each offset, as far as an answer or a read shows it. A value that
+    several transactions have written counts for none of them.
     """
     found: dict[TopicPartition, dict[int, Wrote]] = defaultdict(dict)
     for _, wrote in history.writes():

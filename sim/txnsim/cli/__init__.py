@@ -2,7 +2,8 @@
 
 - ``main``: the tree of commands.
 - ``parsing`` and ``output``: what they share.
-- ``serve``, ``scenario``, ``txns``: the commands, each with ``add_arguments(parser)`` and
-  ``run(args) -> int``; ``txns_commands`` and ``client_properties`` belong to ``txns``,
-  ``scenario_output`` to ``scenario``.
+- ``serve``, ``scenario``, ``txns``, ``logs`` …: the commands, each with ``add_arguments(parser)``
+  and ``run(args) -> int``; a folder where one has several parts.
+- ``control``: commands that ask the control port of a running simulator.
+- ``practise``: ``serve`` with a situation to repair, made by ``practise_situation``.
 """

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import print_json, print_line, warn
+from txnsim.cli.output import complain, print_json, print_line
+from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
     from txnsim.check.history import History
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 HELP: Final = "judge what clients saw: which anomalies does a recorded history prove?"
 ANOMALIES_STATUS: Final = 1
-MISUSE_STATUS: Final = 2
 STANDARD_INPUT: Final = "-"
 
 
@@ -45,10 +45,10 @@ def run(args: argparse.Namespace) -> int:
         try:
             history = History.from_lines(_read(name))
         except OSError as error:
-            warn(f"txnsim: {name}: {error.strerror}")
+            complain(f"{name}: {error.strerror}")
             return MISUSE_STATUS
         except HistoryError as error:
-            warn(f"txnsim: {name}: {error}")
+            complain(f"{name}: {error}")
             return MISUSE_STATUS
         judged.append((name, history, judge(history)))
     if args.json:

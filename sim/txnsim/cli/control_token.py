@@ -1,5 +1,5 @@
 """The token of the control port, as the environment sets it (``TXNSIM_TOKEN``): for the server that
-wants it, and for commands that ask a server. Arguments would show it to whoever lists processes.
+wants it, and for commands that ask a server. Arguments would show it to anyone who lists processes.
 """
 
 from __future__ import annotations

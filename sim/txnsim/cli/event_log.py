@@ -16,6 +16,7 @@ import structlog
 from structlog.typing import Processor
 
 from txnsim.cli.log_floods import Floods
+from txnsim.cli.output import may_colour
 from txnsim.runtime import real
 
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -67,6 +68,13 @@ def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat
     )
 
 
+def log_to_stderr() -> None:
+    """From now on logs go to standard error, as all that is no result; only errors, because what
+    else happens in a story is said by the story.
+    """
+    set_up_logs(level="error")
+
+
 def tell_left_out(*, at_once: bool = False) -> None:
     """Say how much of what kind of trouble has not been logged, once it has ended for a second.
 
@@ -85,7 +93,7 @@ def _look(log_format: LogFormat) -> Iterable[Processor]:
     if log_format is LogFormat.CONSOLE:
         return (
             structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+                colors=may_colour(), exception_formatter=structlog.dev.plain_traceback
             ),
         )
     return (

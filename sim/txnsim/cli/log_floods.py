@@ -1,9 +1,9 @@
-"""Trouble of one kind is told once per second; the rest is counted.
+"""Trouble of one kind is logged once per second; the rest is counted.
 
-Whoever can reach a port can cause a line of the log with a few bytes, and a traceback where there
-is a bug. A kind is a logger, an event and, where there is an exception, its class and the line that
-raised it. What was left out is told with the next line of its kind (``left_out``), or by ``rest``.
-Levels below warning are told as they are.
+Anyone who can reach a port can cause a line of the log with a few bytes, and a traceback where
+there is a bug. A kind is a logger, an event and, where there is an exception, its class and the
+line that raised it. What was left out is counted in the next line of its kind (``left_out``), or by
+``rest``. Levels below warning are logged as they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Kind = tuple[object, ...]
 
 
 class Floods:
-    """What has been told, and how often it was not."""
+    """What has been logged, and how often it was not."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         """``now_ms`` is a monotonic clock."""
@@ -55,7 +55,7 @@ class Floods:
         return left_out is not None
 
     def admit(self, kind: Kind) -> int | None:
-        """How many of a kind were left out since it was told last; None where this one is, too."""
+        """How many were left out since the last line of a kind; None where this one is, too."""
         now_ms = self._now_ms()
         told_ms = self._told_ms.get(kind)
         if told_ms is not None and now_ms - told_ms < ONCE_MS:
@@ -67,7 +67,7 @@ class Floods:
         return self._left_out.pop(kind, 0)
 
     def rest(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
-        """What was left out and has not been told for a second; all of it ``at_once``."""
+        """What was left out and has not been logged for a second; all of it ``at_once``."""
         now_ms = self._now_ms()
         found = [
             (kind, count)

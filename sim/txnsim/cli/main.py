@@ -1,8 +1,8 @@
 """The command ``txnsim``: which subcommands there are, and nothing of what they do.
 
 Only the chosen command is imported, so that ``txnsim --help`` costs what Python costs. A command is
-a module with ``add_arguments(parser)`` and ``run(args) -> int``; one that takes other spellings has
-``rewrite(arguments)`` too.
+a module with ``add_arguments(parser)`` and ``run(args) -> int``; one that takes other spellings, or
+values from the environment, has ``rewrite(arguments)`` too.
 """
 
 from __future__ import annotations
@@ -10,35 +10,29 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Final
 
-from txnsim.cli.output import warn
-from txnsim.cli.parsing import CommandParser, VersionAction
+from txnsim.cli.commands import COMMANDS, GROUPS, add_examples
+from txnsim.cli.output import complain
+from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, VersionAction
+from txnsim.variables import unknown_variables
 
-COMMANDS: Final = {
-    "serve": ("txnsim.cli.serve", "start a cluster of brokers in this process"),
-    "check": ("txnsim.cli.check", "judge what clients saw: find anomalies in a recorded history"),
-    "scenario": ("txnsim.cli.scenario.command", "list, show and run stories about transactions"),
-    "logs": (
-        "txnsim.cli.logs.command",
-        "Kafka's log directories: write those of a running cluster, read any",
-    ),
-    "stream": ("txnsim.cli.stream", "stream topics with Spark, and tell what it can't see"),
-    "trace": ("txnsim.cli.trace", "event traces: Parquet tables and analyses of them"),
-    "txns": (
-        "txnsim.cli.txns.command",
-        "look at the transactions of any Kafka cluster, and repair them",
-    ),
-}
-"""Name -> module, and its line of help: known without importing the module."""
+_NAME_WIDTH: Final = max(map(len, COMMANDS))
+
+CONVENIENCES: Final = ("hypothesis", "rich")
+"""Packages that kio and structlog import where they are installed. No command uses what they are
+imported for, and the import takes as long as that of all the rest.
+"""
 
 INTERRUPTED_STATUS: Final = 130
 """128 + SIGINT, as shells report it."""
 OPTIMIZED: Final = (
-    "txnsim: refusing to run under python -O or PYTHONOPTIMIZE: without its asserts a bug of ours"
+    "refusing to run under python -O or PYTHONOPTIMIZE: without its asserts a bug of ours"
     " would pass for Kafka's behaviour. Start it without."
 )
 
@@ -53,22 +47,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status.
     """
     if not __debug__:
-        warn(OPTIMIZED)
+        complain(OPTIMIZED)
         return 1
     _open_standard_files()
+    if argv is None:
+        _leave_out_conveniences()
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((one for one in arguments if not one.startswith("-")), None)
     module = _load(name) if name in COMMANDS else None
+    problem = unknown_variables(os.environ)
+    if problem is not None and module is not None:
+        complain(problem)
+        return MISUSE_STATUS
     rewrite = getattr(module, "rewrite", None)
-    if rewrite is not None:
-        arguments = rewrite(arguments)
+    try:
+        arguments = arguments if rewrite is None else rewrite(arguments)
+    except ValueError as error:
+        complain(str(error))
+        return MISUSE_STATUS
     try:
         args = _parser(name, module).parse_args(arguments)
     except SystemExit as end:  # argparse ends the process: after --help, --version or a misuse
         return end.code if isinstance(end.code, int) else 0
     if module is None:
         _parser(None, None).print_help()
-        return 2
+        return MISUSE_STATUS
     return _run(module, args)
 
 
@@ -89,37 +92,88 @@ def _open_standard_files() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as we
 
 
+def _leave_out_conveniences() -> None:
+    """In a process of our own they count as not installed."""
+    for name in CONVENIENCES:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type] # refuses the import
+
+
 def _load(name: str | None) -> ModuleType:
     assert name is not None
     return importlib.import_module(COMMANDS[name][0])
 
 
+def parser_of(name: str) -> CommandParser:
+    """The parser of a command, for those who look at what it takes."""
+    return _parser(name, _load(name))
+
+
+class _Parser(CommandParser):
+    """The first level, which knows whose commands the others are."""
+
+    def _elsewhere(self, name: str) -> str | None:
+        from txnsim.cli.completion import levels
+
+        owners = [path for path in levels() if path.endswith(f" {name}")]
+        if not owners:
+            return None
+        return f"no command {name!r}; did you mean {' or '.join(f'`txnsim {o}`' for o in owners)}?"
+
+
 def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
     """The argument tree; only the chosen command's branch has leaves."""
-    parser = CommandParser(
+    groups = "\n\n".join(f"{title}:\n{_lines(names)}" for title, names in GROUPS.items())
+    parser = _Parser(
         prog="txnsim",
+        usage="txnsim [-h] [--version] COMMAND ...",
         description="A simulator of a Kafka cluster for transactions: real clients, real states,"
-        " faults on demand.",
-        epilog="`txnsim COMMAND --help` shows what a command takes.",
+        f" faults on demand.\n\n{groups}",
+        epilog="`txnsim COMMAND --help` shows what a command takes, with examples.\n\nexamples:\n"
+        "  txnsim serve --topic orders:3 --http\n"
+        "  txnsim txns --bootstrap-server localhost:9092 list",
     )
     parser.add_argument("--version", action=VersionAction, help="print the version")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    # Without a line of help a branch is not listed: the groups above list them.
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", prog="txnsim", parser_class=CommandParser,
+        help=argparse.SUPPRESS,
+    )  # fmt: skip
     for name, (_, line) in COMMANDS.items():
-        branch = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
+        branch = commands.add_parser(name, description=line[0].upper() + line[1:] + ".")
         if name == chosen and module is not None:
             module.add_arguments(branch)
+            add_examples(branch, name)
     return parser
 
 
+def _lines(names: Sequence[str]) -> str:
+    """Commands with what they do, as argparse lists them."""
+    indent = " " * (_NAME_WIDTH + 6)
+    width = shutil.get_terminal_size().columns - 2
+    return "\n".join(
+        textwrap.fill(
+            COMMANDS[name][1],
+            width,
+            initial_indent=f"    {name:<{_NAME_WIDTH}}  ",
+            subsequent_indent=indent,
+        )
+        for name in names
+    )
+
+
 def _run(module: ModuleType, args: argparse.Namespace) -> int:
-    from txnsim.errors import TxnsimError  # it knows kio's error codes: slow to import
+    # It knows kio's error codes: slow to import.
+    from txnsim.errors import BadInputError, MissingExtraError, TxnsimError
 
     try:
         status: int = module.run(args)
-        # Written here, where a reader that went away (`| head`) can still be told from a bug.
+        # Written here, where a reader that went away (`| head`) is still no bug.
         sys.stdout.flush()
+    except (BadInputError, MissingExtraError) as error:
+        complain(str(error))
+        return MISUSE_STATUS
     except TxnsimError as error:
-        warn(f"txnsim: {error}")
+        complain(str(error))
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED_STATUS

@@ -7,6 +7,7 @@ Kafka's counterpart is ``ToolsUtils.prettyPrintTable``.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -78,15 +79,30 @@ def print_json(value: object) -> None:
 
 
 def print_line(text: str = "") -> None:
-    """Print a line to standard output, at once: whoever waits for it at the other end of a pipe
-    sees it.
-    """
+    """Print a line to standard output, at once: a reader at the other end of a pipe sees it."""
     print(text, flush=True)
 
 
+def complain(text: str) -> None:
+    """Print an error to standard error, in the one form that all of them have."""
+    warn(f"txnsim: {text}")
+
+
+def may_move_cursor() -> bool:
+    """Whether standard error understands the sequences that erase a line."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def may_colour() -> bool:
+    """Whether standard error is to be coloured: on a terminal, unless ``NO_COLOR`` is set
+    (https://no-color.org) or the terminal can't.
+    """
+    return may_move_cursor() and not os.environ.get("NO_COLOR")
+
+
 def warn(text: str) -> None:
-    """Print a complaint to standard error, in place of progress that is shown there."""
-    start = "\r\033[K" if sys.stderr.isatty() else ""
+    """Print a remark to standard error, in place of progress that is shown there."""
+    start = "\r\033[K" if may_move_cursor() else ""
     print(f"{start}{text}", file=sys.stderr, flush=True)
 
 
@@ -95,16 +111,7 @@ def time_text(now_ms: int) -> str:
     return datetime.fromtimestamp(now_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def log_to_stderr() -> None:
-    """From now on logs go to standard error, as all that is no result; only errors, because what
-    else happens in a story is told by the story.
-    """
-    from txnsim.cli.event_log import set_up_logs
-
-    set_up_logs(level="error")
-
-
 def progress(text: str) -> None:
     """Show how far a long work is, on a terminal only; each call replaces what was shown."""
-    if sys.stderr.isatty():
+    if may_move_cursor():
         print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)

@@ -1,33 +1,129 @@
-"""The argument parser of all commands: argparse, with the exit status of a misuse chosen per
-command.
+"""The argument parser of all commands: argparse, with errors and help in our words.
 
-Commands that stand in for one of Kafka's tools end with that tool's status, 1; ours with 2, as is
-usual. Options are never
-abbreviated: ``--partition`` must not be taken for ``--partitions`` of a later release.
+A misuse ends with one status, whatever the command, and with two lines: what is wrong and what was
+probably meant, then where all of it stands. Options are never abbreviated: ``--partition`` must not
+be taken for ``--partitions`` of a later release.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NoReturn
 
-MISUSE_STATUS = 2
+MISUSE_STATUS: Final = 2
+"""Exit status of wrong arguments, of files that are not what they should be, of a missing extra."""
+
+_WRONG_TYPE_RE: Final = re.compile(r"(.+): invalid (\w+) value: (.+)")
+_WORDS: Final = {"int": "a whole number", "number": "a whole number", "float": "a number"}
+"""What argparse calls a type, in words for people."""
+_REQUIRED: Final = "the following arguments are required: "
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Wraps the lines of a text one by one, and leaves those that are indented as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(
+            line
+            if line.startswith("  ")
+            else textwrap.fill(line, width, initial_indent=indent, subsequent_indent=indent)
+            for line in text.splitlines()
+        )
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An ``ArgumentParser`` whose misuse status can be set."""
+    """An ``ArgumentParser`` whose errors name what was probably meant."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options.setdefault("allow_abbrev", False)
+        options.setdefault("formatter_class", HelpFormatter)
         super().__init__(*args, **options)
-        self.misuse_status = MISUSE_STATUS
+        self._given: tuple[str, ...] = ()
+
+    def parse_known_args(  # type: ignore[override]  # typeshed: a namespace of any kind
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse; what is unknown is an error here, where it is known what there is."""
+        self._given = tuple(sys.argv[1:] if args is None else args)
+        found, rest = super().parse_known_args(self._given, namespace)
+        if rest:
+            self.error(f"{rest[0]!r} is one argument too many")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
-        """Say how it is used and what was wrong, and end."""
-        self.print_usage(sys.stderr)
-        self.exit(self.misuse_status, f"{self.prog}: error: {message}\n")
+        """Say what was wrong, what was probably meant and where all of it stands, and end."""
+        problem = self._unknown_option() or self._in_words(message)
+        self.exit(
+            MISUSE_STATUS,
+            f"{self.prog.partition(' ')[0]}: {problem}\n`{self.prog} --help` shows what it takes\n",
+        )
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            from txnsim.suggestions import unknown  # only in case of an error
+
+            known = [str(choice) for choice in action.choices]
+            if isinstance(action, argparse._SubParsersAction):
+                elsewhere = self._elsewhere(str(value))
+                raise argparse.ArgumentError(None, elsewhere or unknown("command", value, known))
+            raise argparse.ArgumentError(action, unknown("value", str(value), known))
+
+    def _elsewhere(self, _name: str) -> str | None:
+        """What to say of a name that is a command of another level."""
+        return None
+
+    def _unknown_option(self) -> str | None:
+        """The first option that is not known here: it comes before all that argparse stumbles over
+        because of it.
+        """
+        from difflib import get_close_matches
+
+        known = self._option_string_actions
+        strange = next((one for one in self._own_options() if one not in known), None)
+        if strange is None:
+            return None
+        for name, branch in self._chosen_branches():
+            if strange in branch._option_string_actions:
+                return f"{strange} belongs behind {name!r}: `{self.prog} {name} {strange} …`"
+        # Without the hyphens, which all have alike.
+        names = {one.removeprefix("--"): one for one in known if one.startswith("--")}
+        near = get_close_matches(strange.removeprefix("--"), names, n=1)
+        return f"no option {strange!r}" + (f"; did you mean {names[near[0]]}?" if near else "")
+
+    def _own_options(self) -> Iterator[str]:
+        """Options that were given to this level: those before a command, else all before ``--``."""
+        commands = [name for name, _ in self._branches()]
+        for word in self._given:
+            if word == "--" or word in commands:
+                return
+            if word.startswith("--"):
+                yield word.partition("=")[0]
+
+    def _branches(self) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                yield from action.choices.items()
+
+    def _chosen_branches(self) -> list[tuple[str, argparse.ArgumentParser]]:
+        return [(name, branch) for name, branch in self._branches() if name in self._given]
+
+    def _in_words(self, message: str) -> str:
+        """argparse's complaint in the words of ours."""
+        problem = message.removeprefix("argument ").replace("with argument ", "with ")
+        if problem.startswith(_REQUIRED):
+            names = problem.removeprefix(_REQUIRED)
+            commands = [name for name, _ in self._branches()]
+            if commands:
+                return f"{names} is missing; there are: {', '.join(commands)}"
+            return f"{names} {'are' if ', ' in names else 'is'} missing"
+        wrong = _WRONG_TYPE_RE.fullmatch(problem)
+        if wrong is not None and wrong[2] in _WORDS:
+            return f"{wrong[1]}: expected {_WORDS[wrong[2]]}, found {wrong[3]}"
+        return problem
 
 
 class VersionAction(argparse.Action):

@@ -135,7 +135,7 @@ def client_settings(servers: Mapping[str, str], files: DemoFiles) -> dict[str, l
 
 def announcement(servers: Mapping[str, str], files: DemoFiles) -> list[str]:
     """What is said on the terminal."""
-    told = [
+    lines = [
         "security demo: listener PLAINTEXT is User:ANONYMOUS, without any right; the others:",
         *(f"  {listener:<15} {server}" for listener, server in servers.items()),
         "users, each with the password NAME-secret:",
@@ -143,7 +143,7 @@ def announcement(servers: Mapping[str, str], files: DemoFiles) -> list[str]:
         f"files: {files.authority.parent} (certificates; NAME.properties for Java and its tools)",
         f"settings for {SCRAM_USER}:",
     ]
-    for client, lines in client_settings(servers, files).items():
-        labels = (client, *[""] * (len(lines) - 1))
-        told += [f"  {label:<13} {line}" for label, line in zip(labels, lines, strict=True)]
-    return told
+    for client, settings in client_settings(servers, files).items():
+        labels = (client, *[""] * (len(settings) - 1))
+        lines += [f"  {label:<13} {line}" for label, line in zip(labels, settings, strict=True)]
+    return lines

@@ -11,63 +11,110 @@ import argparse
 import asyncio
 import contextlib
 import errno
-import gc
 import os
-import signal
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim import settings as settings_module
-from txnsim.cli import control_token, ready_file, security_settings, serve_load
-from txnsim.cli.event_log import (
-    LEVEL_DEFAULT,
-    LEVELS,
-    LogFormat,
-    set_up_logs,
-    tell_left_out,
-)
-from txnsim.cli.output import print_line, warn
+from txnsim.cli import control_token, ready_file, serve_load
+from txnsim.cli.collector import seldom_collected
+from txnsim.cli.event_log import LogFormat, set_up_logs, tell_left_out
+from txnsim.cli.output import complain
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.serve_announce import announce
+from txnsim.cli.serving import long_running
 from txnsim.errors import ConfigError, MissingExtraError
-from txnsim.metadata.image import TRANSACTION_VERSION
-from txnsim.releases import fleet_from
 from txnsim.runtime import real
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
 from txnsim.server.first_image import EVERYWHERE
-from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions
+from txnsim.server.options import (
+    KIP_TEXT_PORT_DISTANCE,
+    ClusterOptions,
+    check_release,
+    topics_of,
+)
 from txnsim.server.security_demo import LISTENERS, DemoFiles, demo_security
-from txnsim.settings import Settings
 from txnsim.storage.disks import Disks
-from txnsim.types import BrokerId
+from txnsim.variables import words_of
 
 if TYPE_CHECKING:
-    from txnsim.http.server import ControlServer
+    from txnsim.runtime.nursery import Nursery
 
 HELP: Final = "start a cluster of brokers in this process"
 HTTP_PORT_DEFAULT: Final = 9080
-COLLECTOR_THRESHOLDS: Final = (10_000, 20, 100)
-"""Of Python's cycle collector. A server keeps much and makes next to no cycles
-(tests/simulation/test_garbage.py). With the defaults the collector's look at all objects held 32
-producers up for a tenth of a second.
-"""
 PORT_MAX: Final = 65_535
-STOCK_CLIENTS_FAIL: Final = (
-    "stock clients fail there on EndTxn v4, WriteTxnMarkers v1 and DescribeTransactions v1, whose "
-    "layout is the texts' (docs/kip-text.md)"
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``serve`` takes."""
+    parser.epilog = (
+        "Environment variables say the same for containers and scripts, as TXNSIM_BROKERS or"
+        " TXNSIM_TOPICS (docs/serve.md); options win over them, they over --config."
+    )
+    _add_cluster_arguments(parser.add_argument_group("the cluster"))
+    _add_address_arguments(parser.add_argument_group("addresses"))
+    serve_load.add_arguments(parser.add_argument_group("a real cluster's disks"))
+    parser.set_defaults(prepare=None)  # `txnsim practise` has something to prepare
+    _add_http_arguments(parser.add_argument_group("the control port and the page"))
+    _add_security_arguments(parser.add_argument_group("security"))
+    long_running.add_script_arguments(parser.add_argument_group("for scripts and tests"))
+    _add_log_arguments(parser.add_argument_group("what it tells"))
+
+
+def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--brokers", type=int, default=None, metavar="N", help="how many brokers (default 3)"
     )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS]",
+        help="create this topic at start; may be repeated",
+    )
+    parser.add_argument(
+        "--as-version",
+        action="append",
+        default=[],
+        metavar="RELEASE",
+        help="behave as that Kafka release: 2.8, 3.6, 3.9, 4.0, 4.1, 4.2 or 4.3 (default); "
+        "BROKER=RELEASE for one broker, as in 4.3,1=3.9; may be repeated",
+    )
+    parser.add_argument(
+        "--transaction-version",
+        type=int,
+        choices=(0, 1, 2),
+        default=None,
+        help="finalized level of the feature transaction.version (default 2: KIP-890's second "
+        "part)",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="settings: a YAML file of ours, or a broker's server.properties",
+    )
+    parser.add_argument(
+        "--ready-coordinators",
+        action="store_true",
+        help="create Kafka's internal topics at the start and load their coordinators, so that the "
+        "first client need not wait for them",
+    )
+    parser.add_argument(
+        "--kip-text",
+        action="store_true",
+        help="open one further listener per broker that answers by the letter of KIP-664, KIP-890 "
+        "and KIP-994, where Apache Kafka ships something else",
+    )
+
+
+def _add_address_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--port",
         type=int,
@@ -79,50 +126,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advertised-host",
         default=None,
-        help="address that clients are told, for containers and other machines (default: --host)",
+        help="address that clients get, for containers and other machines (default: --host)",
     )
     parser.add_argument(
         "--advertised",
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="address that clients are told of the first broker, of the second when repeated, and "
+        help="address that clients get for the first broker, of the second when repeated, and "
         "so on: where somebody translates ports on the way, as containers do",
-    )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="settings: a YAML file of ours, or a broker's server.properties",
-    )
-    parser.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="NAME:PARTITIONS",
-        help="create this topic at start; may be repeated",
-    )
-    parser.add_argument(
-        "--transaction-version",
-        type=int,
-        choices=(0, 1, 2),
-        default=None,
-        help="finalized level of the feature transaction.version (default 2: KIP-890's second "
-        "part)",
-    )
-    serve_load.add_arguments(parser)
-    _add_kip_text_arguments(parser)
-    _add_security_arguments(parser)
-    _add_output_arguments(parser)
-
-
-def _add_kip_text_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--kip-text",
-        action="store_true",
-        help="open one further listener per broker that answers by the letter of KIP-664, KIP-890 "
-        "and KIP-994, where Apache Kafka ships something else",
     )
     parser.add_argument(
         "--kip-text-port",
@@ -134,25 +146,7 @@ def _add_kip_text_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_security_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--security",
-        choices=("demo",),
-        default=None,
-        help="open listeners with TLS and SASL beside the plain one, with users, certificates and "
-        "ACLs to try out, and print settings for clients (docs/security.md)",
-    )
-    parser.add_argument(
-        "--security-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="where --security keeps certificates and client settings (default: a temporary "
-        "directory)",
-    )
-
-
-def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_http_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--http",
         type=int,
@@ -171,45 +165,38 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         "loopback it wants a token: that of TXNSIM_TOKEN, or one that is made up and printed",
     )
     parser.add_argument(
-        "--ready-file",
+        "--ui",
+        action="store_true",
+        help="the page that shows transactions: the control port, with the page at /, and --trace "
+        "brief",
+    )
+
+
+def _add_security_arguments(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--security",
+        choices=("demo",),
+        default=None,
+        help="open listeners with TLS and SASL beside the plain one, with users, certificates and "
+        "ACLs to try out, and print settings for clients (docs/security.md)",
+    )
+    parser.add_argument(
+        "--security-dir",
         type=Path,
         default=None,
-        metavar="FILE",
-        help="write bootstrap, http, token and pid there as JSON once every listener accepts",
+        metavar="DIR",
+        help="where --security keeps certificates and client settings (default: a temporary "
+        "directory)",
     )
+
+
+def _add_log_arguments(parser: argparse._ArgumentGroup) -> None:
+    long_running.add_log_arguments(parser)
     parser.add_argument(
         "--trace",
         choices=("off", "brief", "full"),
         default="off",
         help="record events for the control port (default off)",
-    )
-    parser.add_argument("--json", action="store_true", help="say what was started as JSON")
-    parser.add_argument(
-        "--log-level",
-        choices=LEVELS,
-        default=LEVEL_DEFAULT,
-        help="least level of what is logged to standard error (default info); debug logs each "
-        "request and connection",
-    )
-    parser.add_argument(
-        "--log-format",
-        choices=tuple(LogFormat),
-        default=LogFormat.CONSOLE,
-        help="how lines of the log look (default console)",
-    )
-    parser.add_argument(
-        "--until-eof",
-        action="store_true",
-        help="end when standard input ends: a test that starts it over a pipe takes it along, "
-        "however the test ends",
-    )
-    parser.add_argument(
-        "--as-version",
-        action="append",
-        default=[],
-        metavar="RELEASE",
-        help="behave as that Kafka release: 2.8, 3.6, 3.9, 4.0, 4.1, 4.2 or 4.3 (default); "
-        "BROKER=RELEASE for one broker, as in 4.3,1=3.9; may be repeated",
     )
 
 
@@ -219,26 +206,63 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.ready_file is not None:
             ready_file.check(args.ready_file)
+            ready_file.remove_old(args.ready_file)
         args.token = control_token.token_from(os.environ)
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
-    except ConfigError as error:
-        warn(str(error))
-        return 2
-    try:
-        with _seldom_collected():
+        with seldom_collected(), _nursery(page=args.ui) as args.nursery:
             return real.run(_serve(options, args, disks))
-    except ConfigError as error:
-        warn(str(error))
-        return 2
-    except MissingExtraError as error:
-        warn(str(error))
-        return 2
+    except (ConfigError, MissingExtraError) as error:
+        complain(str(error))
+        return MISUSE_STATUS
     except BrokenPipeError:
-        raise  # whoever read what we print has gone
+        raise  # the reader of what we print has gone
     except OSError as error:
-        warn(str(error))
+        complain(str(error))
         return 1
+
+
+@contextlib.contextmanager
+def _nursery(*, page: bool) -> Iterator[Nursery | None]:
+    """The helper of the runs that the page will play, forked while there is no loop and no socket
+    yet.
+    """
+    if not page:
+        yield None
+        return
+    from txnsim.runtime.nursery import Nursery  # both cost the start of a server without a page
+    from txnsim.scenario.commands import MODULE
+
+    nursery = Nursery(MODULE)
+    nursery.fork()
+    try:
+        yield nursery
+    finally:
+        nursery.close()
+
+
+def rewrite(arguments: Sequence[str]) -> list[str]:
+    """With what variables of the environment say, where no option says it.
+
+    Raises:
+        ValueError: A variable's value is wrong.
+    """
+    return with_variables(arguments)
+
+
+def with_variables(arguments: Sequence[str], *, only: Sequence[str] | None = None) -> list[str]:
+    """The arguments of a command that serves, with its variables (``txnsim.variables``).
+
+    Args:
+        arguments: After the program's name.
+        only: The options that this command has; all of ``serve`` unless given.
+
+    Raises:
+        ValueError: A variable's value is wrong.
+    """
+    at = next(i for i, word in enumerate(arguments) if not word.startswith("-")) + 1
+    words = words_of(os.environ, arguments, only=only)
+    return [*arguments[:at], *words, *arguments[at:]]
 
 
 def options_from(args: argparse.Namespace, disks: Disks | None = None) -> ClusterOptions:
@@ -254,20 +278,26 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
 
         configuration = load(args.config)
         for warning in configuration.warnings:
-            warn(warning)
+            complain(warning)
         options = configuration.onto(options)
         if args.http is None:
             args.http = configuration.http_port
+    if args.ui:
+        if args.http is None:
+            args.http = HTTP_PORT_DEFAULT
+        if args.trace == TraceLevel.OFF:
+            args.trace = TraceLevel.BRIEF.value
     given: dict[str, Any] = {
         "brokers": args.brokers,
         "port": args.port,
         "host": args.host,
         "advertised_host": args.advertised_host,
         "kip_text_port": args.kip_text_port,
+        "ready_coordinators": args.ready_coordinators or None,
     }
     changes = {name: value for name, value in given.items() if value is not None}
     if args.topic:
-        changes["topics"] = (*options.topics, *(_topic(text) for text in args.topic))
+        changes["topics"] = (*options.topics, *topics_of(args.topic).items())
     if args.advertised:
         changes["advertised"] = tuple(_address(text) for text in args.advertised)
     if args.as_version:
@@ -284,7 +314,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
     _check_ports(options, http=args.http)
     _check_security(options, args)
     if disks is None:
-        _check_release(options, level=args.transaction_version)
+        check_release(options, level=args.transaction_version)
     return options
 
 
@@ -319,19 +349,6 @@ def _check_security(options: ClusterOptions, args: argparse.Namespace) -> None:
         )
 
 
-def _check_release(options: ClusterOptions, *, level: int | None) -> None:
-    fleet = fleet_from(options.as_version, brokers=options.brokers)
-    brokers = (BrokerId(index + 1) for index in range(options.brokers))
-    highest = fleet.new_cluster_levels(brokers).get(TRANSACTION_VERSION, 0)
-    if level is not None and level > highest:
-        raise ConfigError(
-            f"--transaction-version {level}: brokers of {', '.join(options.as_version)} know it up "
-            f"to {highest} only"
-        )
-    if options.settings.kip_text and options.as_version:
-        raise ConfigError("--kip-text: the texts stand beside Kafka 4.3, not beside --as-version")
-
-
 def _check_kip_text_port(options: ClusterOptions) -> None:
     port = options.kip_text_port
     if not options.settings.kip_text:
@@ -347,13 +364,6 @@ def _check_kip_text_port(options: ClusterOptions) -> None:
         )
 
 
-def _topic(text: str) -> tuple[str, int]:
-    name, separator, partitions = text.rpartition(":")
-    if not separator or not name or not partitions.isdigit() or int(partitions) < 1:
-        raise ConfigError(f"--topic {text}: expected NAME:PARTITIONS, as in orders:6")
-    return name, int(partitions)
-
-
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or not 1 <= int(port) <= PORT_MAX:
@@ -361,27 +371,10 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-@contextlib.contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """Let the collector look seldom, as long as the server runs."""
-    before = gc.get_threshold()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 async def _serve(
     options: ClusterOptions, args: argparse.Namespace, disks: Disks | None = None
 ) -> int:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    if args.until_eof:
-        _stop_at_eof(loop, stop)
-    _tell_left_out_for_ever(loop)
+    stop = long_running.stop_of(args)
     environment = real.real_environment(
         trace_level=TraceLevel[args.trace.upper()],
         trace_ring_bytes=options.settings.trace_ring_bytes,
@@ -399,25 +392,9 @@ async def _serve(
         try:
             await cluster.start()
         except OSError as error:
-            warn(_address_trouble(error, options))
+            complain(_address_trouble(error, options))
             return 1
         return await _serve_until(stop, cluster, args, demo)
-
-
-def _tell_left_out_for_ever(loop: asyncio.AbstractEventLoop) -> None:
-    tell_left_out()
-    loop.call_later(1, _tell_left_out_for_ever, loop)
-
-
-def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Set ``stop`` when standard input ends; what comes before is read and forgotten."""
-
-    def read() -> None:
-        if not os.read(sys.stdin.fileno(), 65_536):
-            loop.remove_reader(sys.stdin.fileno())
-            stop.set()
-
-    loop.add_reader(sys.stdin.fileno(), read)
 
 
 def _secured(
@@ -459,115 +436,32 @@ async def _serve_until(
                 from txnsim.http.server import LOOPBACK, ControlServer
 
                 server = ControlServer(
-                    cluster, port=args.http, host=args.http_host or LOOPBACK, token=args.token
+                    cluster,
+                    port=args.http,
+                    host=args.http_host or LOOPBACK,
+                    token=args.token,
+                    page=args.ui,
+                    nursery=args.nursery,
                 )
                 try:
                     await stack.enter_async_context(server)
                 except OSError as error:
-                    warn(
+                    complain(
                         f"control port: {error.strerror}: choose another --http, or --http 0 for "
                         "a free one"
                     )
                     return 1
-            _announce(cluster, server, args, demo)
+            exercise: tuple[str, ...] = ()
+            if args.prepare is not None:
+                exercise = await args.prepare(cluster, None if server is None else server.url)
+            announce(cluster, server, args, demo, exercise=exercise)
             await stop.wait()
     finally:
+        if args.ready_file is not None:
+            ready_file.remove_ours(args.ready_file)
         await cluster.stop()
         tell_left_out(at_once=True)
     return 0
-
-
-def _announce(
-    cluster: SimCluster,
-    control: ControlServer | None,
-    args: argparse.Namespace,
-    demo: DemoFiles | None,
-) -> None:
-    http = None if control is None else control.url
-    token = None if control is None else control.token
-    facts: dict[str, Any] = {"bootstrap": cluster.bootstrap, "http": http, "pid": os.getpid()}
-    if token is not None:
-        facts["token"] = token
-    if cluster.kip_text_bootstrap is not None:
-        facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
-    servers = security_settings.addresses(cluster)
-    if servers:
-        facts["security"] = {"bootstrap": servers}
-    if demo is not None:
-        directory = demo.authority.parent
-        security_settings.write_properties(directory, demo, servers)
-        facts["security"]["directory"] = str(directory)
-    loaded = cluster.options.loaded
-    if loaded is not None:
-        facts["loaded"] = serve_load.facts(loaded)
-        serve_load.warn_of_losses(loaded)
-    encoded = msgspec.json.encode(facts)
-    if args.ready_file is not None:
-        ready_file.write(args.ready_file, encoded, is_secret=token is not None)
-    if args.json:
-        print_line(encoded.decode())
-        return
-    count = len(cluster.brokers)
-    level = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
-    print_line(f"txnsim: {count} broker{'s' if count != 1 else ''} up, transaction.version {level}")
-    if loaded is not None:
-        print_line(f"  {serve_load.line(loaded)}")
-    for line in _releases(cluster):
-        print_line(line)
-    print_line(f"  bootstrap.servers={cluster.bootstrap}")
-    if cluster.kip_text_bootstrap is not None:
-        print_line(f"  KIP text          {cluster.kip_text_bootstrap}")
-        print_line(f"    {STOCK_CLIENTS_FAIL}")
-    if demo is not None:
-        for line in security_settings.announcement(servers, demo):
-            print_line(f"  {line}")
-    else:
-        for name, where in servers.items():
-            print_line(f"  {name:<17} {where}")
-    if http is not None:
-        print_line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
-    if token is not None:
-        shown = f"that of {control_token.VARIABLE}" if token == args.token else token
-        print_line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
-    for line in changed_defaults(cluster.options.settings):
-        print_line(f"  {line}")
-    print_line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
-    sys.stdout.flush()
-
-
-def _releases(cluster: SimCluster) -> list[str]:
-    """Which releases are played, where it is not the newest alone."""
-    if not cluster.options.as_version:
-        return []
-    players: dict[str, list[str]] = {}
-    for broker_id in cluster.brokers:
-        release = cluster.fleet.of(broker_id).patch_release
-        players.setdefault(release, []).append(str(broker_id))
-    return [
-        f"  as Apache Kafka {release}: broker {', '.join(brokers)}"
-        for release, brokers in players.items()
-    ]
-
-
-def changed_defaults(settings: Settings) -> list[str]:
-    """One line for each of Kafka's defaults that this cluster changes, with the reason."""
-    lines = []
-    for name, documentation in settings_module.documentation().items():
-        value = getattr(settings, name)
-        default = getattr(settings_module.DEFAULTS, name)
-        kafka = (
-            documentation.kafka_default
-            if documentation.kafka_default is not msgspec.UNSET
-            else default
-        )
-        if documentation.kafka is not None and value != kafka:
-            told = "unset" if kafka is None else kafka
-            lines.append(
-                f"{documentation.kafka}={value} (Apache Kafka: {told}; {documentation.reason})"
-            )
-    if not lines:
-        return ["every setting has Apache Kafka's default"]
-    return lines
 
 
 def _address_trouble(error: OSError, options: ClusterOptions) -> str:

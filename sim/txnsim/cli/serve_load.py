@@ -1,4 +1,4 @@
-"""``txnsim serve --load``: the arguments of it, and what is told of the disks.
+"""``txnsim serve --load``: the arguments of it, and what is said about the disks.
 
 Disks are looked through before anything is read, and read before a port opens.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim.cli.output import progress, warn
+from txnsim.cli.output import complain, progress, warn
 from txnsim.errors import ConfigError
 from txnsim.releases import fleet_from
 from txnsim.types import TRANSACTION_STATE_TOPIC
@@ -32,7 +32,7 @@ _MILLISECONDS: Final = re.compile(r"\d{12,14}")
 _LOSSES_TOLD: Final = 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse._ArgumentGroup) -> None:
     """Declare what ``serve`` takes for disks."""
     parser.add_argument(
         "--load",
@@ -86,7 +86,7 @@ def disks_of(args: argparse.Namespace) -> Disks | None:
     try:
         disks = find_disks(args.load)
         for path in filter(is_in_use, args.load):
-            warn(f"txnsim: {path}: a broker runs there; what it writes now may look torn")
+            complain(f"{path}: a broker runs there; what it writes now may look torn")
     except OSError as error:
         raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
     if args.load_topic:
@@ -161,7 +161,7 @@ def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOption
 def warn_of_losses(loaded: LoadedCluster) -> None:
     """Say on standard error what was thrown away and what was left out."""
     for text in (*map(str, loaded.losses[:_LOSSES_TOLD]), *loaded.left_out[:_LOSSES_TOLD]):
-        warn(f"txnsim: {text}")
+        complain(text)
     if loaded.lacks_coordinators:
         warn(
             f"txnsim: transactions are open, and no directory holds {TRANSACTION_STATE_TOPIC}: all "
@@ -169,7 +169,7 @@ def warn_of_losses(loaded: LoadedCluster) -> None:
         )
     untold = len(loaded.losses[_LOSSES_TOLD:]) + len(loaded.left_out[_LOSSES_TOLD:])
     if untold:
-        warn(f"txnsim: and {untold} more of that kind; --json has all of them")
+        complain(f"and {untold} more of that kind; --json has all of them")
 
 
 def facts(loaded: LoadedCluster) -> dict[str, Any]:
@@ -194,9 +194,9 @@ def _too_large(disks: Disks, limit_mb: int) -> str:
         topic = one.replica.topic_partition.topic
         sizes[topic] = sizes.get(topic, 0) + one.size
     largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:3]
-    told = ", ".join(f"{name} {sizes[name] / _MEGABYTE:.0f} MB" for name in largest)
+    shown = ", ".join(f"{name} {sizes[name] / _MEGABYTE:.0f} MB" for name in largest)
     return (
-        f"--load: {disks.size / _MEGABYTE:.0f} MB of segments would be kept in memory ({told}); "
+        f"--load: {disks.size / _MEGABYTE:.0f} MB of segments would be kept in memory ({shown}); "
         f"choose topics with --load-topic, or allow more than {limit_mb} with --load-limit-mb"
     )
 

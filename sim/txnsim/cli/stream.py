@@ -1,6 +1,6 @@
 """``txnsim stream``: committed records into a table, and an alert when a transaction hangs.
 
-Runs Spark's Structured Streaming (extra ``txnsim[pipeline]``, Java 17) until SIGINT or SIGTERM, or
+Runs Spark's Structured Streaming (extra ``txnsim[spark]``, Java 17) until SIGINT or SIGTERM, or
 once. Events go to standard output as they happen, all else to standard error. What is done is
 ``pipeline.stream``'s.
 """
@@ -8,6 +8,7 @@ once. Events go to standard output as they happen, all else to standard error. W
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import signal
 import threading
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.client_properties import property_entries
-from txnsim.cli.output import print_line, warn
+from txnsim.cli.output import complain, print_line, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError, TxnsimError
+from txnsim.variables import BOOTSTRAP
 
 if TYPE_CHECKING:
     from txnsim.pipeline.streaming.events import StreamEvent
@@ -42,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bootstrap-server",
         metavar="host:port",
-        help="broker to connect to; several separated by commas",
+        help=f"broker to connect to; several separated by commas (default: {BOOTSTRAP})",
     )
     parser.add_argument(
         "--topic", action="append", required=True, help="what is read; may be repeated"
@@ -56,13 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where the stream remembers how far it is",
     )
-    parser.add_argument(
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument(
         "--connector-jars",
         metavar="DIR|PACKAGES",
         help="Spark's Kafka connector: a directory with its jars, or Maven coordinates for Spark to"
         " fetch; unless given, the session is expected to have it",
     )
-    parser.add_argument("--master", help="Spark's master (default: local[*])")
+    spark.add_argument("--master", help="Spark's master (default: local[*])")
     parser.add_argument(
         "--command-config",
         metavar="FILE",
@@ -76,10 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--once", action="store_true", help="take what is there, probe once, end")
     parser.add_argument("--json", action="store_true", help="print events as lines of JSON")
-    _add_pace(parser)
+    _add_pace(parser.add_argument_group("pace"))
 
 
-def _add_pace(parser: argparse.ArgumentParser) -> None:
+def _add_pace(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--starting-offsets",
         choices=("earliest", "latest"),
@@ -114,11 +117,11 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stream until told to stop; returns the exit status."""
+    """Stream until asked to stop; returns the exit status."""
     try:
         return _run(args, _options(args))
     except TxnsimError as error:
-        warn(f"txnsim stream: {error}")
+        complain(str(error))
         return MISUSE_STATUS
 
 
@@ -131,8 +134,13 @@ def _options(args: argparse.Namespace) -> StreamOptions:
         client = {entry.name: entry.value for entry in entries.values()}
     if args.bootstrap_server is not None:
         client["bootstrap.servers"] = args.bootstrap_server
+    elif BOOTSTRAP in os.environ:
+        client.setdefault("bootstrap.servers", os.environ[BOOTSTRAP])
     if "bootstrap.servers" not in client:
-        raise ConfigError("--bootstrap-server is required: host:port of a broker")
+        raise ConfigError(
+            "--bootstrap-server is missing: host:port of a broker, such as localhost:9092;"
+            f" {BOOTSTRAP} says it for all commands"
+        )
     words = ["txnsim", "txns", "--bootstrap-server", client["bootstrap.servers"]]
     if args.command_config is not None:
         words += ["--command-config", str(args.command_config)]
@@ -205,7 +213,7 @@ def _run(args: argparse.Namespace, options: StreamOptions) -> int:
 
 
 class Teller:
-    """Prints events, whole lines whoever calls, and keeps alerts in a file."""
+    """Prints events, whole lines from any thread, and keeps alerts in a file."""
 
     def __init__(self, *, as_json: bool, alerts_file: Path | None) -> None:
         self._as_json = as_json
@@ -214,7 +222,7 @@ class Teller:
 
     def tell(self, event: StreamEvent) -> None:
         """Tell it."""
-        from txnsim.pipeline.streaming.events import AlertTold, BatchWritten, NotAsked
+        from txnsim.pipeline.streaming.events import AlertChanged, BatchWritten, NotAsked
 
         with self._lock:
             match event:
@@ -229,10 +237,10 @@ class Teller:
                         },
                         f"batch {done.batch}: {done.rows} records",
                     )
-                case AlertTold(alert=alert, connector_lag=lag):
-                    told = {**msgspec.to_builtins(alert), "connector_lag": lag}
+                case AlertChanged(alert=alert, connector_lag=lag):
+                    shown = {**msgspec.to_builtins(alert), "connector_lag": lag}
                     blind = "" if lag is None else f" (Spark's connector reports a lag of {lag})"
-                    self._print(told, f"{alert.sentence}{blind}")
+                    self._print(shown, f"{alert.sentence}{blind}")
                     if self._alerts_file is not None:
                         with self._alerts_file.open("ab") as file:
                             file.write(msgspec.json.encode(alert) + b"\n")

@@ -36,7 +36,7 @@ ALL_BROKERS = ""
 
 
 class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """Who belongs to the cluster."""
+    """The members of the cluster."""
 
     cluster_id: str
     controller_id: int
@@ -142,7 +142,7 @@ class Admin(TransactionAdmin):
         """One partition's offset by timestamp.
 
         Raises:
-            ClientError: It was not told.
+            ClientError: The cluster gave no answer.
         """
         found = (await self.list_offsets({partition: timestamp_ms}, isolation=isolation))[partition]
         if isinstance(found, ClientError):

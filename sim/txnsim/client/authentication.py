@@ -23,7 +23,7 @@ SaslClientAuthenticator draws, so that clocks and latency don't matter (KIP-368)
 
 
 class ClientSecurity(msgspec.Struct, frozen=True, kw_only=True):
-    """How brokers are spoken to, and as whom."""
+    """The way to reach brokers, and the login."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: ClientTls = ClientTls()
@@ -53,10 +53,10 @@ class Authentication:
         )
         self._has_shaken_hands = False
         self.lifetime_ms = 0
-        """How long the session lasts, as the broker's last word tells; 0: no end."""
+        """How long the session lasts, as the broker's last answer has it; 0: no end."""
 
     def handshake(self) -> Request:
-        """What is asked first."""
+        """The first request."""
         mechanism = self._mechanism
         return Request(
             api=Api.SASL_HANDSHAKE,

@@ -1,5 +1,5 @@
-"""Requests about many keys: find each key's broker, ask every broker once for its keys, repeat
-what is left.
+"""Requests about many keys: find each key's broker, ask every broker once for its keys, and repeat
+this for the rest.
 
 Each key has its own outcome, so that one missing topic does not spoil the answer for the others.
 Kafka's counterparts are ``AdminApiDriver`` with its lookup strategies
@@ -38,8 +38,8 @@ class Lookup(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
     waiting: Mapping[K, ErrorCode] = {}
 
 
-class Answer(msgspec.Struct, Generic[K, V], frozen=True, kw_only=True):
-    """What one broker said; keys in none of these are asked again at the same broker."""
+class KeyedResponse(msgspec.Struct, Generic[K, V], frozen=True, kw_only=True):
+    """One broker's answer; keys in none of these go to the same broker again."""
 
     completed: Mapping[K, V] = {}
     failed: Mapping[K, ClientError] = {}
@@ -50,7 +50,7 @@ class Answer(msgspec.Struct, Generic[K, V], frozen=True, kw_only=True):
 
 
 LookUp = Callable[[Sequence[K], Deadline], Awaitable[Lookup[K]]]
-AskBroker = Callable[[int, Sequence[K]], Awaitable[Answer[K, V]]]
+AskBroker = Callable[[int, Sequence[K]], Awaitable[KeyedResponse[K, V]]]
 
 
 async def run_by_key(
@@ -66,8 +66,8 @@ async def run_by_key(
 
     Args:
         cluster: Connections to use.
-        keys: What is asked about; each once.
-        name: Of the operation, for messages.
+        keys: The keys to ask about; each once.
+        name: Name of the operation, for messages.
         look_up: Finds brokers.
         ask: Asks one broker about some keys.
         timeout_ms: ``api_timeout_ms`` unless given.
@@ -96,7 +96,7 @@ async def run_by_key(
 
 
 class _Run(Generic[K, V]):
-    """Where every key stands: its broker, its outcome, or what it waits for."""
+    """The state of every key: its broker, its outcome, or what it waits for."""
 
     def __init__(self, keys: tuple[K, ...], ask: AskBroker[K, V]) -> None:
         self._keys = keys
@@ -122,11 +122,11 @@ class _Run(Generic[K, V]):
         self._reasons.update((key, code_name(code)) for key, code in found.waiting.items())
 
     def fail_rest(self, error: ClientError) -> None:
-        """Nothing more can come: what is not decided has this outcome."""
+        """No more answers can come: undecided keys get this outcome."""
         self._outcomes.update({k: error for k in self._keys if k not in self._outcomes})
 
     def expire(self, late: str) -> None:
-        """Time is up: what is not decided says what it waited for."""
+        """Time is up: undecided keys get an error that says what they waited for."""
         for key in self._keys:
             if key not in self._outcomes:
                 self._outcomes[key] = RetriableError(
@@ -147,9 +147,9 @@ class _Run(Generic[K, V]):
         for group, result in zip(groups.values(), results, strict=True):
             self._take(group, result)
 
-    def _take(self, group: list[K], result: Answer[K, V] | BaseException) -> None:
+    def _take(self, group: list[K], result: KeyedResponse[K, V] | BaseException) -> None:
         match result:
-            case Answer():
+            case KeyedResponse():
                 self._outcomes.update(result.completed)
                 self._outcomes.update(result.failed)
                 for key, code in (*result.unmapped.items(), *result.waiting.items()):

@@ -62,7 +62,7 @@ LOST = (ConnectionLostError, RequestTimeoutError)
 
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
-    """Read ``host:port,host:port``; IPv6 addresses stand in brackets.
+    """Read ``host:port,host:port``; IPv6 addresses are in brackets.
 
     Raises:
         ConfigError: It is not of that form.
@@ -100,7 +100,7 @@ class Cluster:
             clock: The system's clock unless given.
             tasks: Owner of background tasks; the cluster's own unless given.
             dial: Opens transports; the running loop does unless given.
-            tracer: Told of calls, requests and records; of a cluster in the same process.
+            tracer: Gets calls, requests and records; of a cluster in the same process.
 
         Raises:
             ConfigError: ``bootstrap`` is not of that form, or a certificate or key is none.
@@ -117,7 +117,7 @@ class Cluster:
         """Finalized features with the highest epoch seen on any connection."""
         self._dial = dial
         security = self.settings.security
-        # What is missing or wrong is told now, not by each connection.
+        # Errors of the configuration are raised now, not by each connection.
         self._tls = client_context(security.tls) if security.protocol.has_tls else None
         if security.protocol.has_sasl:
             Authentication(security, now_ms=self.clock.now_ms(), nonce=random_hex())
@@ -141,7 +141,7 @@ class Cluster:
         await self.close()
 
     async def connect(self) -> None:
-        """Reach one bootstrap address and learn the brokers. Fails at once where nobody answers.
+        """Reach one bootstrap address and learn the brokers. Fails at once where no broker answers.
 
         Raises:
             AuthenticationError: TLS or SASL has failed there.
@@ -250,7 +250,7 @@ class Cluster:
             )
             self._dialling.add(task)
             task.add_done_callback(self._dialling.discard)
-        # Shielded: others may wait for the same connection when the one who asked is cancelled.
+        # Shielded: other tasks may wait for the same connection when this one is cancelled.
         return await asyncio.shield(opening)
 
     async def _open_now(
@@ -332,7 +332,7 @@ class Cluster:
         """Ask for brokers and topics; None: all topics.
 
         Returns:
-            This answer alone; ``view`` has it merged with what was known.
+            This answer alone; ``view`` has it merged with older answers.
 
         Raises:
             ConnectionLostError: No broker could be reached in time.
@@ -349,7 +349,7 @@ class Cluster:
         """The partition with its leader, looked up until there is one.
 
         Raises:
-            RetriableError: No leader in time; ``error`` says what stood in its place.
+            RetriableError: No leader in time; ``error`` has the reason.
             ClientError: The topic can't be had: not allowed, or its name is illegal.
         """
         deadline = deadline if deadline is not None else self.deadline()
@@ -390,7 +390,7 @@ class Cluster:
         return ErrorCode.leader_not_available
 
     def forget_leader(self, topic: str) -> None:
-        """What is known of the topic's leaders proved wrong: the next lookup asks."""
+        """The known leaders of the topic proved wrong: the next lookup asks a broker."""
         self._stale_topics.add(topic)
 
     # Coordinators

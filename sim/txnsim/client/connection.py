@@ -75,7 +75,7 @@ class Dial(Protocol):
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client may be told; defaults are those of Kafka's Java clients."""
+    """Settings of a client; defaults are those of Kafka's Java clients."""
 
     client_id: str = "txnsim-client"
     request_timeout_ms: int = 30_000
@@ -87,7 +87,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout_ms: int = 10_000
     """socket.connection.setup.timeout.ms."""
     software_version: str = "unknown"
-    """Told to brokers in ApiVersions (KIP-511)."""
+    """Sent to brokers in ApiVersions (KIP-511)."""
     security: ClientSecurity = ClientSecurity()
     """security.protocol and what belongs to it."""
 
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
         self._line = ""
         """Our own address, by which the other end knows the connection."""
         self.features = FinalizedFeatures()
-        """Finalized features as this connection's last ApiVersions answer told them."""
+        """Finalized features as this connection's last ApiVersions answer has them."""
         self.versions: dict[int, VersionRange] = {}
         """What the broker supports, by API key."""
         self._settings = settings
@@ -174,7 +174,7 @@ class Connection(asyncio.Protocol):
 
         Raises:
             AuthenticationError: TLS or SASL has failed.
-            ConnectionLostError: Nobody listens there, or the connection was cut.
+            ConnectionLostError: No server listens there, or the connection was cut.
             RequestTimeoutError: No connection or no ApiVersions answer in time.
             NotSupportedError: The broker and we have no version of ApiVersions in common.
         """
@@ -362,7 +362,7 @@ class Connection(asyncio.Protocol):
         done: asyncio.Future[None],
         answer: asyncio.Future[Any],
     ) -> None:
-        if done.done():  # whoever waited has given up
+        if done.done():  # the waiting task has given up
             _ = answer.cancelled() or answer.exception()
             return
         try:
@@ -417,7 +417,7 @@ class Connection(asyncio.Protocol):
             raise MalformedFrameError(f"answer of {len(frame)} bytes")
         waiting = self._waiting.pop(_CORRELATION(frame)[0], None)
         if waiting is None:
-            return  # its request was given up
+            return  # the caller has given its request up
         waiting.timer.cancel()
         version = waiting.version
         if self._trace.on:

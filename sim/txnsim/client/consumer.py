@@ -114,7 +114,7 @@ class Consumer:
             self._positions[partition] = result.offset
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on elsewhere; what a Fetch on its way brings for the old position is thrown away."""
+        """Go on elsewhere; records of a Fetch in flight for the old position are dropped."""
         self._positions[partition] = offset
 
     async def poll(self, max_wait_ms: int = 1_000) -> list[ConsumedRecord]:
@@ -122,7 +122,7 @@ class Consumer:
 
         Raises:
             ClientError: A partition can't be read; ``error`` says why.
-            CorruptBatchError: What was read are no record batches.
+            CorruptBatchError: The fetched bytes are no record batches.
             MissingExtraError: They are compressed in a way that needs a library.
         """
         with self._cluster.trace.call("poll"):
@@ -137,7 +137,7 @@ class Consumer:
                 [poll.task for poll in self._polls], return_when=asyncio.FIRST_COMPLETED
             )
             records, troubled = self._collect()
-            # What is still on its way was sent with this deadline or an earlier one: it ends soon.
+            # A Fetch in flight was sent with this deadline or an earlier one: it ends soon.
             if records or (deadline.passed and not self._polls):
                 return records
             if deadline.passed:
@@ -147,7 +147,7 @@ class Consumer:
         return []
 
     async def _start(self, deadline: Deadline) -> None:
-        """Send a Fetch to every leader whose partitions none is on its way for."""
+        """Send a Fetch to every leader without one in flight."""
         busy = {partition for poll in self._polls for partition in poll.positions}
         if self._polls and deadline.passed:
             return
@@ -177,8 +177,7 @@ class Consumer:
             return error
 
     def _collect(self) -> tuple[list[ConsumedRecord], bool]:
-        """Take what has come; returns the records, and whether something went wrong that may
-        pass."""
+        """The records of finished Fetches, and whether there was an error that may pass."""
         done = [poll for poll in self._polls if poll.task.done()]
         self._polls = [poll for poll in self._polls if not poll.task.done()]
         records: list[ConsumedRecord] = []
@@ -208,7 +207,7 @@ class Consumer:
         return records, troubled
 
     async def close(self) -> None:
-        """Stop what is on its way; connections stay with the cluster."""
+        """Stop requests in flight; connections stay with the cluster."""
         polls, self._polls = self._polls, []
         for poll in polls:
             poll.task.cancel()

@@ -53,7 +53,7 @@ class Coordinated:
         """Get an identity; with an expected one, bump its epoch.
 
         Raises:
-            FatalError: Refused for good.
+            FatalError: Refused, and a retry can't help.
             AbortableError: Not allowed.
             RetriableError: Not achieved in time.
         """

@@ -1,4 +1,4 @@
-"""What can go wrong for a client, by what it may do next.
+"""Errors of a client, by its possible next step.
 
 ::
 
@@ -35,15 +35,15 @@ __all__ = [
 
 
 class ConnectionLostError(ClientError):
-    """No connection, or it was cut; what was asked may or may not have taken effect."""
+    """No connection, or it was cut; the request may or may not have taken effect."""
 
 
 class RequestTimeoutError(ClientError):
-    """No answer in time; what was asked may or may not have taken effect."""
+    """No answer in time; the request may or may not have taken effect."""
 
 
 class NotSupportedError(ClientError):
-    """The broker does not speak the API, or no version that can say what was asked."""
+    """The broker does not speak the API, or no version that can express the request."""
 
 
 class IllegalUseError(ClientError):

@@ -24,7 +24,7 @@ FETCH_BYTES_MAX: Final = 52_428_800
 PARTITION_BYTES_MAX: Final = 1_048_576
 """max.partition.fetch.bytes."""
 LANE: Final = "fetch"
-"""Long polls have connections of their own, so that nobody's EndTxn waits behind one."""
+"""Long polls have connections of their own, so that no EndTxn waits behind one."""
 
 
 class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int = 0
     """Bytes of record batches in the answer, visible or not."""
     leader_epoch: int = -1
-    """Of the leader that answered, if the Fetch was asked of that leader only."""
+    """Epoch of the leader that answered, if the Fetch was for that leader only."""
 
 
 class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,19 +70,19 @@ async def fetch(
     max_bytes: int = FETCH_BYTES_MAX,
     timeout_ms: float | None = None,
 ) -> FetchResult:
-    """Fetch once from one partition's leader; looked up anew and asked again where the leader
+    """Fetch once from one partition's leader; looked up and asked again where the leader
     moved.
 
     Args:
         cluster: Connections to use.
-        topic: Of the partition.
-        partition: Of the topic.
+        topic: Topic of the partition.
+        partition: Partition of the topic.
         offset: Where to begin.
-        isolation: What may be seen.
+        isolation: Which records are visible.
         max_wait_ms: How long the broker may wait for ``min_bytes``; 0: not at all.
         min_bytes: Bytes worth an answer.
         max_bytes: Bytes of the answer, about.
-        timeout_ms: Of the whole; ``api_timeout_ms`` unless given.
+        timeout_ms: Timeout of the whole call; ``api_timeout_ms`` unless given.
 
     Raises:
         RetriableError: No leader answered in time.
@@ -118,8 +118,8 @@ async def ask_leader(
     *,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> list[FetchResult]:
-    """One Fetch of several partitions to one broker; errors stand in the results, and leaders that
-    proved wrong are forgotten. A leader of another epoch than is said refuses (KIP-320)."""
+    """One Fetch of several partitions to one broker. Errors are in the results; wrong leaders leave
+    the cache. A leader of another epoch than given refuses (KIP-320)."""
     topic_ids = {}
     for target in positions:
         topic = cluster.view.topic(target.topic)

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
+
+import msgspec
 
 from txnsim.client.requests import by_topic
 from txnsim.client.versions import ANY, Api, Request, VersionRange
@@ -15,6 +17,24 @@ from txnsim.wire.codec import build
 
 COORDINATOR_GROUP = 0
 """KeyType of FindCoordinator."""
+
+
+class GroupMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """Who commits positions, as a member of the group (Java's ConsumerGroupMetadata)."""
+
+    generation: int = -1
+    """Of a classic group; the member epoch of the new protocol."""
+    member_id: str = ""
+    instance_id: str | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As requests have them."""
+        return {
+            "generation_id": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance_id,
+        }
 
 
 def find_group_coordinator(group_id: str) -> Request:
@@ -33,7 +53,7 @@ def find_group_coordinator(group_id: str) -> Request:
 def add_offsets_to_txn(
     transactional_id: str, *, producer_id: int, producer_epoch: int, group_id: str
 ) -> Request:
-    """Add a group's positions to a transaction; with transactions v2 nobody asks this any more."""
+    """Add a group's positions to a transaction; not used with transactions v2."""
     return Request(
         api=Api.ADD_OFFSETS_TO_TXN,
         build=lambda schema: build(
@@ -54,47 +74,65 @@ def txn_offset_commit(
     group_id: str,
     offsets: Mapping[TopicPartition, int],
     within: VersionRange = ANY,
+    member: GroupMetadata | None = None,
 ) -> Request:
     """Write a group's positions as part of a transaction; version 5 adds the group by itself
-    (KIP-890)."""
-    topics = by_topic(offsets)
+    (KIP-890). With ``member`` the group's coordinator checks who asks (KIP-447, from version 3).
+    """
 
     def make(schema: ModuleType) -> Any:
-        row = schema.TxnOffsetCommitRequestPartition
         return build(
             schema.TxnOffsetCommitRequest,
             transactional_id=transactional_id,
             group_id=group_id,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            topics=tuple(
-                build(
-                    schema.TxnOffsetCommitRequestTopic,
-                    name=name,
-                    partitions=tuple(
-                        build(
-                            row,
-                            partition_index=index,
-                            committed_offset=offsets[TopicPartition(name, index)],
-                            committed_metadata="",
-                        )
-                        for index in indexes
-                    ),
-                )
-                for name, indexes in topics.items()
+            **({} if member is None else member.fields),
+            topics=committed_topics(
+                schema.TxnOffsetCommitRequestTopic, schema.TxnOffsetCommitRequestPartition, offsets
             ),
         )
 
     return Request(api=Api.TXN_OFFSET_COMMIT, within=within, build=make)
 
 
+def committed_topics(
+    topic: type, row: type, offsets: Mapping[TopicPartition, int], **fields: Any
+) -> tuple[Any, ...]:
+    """The positions in a request that commits them.
+
+    Args:
+        topic: Type of a topic in the request.
+        row: Type of a partition in it.
+        offsets: The positions.
+        fields: Further fields of each partition.
+    """
+    return tuple(
+        build(
+            topic,
+            name=name,
+            partitions=tuple(
+                build(
+                    row,
+                    partition_index=index,
+                    committed_offset=offsets[TopicPartition(name, index)],
+                    committed_metadata="",
+                    **fields,
+                )
+                for index in indexes
+            ),
+        )
+        for name, indexes in by_topic(offsets).items()
+    )
+
+
 def offset_fetch(group_id: str, partitions: Iterable[TopicPartition], *, stable: bool) -> Request:
     """Ask for a group's positions.
 
     Args:
-        group_id: Of the group.
+        group_id: Id of the group.
         partitions: Which.
-        stable: Rather have UNSTABLE_OFFSET_COMMIT than what an open transaction may change.
+        stable: UNSTABLE_OFFSET_COMMIT instead of a position that an open transaction may change.
     """
     topics = by_topic(partitions)
     return Request(
@@ -111,3 +149,12 @@ def offset_fetch(group_id: str, partitions: Iterable[TopicPartition], *, stable:
             require_stable=stable,
         ),
     )
+
+
+def delete_groups(group_ids: Sequence[str]) -> Request:
+    """Delete groups without members, and their positions; each is asked of its coordinator."""
+
+    def make(schema: ModuleType) -> Any:
+        return build(schema.DeleteGroupsRequest, groups_names=tuple(group_ids))
+
+    return Request(api=Api.DELETE_GROUPS, build=make)

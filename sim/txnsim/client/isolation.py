@@ -1,5 +1,5 @@
-"""What a consumer may hand to its user out of fetched bytes: no control records, and no aborted
-ones with read_committed.
+"""The records of fetched bytes that a consumer may hand to its user: no control records, and with
+read_committed no aborted ones.
 
 Pure. A broker sends whole batches, and with read_committed the list of aborted transactions that
 touch them; leaving those out is the client's work. The rule is that of Kafka's ``CompletedFetch``:
@@ -46,7 +46,7 @@ class ConsumedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read, and where to go on."""
+    """The records, and the position to go on from."""
 
     records: tuple[ConsumedRecord, ...]
     next_offset: int

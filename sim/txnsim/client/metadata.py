@@ -2,7 +2,7 @@
 about, without I/O.
 
 Kafka's counterpart is ``MetadataSnapshot`` (``MetadataCache`` in older releases), whose rule
-stands here too: a partition's leader epoch never goes back, because a broker that lags may answer
+applies here too: a partition's leader epoch never goes back, because a broker that lags may answer
 later than one that does not.
 """
 
@@ -40,7 +40,7 @@ class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicView(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic, or the error that stands in its place."""
+    """One topic, or the error in its place."""
 
     name: str
     topic_id: UUID | None = None
@@ -63,7 +63,7 @@ class TopicView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the cluster; topics are those ever asked for."""
+    """The known state of the cluster; topics are those ever asked for."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -130,7 +130,7 @@ def merge(known: ClusterView, seen: ClusterView) -> ClusterView:
     """What to believe after another answer: its brokers, its topics, and the topics that it was
     not asked for.
 
-    A partition of the same topic id whose leader epoch went back keeps what is known of it.
+    A partition of the same topic id whose leader epoch went back keeps its known state.
     """
     topics = {topic.name: topic for topic in known.topics}
     for topic in seen.topics:

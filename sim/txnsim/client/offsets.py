@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from txnsim.client import requests
-from txnsim.client.by_key import Answer, look_up_leaders, run_by_key
+from txnsim.client.by_key import KeyedResponse, look_up_leaders, run_by_key
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
@@ -31,7 +31,7 @@ _MOVED: Final = frozenset(
 
 
 class FoundOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """An offset; -1 where no record is as late as was asked."""
+    """An offset; -1 where no record is late enough."""
 
     offset: int
     timestamp_ms: int = -1
@@ -60,7 +60,7 @@ async def list_offsets(
 
     async def ask(
         broker_id: int, partitions: Sequence[TopicPartition]
-    ) -> Answer[TopicPartition, FoundOffset]:
+    ) -> KeyedResponse[TopicPartition, FoundOffset]:
         request = requests.list_offsets(
             {partition: timestamps[partition] for partition in partitions},
             isolation_level=isolation,
@@ -89,7 +89,7 @@ async def list_offsets(
                     failed[partition] = ClientError(
                         f"ListOffsets of {partition}: {error.name.upper()}", error=error
                     )
-        return Answer(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+        return KeyedResponse(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
 
     return await run_by_key(
         cluster,

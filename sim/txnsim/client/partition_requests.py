@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from txnsim.client.requests import by_topic
 from txnsim.client.versions import Api, Request
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
+
+PREFERRED: Final = 0
+"""Type of an election: the first replica, and never one that is out of sync."""
 
 
 def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> Request:
@@ -68,3 +71,21 @@ def alter_partition_reassignments(
         )
 
     return Request(api=Api.ALTER_PARTITION_REASSIGNMENTS, build=make)
+
+
+def elect_preferred_leaders(partitions: Iterable[TopicPartition], *, timeout_ms: int) -> Request:
+    """Make the first replica of each partition its leader, where it is in sync."""
+    topics = by_topic(partitions)
+
+    def make(schema: ModuleType) -> Any:
+        return build(
+            schema.ElectLeadersRequest,
+            election_type=PREFERRED,
+            timeout=timeout_ms,
+            topic_partitions=tuple(
+                build(schema.TopicPartitions, topic=name, partitions=tuple(indexes))
+                for name, indexes in topics.items()
+            ),
+        )
+
+    return Request(api=Api.ELECT_LEADERS, build=make)

@@ -1,4 +1,4 @@
-"""A group's committed positions, as somebody who restarts it would find them.
+"""A group's committed positions, as a restarted consumer would find them.
 
 Kafka's counterpart is ``Admin.listConsumerGroupOffsets``.
 """
@@ -63,10 +63,10 @@ async def committed_positions(
 
     Args:
         cluster: Connections to use.
-        group_id: Of the group.
+        group_id: Id of the group.
         partitions: Which.
-        stable: Rather fail with UNSTABLE_OFFSET_COMMIT than tell what an open transaction may
-            change (KIP-447).
+        stable: Fail with UNSTABLE_OFFSET_COMMIT rather than return a position that an open
+            transaction may change (KIP-447).
 
     Raises:
         ClientError: Refused; ``error`` says why.

@@ -2,9 +2,8 @@
 v2.
 
 ``send`` never waits: it gives a future per record, and a task per partition makes batches of what
-has gathered and delivers them one after the other. What to do about an error is looked up in
-``reactions``; what a transaction is about to do is decided in ``session``. This module connects
-the two with the cluster.
+has gathered and delivers them one after the other. ``reactions`` decides what to do about an error,
+``session`` what a transaction does next. This module connects the two with the cluster.
 
 Kafka's counterparts are ``KafkaProducer``, ``RecordAccumulator``, ``Sender`` and
 ``TransactionManager``; different from there, at most one batch per partition is on its way, so
@@ -77,7 +76,7 @@ class _Outgoing:
 
 
 class _Lane:
-    """What goes to one partition: the records not yet sent, and the task that sends them."""
+    """The queue of one partition: the records not yet sent, and the task that sends them."""
 
     __slots__ = ("queue", "task")
 
@@ -112,7 +111,7 @@ class Producer:
         Args:
             cluster: Connections to use.
             transactional_id: Makes it transactional.
-            transaction_timeout_ms: transaction.timeout.ms, told to the coordinator.
+            transaction_timeout_ms: transaction.timeout.ms, sent to the coordinator.
             idempotent: enable.idempotence; a transactional producer always is.
             acks: -1, 0 or 1; all but -1 only without idempotence.
             delivery_timeout_ms: delivery.timeout.ms: how long a record may take from ``send`` on,
@@ -173,7 +172,7 @@ class Producer:
         """Get an identity and fence every older producer of the same transactional id.
 
         Raises:
-            FatalError: Refused for good.
+            FatalError: Refused, and a retry can't help.
             AbortableError: Not allowed (now).
             RetriableError: Not achieved in time; call it again.
             IllegalUseError: Not transactional, or called before.
@@ -187,7 +186,7 @@ class Producer:
         return self.session.identity
 
     def begin(self) -> None:
-        """Begin a transaction. Nobody is told before the first record.
+        """Begin a transaction. No broker learns of it before the first record.
 
         Raises:
             AbortableError: The last transaction was not aborted yet.
@@ -198,7 +197,7 @@ class Producer:
         self.session.begin()
 
     async def commit(self) -> None:
-        """Deliver what was sent, then commit.
+        """Deliver the records that were sent, then commit.
 
         Raises:
             AbortableError: A record could not be delivered, or the coordinator asks for an abort.
@@ -212,7 +211,7 @@ class Producer:
             await self._coordinated.end(committed=True)
 
     async def abort(self) -> None:
-        """Drop what was not sent yet, wait for what is on its way, then abort.
+        """Drop unsent records, wait for those in flight, then abort.
 
         Raises:
             FatalError: The producer is finished.
@@ -252,9 +251,9 @@ class Producer:
             topic: Where to.
             partition: Where to; this producer does not choose partitions.
             value: None is a tombstone.
-            key: Of the record.
-            timestamp_ms: Of the record; the cluster clock's now unless given.
-            headers: Of the record.
+            key: Key of the record.
+            timestamp_ms: Timestamp of the record; the cluster clock's now unless given.
+            headers: Headers of the record.
             delivery_timeout_ms: Instead of the producer's.
 
         Returns:
@@ -273,7 +272,7 @@ class Producer:
             self._coordinated.want(target)
         clock = self._cluster.clock
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        # Whoever does not look at this future still learns of the failure from commit.
+        # The failure reaches the caller through commit, even if it does not look at this future.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         outgoing = _Outgoing(
             Record(
@@ -371,7 +370,7 @@ class Producer:
             try:
                 error, offset = await self._attempt(target, data, deadline)
             except LOST as lost:
-                # A leader that is not heard of may be one no more (NetworkException is an
+                # A leader that does not answer may have lost its role (NetworkException is an
                 # InvalidMetadataException, and a time-out closes the connection).
                 self._cluster.forget_leader(target.topic)
                 error, offset = ErrorCode.network_exception, -1

@@ -15,7 +15,7 @@ from txnsim.errors import ErrorCode
 
 
 class Operation(Enum):
-    """What was asked."""
+    """The kind of the request."""
 
     FIND_COORDINATOR = auto()
     INIT_PRODUCER_ID = auto()
@@ -34,7 +34,7 @@ class Reaction(Enum):
     RETRY = auto()
     """Again, after a pause."""
     LOOK_UP = auto()
-    """Again, once coordinator or leader was looked up anew."""
+    """Retry after a new lookup of coordinator or leader."""
     RESTART = auto()
     """Idempotent producers: again, under a bumped epoch and from sequence 0."""
     FAIL = auto()
@@ -65,7 +65,7 @@ REFRESHING: Final = frozenset(
         _E.inconsistent_topic_id,
     }
 )
-"""Java's InvalidMetadataException: retriable, and what is known of leaders is wrong."""
+"""Java's InvalidMetadataException: retriable, and the known leaders are wrong."""
 
 _COORDINATOR_MOVED: Final = {
     _E.coordinator_not_available: Reaction.LOOK_UP,
@@ -146,7 +146,7 @@ _PRODUCES: Final = frozenset({Operation.PRODUCE, Operation.PRODUCE_TRANSACTIONAL
 
 
 def react(operation: Operation, error: ErrorCode) -> Reaction:
-    """What a producer does about an error."""
+    """How a producer reacts to an error."""
     if error == ErrorCode.none:
         return Reaction.DONE
     row = REACTIONS[operation].get(error)

@@ -219,7 +219,7 @@ def write_txn_markers(markers: Sequence[Marker]) -> Request:
 
 
 def describe_producers(partitions: Iterable[TopicPartition]) -> Request:
-    """Ask a replica who has written to its partitions lately."""
+    """Ask a replica for the active producers of its partitions."""
     topics = by_topic(partitions)
     return Request(
         api=Api.DESCRIBE_PRODUCERS,
@@ -558,3 +558,18 @@ def incremental_alter_configs(changes: Sequence[ConfigChange], *, validate_only:
         )
 
     return Request(api=Api.INCREMENTAL_ALTER_CONFIGS, build=make)
+
+
+def describe_configs(resource_type: int, resource_name: str, names: Sequence[str]) -> Request:
+    """Ask for some configuration entries of a topic or broker."""
+
+    def make(schema: ModuleType) -> Any:
+        resource = build(
+            schema.DescribeConfigsResource,
+            resource_type=resource_type,
+            resource_name=resource_name,
+            configuration_keys=tuple(names),
+        )
+        return build(schema.DescribeConfigsRequest, resources=(resource,))
+
+    return Request(api=Api.DESCRIBE_CONFIGS, build=make)

@@ -66,7 +66,7 @@ class TxnProtocol(IntEnum):
 
 
 class SessionState(Enum):
-    """Where a transactional producer stands."""
+    """The state of a transactional producer."""
 
     UNINITIALIZED = auto()
     """Only ``init_transactions`` may be called."""
@@ -86,7 +86,7 @@ class EndPlan(msgspec.Struct, frozen=True, kw_only=True):
     send: bool
     """Whether there is anything to end at the coordinator."""
     versions: VersionRange
-    """Of EndTxn."""
+    """Versions of EndTxn."""
     bump: bool
     """Whether InitProducerId with the current identity follows."""
 
@@ -123,7 +123,7 @@ class TxnSession:
     def initialized(
         self, identity: ProducerIdAndEpoch, features: FinalizedFeatures, *, can_bump: bool
     ) -> None:
-        """InitProducerId gave an identity; all sequences begin anew.
+        """InitProducerId gave an identity; all sequences start again at 0.
 
         Args:
             identity: As answered.
@@ -140,7 +140,7 @@ class TxnSession:
         self.state = SessionState.READY
 
     def begin(self) -> None:
-        """A transaction begins; nobody is told yet.
+        """A transaction begins; no broker learns of it yet.
 
         Raises:
             FatalError: The producer is finished.
@@ -230,7 +230,7 @@ class TxnSession:
     # Errors
 
     def abortable(self, error: ClientError) -> ClientError:
-        """The transaction can't be committed any more; returns what is to be raised."""
+        """The transaction can't be committed any more; returns the error to raise."""
         if self.state is SessionState.FATAL_ERROR:
             return self._again()
         if self.protocol is TxnProtocol.V1:
@@ -242,7 +242,7 @@ class TxnSession:
         return AbortableError(str(error), error=error.error)
 
     def fatal(self, error: ClientError) -> ClientError:
-        """The producer is finished; returns what is to be raised. The first reason stays."""
+        """The producer is finished; returns the error to raise. The first reason stays."""
         if self.state is not SessionState.FATAL_ERROR:
             self.state = SessionState.FATAL_ERROR
             self.error = error

@@ -19,27 +19,27 @@ from txnsim.types import TopicPartition
 from txnsim.wire.apis import api_name
 
 TEXT_MAX: Final = 100
-"""Of a key or a value: so many characters are told."""
+"""How many characters of a key or a value the trace has."""
 
 
 class Call:
     """A call under way."""
 
-    __slots__ = ("answered", "event", "told")
+    __slots__ = ("answered", "event", "result")
 
     def __init__(self, event: int) -> None:
         self.event = event
         self.answered = NO_CAUSE
         """Trace index of the last answer that came for it."""
-        self.told: dict[str, object] = {}
-        """What goes into its result: ``error``, ``result``."""
+        self.result: dict[str, object] = {}
+        """The fields of its result event: ``error``, ``result``."""
 
 
 _call: ContextVar[Call | None] = ContextVar("txnsim_client_call", default=None)
 
 
 class ClientTrace:
-    """What one client tells to the trace of its run."""
+    """The events of one client for the trace of its run."""
 
     __slots__ = ("_tracer", "node")
 
@@ -56,10 +56,10 @@ class ClientTrace:
 
     @contextlib.contextmanager
     def call(self, name: str, **args: object) -> Iterator[Call | None]:
-        """What is done inside is due to this call; None where there is nothing to tell.
+        """Events inside have this call as their cause; yields None while nothing is recorded.
 
         Args:
-            name: Of what was asked for.
+            name: Name of the call.
             args: With which arguments; those that are None are left out.
         """
         tracer = self._tracer
@@ -77,14 +77,14 @@ class ClientTrace:
         try:
             yield call
         except ClientError as error:
-            call.told["error"] = _error_name(error)
+            call.result["error"] = _error_name(error)
             raise
         finally:
             tracer.caused_by(before)
             _call.reset(token)
             causes = (call.answered, event)
             tracer.emit(
-                "client.result", self.node, parents=causes, data={"call": name, **call.told}
+                "client.result", self.node, parents=causes, data={"call": name, **call.result}
             )
 
     def delivered(self, place: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
@@ -107,7 +107,7 @@ class ClientTrace:
     def sent(
         self, line: str, peer: str, api: int, version: int, correlation: int, size: int
     ) -> int:
-        """A request is written; who takes it up finds by ``line`` what it is due to."""
+        """A request is written; by ``line`` its receiver finds its cause."""
         tracer, call = self._tracer, _call.get()
         assert tracer is not None, "asked for only while the trace is on"
         answered = NO_CAUSE if call is None else call.answered

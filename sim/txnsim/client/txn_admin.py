@@ -1,7 +1,7 @@
-"""What an operator asks about transactions and does to them: list, describe, find those that hang,
+"""An operator's requests about transactions: list, describe, find those that hang,
 abort, fence.
 
-Every method sends ordinary requests; the coordinator is never told of an abort by marker, exactly
+Every method sends ordinary requests. The coordinator does not learn of an abort by marker, exactly
 as with Kafka's own tools. The wording of refusals is that of the Java ``Admin``, because ``txnsim
 txns`` prints it as Kafka's tool does. Kafka's counterparts are ``ListTransactionsHandler``,
 ``DescribeTransactionsHandler``, ``DescribeProducersHandler``, ``AbortTransactionHandler`` and
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from txnsim.client import requests
 from txnsim.client.by_key import (
-    Answer,
+    KeyedResponse,
     Lookup,
     fixed_broker,
     look_up_coordinators,
@@ -57,7 +57,7 @@ BATCH_MAX: Final = 500
 """
 
 OPERATOR: Final = -1
-"""Coordinator epoch of a marker that no coordinator stands behind (text of KIP-664)."""
+"""Coordinator epoch of a marker that is from no coordinator (text of KIP-664)."""
 
 _E = ErrorCode
 _RELOCATE: Final = frozenset(
@@ -116,21 +116,21 @@ class TransactionAdmin:
 
         async def ask(
             broker_id: int, keys: Sequence[int]
-        ) -> Answer[int, tuple[TransactionListing, ...]]:
+        ) -> KeyedResponse[int, tuple[TransactionListing, ...]]:
             message = await self.cluster.ask(broker_id, request)
             error = _E(message.error_code)
             sent = f"ListTransactions request sent to broker {broker_id} failed"
             match error:
                 case _E.none:
                     rows = tuple(parse_listing(broker_id, r) for r in message.transaction_states)
-                    return Answer(completed=dict.fromkeys(keys, rows))
+                    return KeyedResponse(completed=dict.fromkeys(keys, rows))
                 case _E.coordinator_load_in_progress:
-                    return Answer(waiting=dict.fromkeys(keys, error))
+                    return KeyedResponse(waiting=dict.fromkeys(keys, error))
                 case _E.coordinator_not_available:
                     failure = f"{sent} because the coordinator is shutting down"
                 case _:
                     failure = f"{sent} with an unexpected exception"
-            return Answer(failed=dict.fromkeys(keys, ClientError(failure, error=error)))
+            return KeyedResponse(failed=dict.fromkeys(keys, ClientError(failure, error=error)))
 
         async def look_up(keys: Sequence[int], _: Deadline) -> Lookup[int]:
             return Lookup(mapped={key: key for key in keys})  # AllBrokersStrategy
@@ -157,14 +157,16 @@ class TransactionAdmin:
 
         Args:
             transactional_ids: Which.
-            broker_id: Ask this broker, whoever their coordinator is; then NOT_COORDINATOR is final.
+            broker_id: Ask this broker instead of their coordinators; then NOT_COORDINATOR is final.
             timeout_ms: ``api_timeout_ms`` unless given.
         """
         stranger = await self._stranger_at(broker_id, timeout_ms)
         if stranger is not None:
             return dict.fromkeys(transactional_ids, stranger)
 
-        async def ask(asked_id: int, keys: Sequence[str]) -> Answer[str, TransactionDescription]:
+        async def ask(
+            asked_id: int, keys: Sequence[str]
+        ) -> KeyedResponse[str, TransactionDescription]:
             message = await self.cluster.ask(asked_id, requests.describe_transactions(keys))
             completed: dict[str, TransactionDescription] = {}
             failed: dict[str, ClientError] = {}
@@ -180,7 +182,9 @@ class TransactionAdmin:
                     unmapped[key] = error
                 else:
                     failed[key] = ClientError(describe_failure(key, error), error=error)
-            return Answer(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+            return KeyedResponse(
+                completed=completed, failed=failed, unmapped=unmapped, waiting=waiting
+            )
 
         return await run_by_key(
             self.cluster,
@@ -200,7 +204,7 @@ class TransactionAdmin:
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, Producers | ClientError]:
-        """Ask leaders, or the replicas on one broker, who has written to partitions lately.
+        """Ask leaders, or the replicas on one broker, for the active producers of partitions.
 
         Args:
             partitions: Which.
@@ -214,7 +218,7 @@ class TransactionAdmin:
 
         async def ask(
             asked_id: int, keys: Sequence[TopicPartition]
-        ) -> Answer[TopicPartition, Producers]:
+        ) -> KeyedResponse[TopicPartition, Producers]:
             message = await self.cluster.ask(asked_id, requests.describe_producers(keys))
             return _parse_producers(message, fixed_id=broker_id)
 
@@ -290,7 +294,7 @@ class TransactionAdmin:
         """What all coordinators know of these producers.
 
         Returns:
-            Producer id -> transactional id, without those that nobody knows; transactional id ->
+            Producer id -> transactional id, without unknown producers; transactional id ->
             description, None where it has been forgotten meanwhile.
 
         Raises:
@@ -355,7 +359,7 @@ class TransactionAdmin:
     # Repair
 
     async def identify(self, which: OpenSince, *, timeout_ms: float | None = None) -> AbortSpec:
-        """The whole identity of the transaction that is open since there, as the leader tells it.
+        """The whole identity of the transaction that is open since there, as the leader has it.
 
         Raises:
             ClientError: The leader could not say, or has no such transaction
@@ -378,12 +382,12 @@ class TransactionAdmin:
     async def abort_transaction(
         self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
     ) -> None:
-        """Write an abort marker to the partition's leader. The coordinator is neither asked nor
-        told.
+        """Write an abort marker to the partition's leader. The coordinator does not take part and
+        does not learn of it.
 
         Args:
             which: The transaction, by its whole identity or by its start offset, never by both.
-            timeout_ms: Of each of the requests; ``api_timeout_ms`` unless given.
+            timeout_ms: Timeout of each of the requests; ``api_timeout_ms`` unless given.
 
         Raises:
             ClientError: No such transaction, or refused: not allowed, fenced, or an epoch that the
@@ -443,7 +447,7 @@ class TransactionAdmin:
 
         async def ask(
             broker_id: int, keys: Sequence[TopicPartition]
-        ) -> Answer[TopicPartition, None]:
+        ) -> KeyedResponse[TopicPartition, None]:
             part = Marker(
                 producer_id=marker.producer_id,
                 producer_epoch=marker.producer_epoch,
@@ -473,12 +477,14 @@ class TransactionAdmin:
     async def fence_producers(
         self, transactional_ids: Collection[str], *, timeout_ms: float | None = None
     ) -> dict[str, ProducerIdAndEpoch | ClientError]:
-        """Fence whoever uses these ids, and abort what they have open, by InitProducerId without an
-        expected identity.
+        """Fence the producers that use these ids, and abort their open transactions, by
+        InitProducerId without an expected identity.
         """
         txn_timeout_ms = self.cluster.settings.request_timeout_ms
 
-        async def ask(broker_id: int, keys: Sequence[str]) -> Answer[str, ProducerIdAndEpoch]:
+        async def ask(
+            broker_id: int, keys: Sequence[str]
+        ) -> KeyedResponse[str, ProducerIdAndEpoch]:
             completed: dict[str, ProducerIdAndEpoch] = {}
             failed: dict[str, ClientError] = {}
             unmapped: dict[str, ErrorCode] = {}
@@ -498,7 +504,9 @@ class TransactionAdmin:
                         unmapped[key] = error
                     case error:
                         failed[key] = ClientError(fence_failure(key, error), error=error)
-            return Answer(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+            return KeyedResponse(
+                completed=completed, failed=failed, unmapped=unmapped, waiting=waiting
+            )
 
         return await run_by_key(
             self.cluster,
@@ -510,7 +518,7 @@ class TransactionAdmin:
         )
 
     async def force_terminate_transaction(self, transactional_id: str) -> None:
-        """Abort whatever the transactional id has open, and fence its producer (KIP-939).
+        """Abort the open transaction of the transactional id, and fence its producer (KIP-939).
 
         Raises:
             ClientError: Refused, or not achieved in time.
@@ -521,7 +529,7 @@ class TransactionAdmin:
 
 
 def _stranger(broker_id: int, known: Collection[int]) -> ClientError:
-    """The outcome of what only that broker could have said."""
+    """The outcome where only that broker could have answered."""
     brokers = ", ".join(str(one) for one in known)
     return ConnectionLostError(
         f"broker {broker_id} is not in the cluster, whose brokers are {brokers}",
@@ -532,7 +540,9 @@ def _stranger(broker_id: int, known: Collection[int]) -> ClientError:
 # Answers
 
 
-def _parse_producers(message: Any, *, fixed_id: int | None) -> Answer[TopicPartition, Producers]:
+def _parse_producers(
+    message: Any, *, fixed_id: int | None
+) -> KeyedResponse[TopicPartition, Producers]:
     completed: dict[TopicPartition, Producers] = {}
     failed: dict[TopicPartition, ClientError] = {}
     unmapped: dict[TopicPartition, ErrorCode] = {}
@@ -550,10 +560,12 @@ def _parse_producers(message: Any, *, fixed_id: int | None) -> Answer[TopicParti
                 case _:
                     text = producers_failure(key, error, row.error_message, fixed_id)
                     failed[key] = ClientError(text, error=error)
-    return Answer(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+    return KeyedResponse(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
 
 
-def _parse_markers(message: Any, what: str, coordinator_epoch: int) -> Answer[TopicPartition, None]:
+def _parse_markers(
+    message: Any, what: str, coordinator_epoch: int
+) -> KeyedResponse[TopicPartition, None]:
     completed: dict[TopicPartition, None] = {}
     failed: dict[TopicPartition, ClientError] = {}
     unmapped: dict[TopicPartition, ErrorCode] = {}
@@ -568,7 +580,7 @@ def _parse_markers(message: Any, what: str, coordinator_epoch: int) -> Answer[To
                 else:
                     text = marker_failure(what, error, coordinator_epoch)
                     failed[key] = ClientError(text, error=error)
-    return Answer(completed=completed, failed=failed, unmapped=unmapped)
+    return KeyedResponse(completed=completed, failed=failed, unmapped=unmapped)
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -1,7 +1,7 @@
-"""Which version of which API we speak, and which one a broker and we have in common.
+"""The API versions of this client, and the ones that a broker and this client have in common.
 
-Pure. Kafka's counterpart is ``NodeApiVersions.latestUsableVersion``, whose words a refusal has. The
-ranges are what this client can say and understand; ``AddPartitionsToTxn`` ends at 3, because later
+Pure. Kafka's counterpart is ``NodeApiVersions.latestUsableVersion``; refusals use its words. The
+ranges are the versions that this client supports; ``AddPartitionsToTxn`` ends at 3, because later
 versions are for brokers (KIP-890).
 """
 
@@ -25,8 +25,13 @@ class Api(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
@@ -38,7 +43,10 @@ class Api(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
     SASL_AUTHENTICATE = 36
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     UPDATE_FEATURES = 57
@@ -46,6 +54,7 @@ class Api(IntEnum):
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
 
 
 class VersionRange(msgspec.Struct, frozen=True):
@@ -60,9 +69,15 @@ OURS: Final[Mapping[int, VersionRange]] = {
     Api.FETCH: VersionRange(4, 18),
     Api.LIST_OFFSETS: VersionRange(1, 11),
     Api.METADATA: VersionRange(1, 13),
-    # Up to here a request is about one group; we need no more.
+    # From 10 on topics go by id.
+    Api.OFFSET_COMMIT: VersionRange(2, 9),
+    # Up to here a request is about one group; that is enough here.
     Api.OFFSET_FETCH: VersionRange(2, 7),
     Api.FIND_COORDINATOR: VersionRange(1, 6),
+    Api.JOIN_GROUP: VersionRange(2, 9),
+    Api.HEARTBEAT: VersionRange(1, 4),
+    Api.LEAVE_GROUP: VersionRange(1, 5),
+    Api.SYNC_GROUP: VersionRange(1, 5),
     # After 0 the tokens come without headers; every broker since 1.0 knows 1 (KIP-152).
     Api.SASL_HANDSHAKE: VersionRange(1, 1),
     Api.API_VERSIONS: VersionRange(0, 4),
@@ -76,7 +91,10 @@ OURS: Final[Mapping[int, VersionRange]] = {
     # 0 is all that brokers before 2.8 have; Java's clients have dropped it with 4.0.
     Api.WRITE_TXN_MARKERS: VersionRange(0, 2),
     Api.TXN_OFFSET_COMMIT: VersionRange(0, 5),
+    Api.DESCRIBE_CONFIGS: VersionRange(1, 4),
     Api.SASL_AUTHENTICATE: VersionRange(0, 2),
+    Api.DELETE_GROUPS: VersionRange(0, 2),
+    Api.ELECT_LEADERS: VersionRange(1, 2),
     Api.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
     Api.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 1),
     Api.UPDATE_FEATURES: VersionRange(0, 2),
@@ -85,6 +103,7 @@ OURS: Final[Mapping[int, VersionRange]] = {
     # Kafka has 0 alone; 1 is the text of KIP-994, on the listener of --kip-text.
     Api.DESCRIBE_TRANSACTIONS: VersionRange(0, 1),
     Api.LIST_TRANSACTIONS: VersionRange(0, 2),
+    Api.CONSUMER_GROUP_HEARTBEAT: VersionRange(0, 1),
 }
 
 ANY: Final = VersionRange(0, 32767)
@@ -137,7 +156,7 @@ def choose_version(
 
 
 class FinalizedFeatures(msgspec.Struct, frozen=True, kw_only=True):
-    """Finalized feature levels as one ApiVersions answer told them (KIP-584)."""
+    """Finalized feature levels as one ApiVersions answer has them (KIP-584)."""
 
     epoch: int = -1
     """FinalizedFeaturesEpoch; -1: the broker did not know."""
@@ -149,6 +168,6 @@ class FinalizedFeatures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def newer_features(known: FinalizedFeatures, seen: FinalizedFeatures) -> FinalizedFeatures:
-    """What to believe after another answer: only a higher epoch replaces what is known
+    """Merge another answer: only a higher epoch replaces the known features
     (ApiVersions.update)."""
     return seen if seen.epoch > known.epoch else known

@@ -9,9 +9,9 @@
 - ``model``: the pydantic models; imported only when a file is read, because pydantic costs more
   time to import than the rest of the program.
 
-What is unknown or wrong is an error that names file, line and field. What a real broker knows and
-we have no use for is accepted and warned about: a simulator that swallows a setting in silence
-agrees with everybody.
+An unknown or wrong setting is an error that names file, line and field. A setting that a real
+broker knows, but that has no use here, is accepted with a warning: a simulator that drops settings
+in silence would hide mistakes.
 
 Kafka's counterpart: KafkaConfig and its ConfigDef.
 """

@@ -36,7 +36,7 @@ _MAY_BE_NAMED: Final = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
     "OAuthBearerUnsecuredValidatorCallbackHandler",
 )
-"""Classes of Kafka's that are what is done here anyway."""
+"""Kafka classes whose behaviour is built in here."""
 _CLIENT_AUTH: Final = {auth.value: auth for auth in ClientAuth}
 _BOOLEANS: Final = {"true": True, "false": False}
 _REAUTH: Final = "connections.max.reauth.ms"
@@ -64,12 +64,12 @@ def read_security(
 
 
 def plain_listener(listeners: tuple[FileListener, ...]) -> FileListener | None:
-    """The listener by which the cluster is known, if there is one in clear."""
+    """The first PLAINTEXT listener, None without one. Clients find the cluster by it."""
     return next((one for one in listeners if one.protocol is SecurityProtocol.PLAINTEXT), None)
 
 
 class _Reader:
-    """Reads one file and collects what is to be said of it."""
+    """Reads one file and collects the remarks on it."""
 
     def __init__(self, entries: Mapping[str, Property]) -> None:
         self._entries = entries
@@ -120,7 +120,7 @@ class _Reader:
         )
 
     def _try(self, read: Callable[[], T], otherwise: T) -> T:
-        """What is read, so that one run tells all that is wrong."""
+        """Settings that are read, so that one run reports all errors."""
         try:
             return read()
         except WrongValueError as error:
@@ -248,7 +248,7 @@ class _Reader:
             return False
         if entry.value.strip() != STANDARD_AUTHORIZER:
             raise WrongValueError(
-                entry, f"Java classes can't be loaded; there is only {STANDARD_AUTHORIZER}"
+                entry, f"Java classes can't be loaded; the only authorizer is {STANDARD_AUTHORIZER}"
             )
         return True
 

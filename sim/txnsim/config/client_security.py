@@ -1,7 +1,7 @@
-"""How a client is told to reach brokers, in Java's properties: ``security.protocol`` and the rest.
+"""How a client reaches brokers, in Java's properties: ``security.protocol`` and the rest.
 
-What can't be obeyed is refused: connecting in clear where TLS was asked for is no service. Kafka's
-counterparts: CommonClientConfigs, SaslConfigs, SslConfigs, ChannelBuilders.
+Settings that can't be obeyed are refused: a client that asks for TLS must not connect in clear.
+Kafka's counterparts: CommonClientConfigs, SaslConfigs, SslConfigs, ChannelBuilders.
 """
 
 from __future__ import annotations

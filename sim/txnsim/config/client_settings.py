@@ -1,7 +1,7 @@
 """A client's properties as settings of ours, as far as our client has a use for them.
 
-How brokers are reached, and as whom, is ``client_security``'s; what of it can't be obeyed is
-refused. Kafka's counterpart is ``AdminClientConfig``.
+The way to reach brokers, and the login, are ``client_security``'s. Settings that can't be obeyed
+are refused. Kafka's counterpart is ``AdminClientConfig``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read_client_settings(
         defaults: What holds where they say nothing; ours unless given.
 
     Raises:
-        WrongValueError: A value is wrong, or asks for what is not spoken here.
+        WrongValueError: A value is wrong, or asks for a feature that is not supported here.
     """
     defaults = defaults if defaults is not None else ClientSettings()
     security, used = read_client_security(entries)

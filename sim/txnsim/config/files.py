@@ -1,7 +1,7 @@
 """A file's entries, judged and turned into a ``Configuration``.
 
 Both kinds of file end in the same two models, so that a value has the same bounds wherever it is
-written. All problems of a file are told at once, each as ``file:line: field: what is wrong``.
+written. All problems of a file are reported at once, each as ``file:line: field: what is wrong``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, get_type_hints
 
 import msgspec
 
+from txnsim.config.complaints import in_words, place_of
 from txnsim.config.kafka_names import (
     AUTHORIZER_PROPERTIES,
     KNOWN,
@@ -23,12 +24,12 @@ from txnsim.config.kafka_names import (
     why_without_effect,
 )
 from txnsim.config.properties import Property, parse_properties
-from txnsim.errors import ConfigError, in_short
+from txnsim.errors import ConfigError
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings, documentation
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import BaseModel, ValidationError
 
     from txnsim.config.listeners import Listeners
     from txnsim.server.options import ClusterOptions
@@ -53,7 +54,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """(name, partitions), in the order of the file."""
     security: SecurityOptions | None = None
     warnings: tuple[str, ...] = ()
-    """What was accepted and changes nothing, for people."""
+    """Accepted settings that change nothing, for people."""
 
     def onto(self, options: ClusterOptions) -> ClusterOptions:
         """Options of a cluster with what the file says in their place."""
@@ -74,7 +75,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Problems:
-    """What is wrong with one file, collected so that one run shows all of it."""
+    """The errors of one file, collected so that one run shows all of them."""
 
     def __init__(self, file: str, *, has_lines: bool = True) -> None:
         self._file = file
@@ -85,17 +86,21 @@ class _Problems:
         place = f"{self._file}:{line}" if self._has_lines else self._file
         self._found.append((line, f"{place}: {field}: {message}"))
 
-    def add_validation(self, error: ValidationError, lines: _Lines) -> None:
+    def add_validation(self, error: ValidationError, lines: _Lines, model: type[BaseModel]) -> None:
         for detail in error.errors(include_url=False):
-            path = tuple(str(part) for part in detail["loc"] if str(part) != "[key]")
-            field = ".".join(path)
-            self.add(lines[path], field, f"{detail['msg']}, not {in_short(detail['input'])}")
+            path = tuple(str(part) for part in place_of(detail))
+            known = path
+            while known and known not in lines:
+                known = known[:-1]  # a missing field has no line of its own
+            self.add(lines.get(known, 1), ".".join(path), in_words(detail, model=model))
 
     def add_settings(self, error: ValidationError, given: dict[str, Property]) -> None:
         """The same for the settings, which people may have given under Kafka's names."""
+        from txnsim.config.model import settings_model
+
         for detail in error.errors(include_url=False):
             entry = given[str(detail["loc"][0])]
-            self.add(entry.line, entry.name, f"{detail['msg']}, not {in_short(detail['input'])}")
+            self.add(entry.line, entry.name, in_words(detail, model=settings_model()))
 
     def raise_if_any(self) -> None:
         if self._found:
@@ -146,7 +151,10 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
     try:
         cluster = ClusterFile.model_validate(content)
     except ValidationError as error:
-        problems.add_validation(error, lines)
+        problems.add_validation(error, lines, ClusterFile)
+        given = content.get("settings")
+        if isinstance(given, dict):
+            _named_settings(given, lines, problems)
         raise problems.error() from None
     settings, warned = _named_settings(cluster.settings, lines, problems)
     security: SecurityOptions | None = None
@@ -287,8 +295,8 @@ def _fate(name: str, used: frozenset[str], listeners: Listeners) -> str | _Unkno
         return _fate_of_listeners(name, listeners)
     if name in SECURITY_PROPERTIES:
         return NO_LISTENER_FOR_IT
-    if name in KNOWN:
-        return why_without_effect(name)
+    if (why := why_without_effect(name)) is not None or name in KNOWN:
+        return why
     if name.endswith(".sasl.jaas.config"):
         return _Unknown(f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}")
     return _Unknown(_unknown(name, ours=False))

@@ -56,7 +56,7 @@ ONE_LOOP: Final = "one event loop serves every connection"
 NO_DYNAMIC: Final = "stores are read once, at the start"
 NO_LOGIN: Final = "brokers ask each other within the process and log in nowhere"
 NO_KERBEROS: Final = "Kerberos is not spoken"
-UNSIGNED: Final = "tokens of OAUTHBEARER are unsecured, nobody has signed them"
+UNSIGNED: Final = "tokens of OAUTHBEARER are unsecured: they have no signature"
 NO_TOKENS: Final = "there are no delegation tokens"
 OPENSSL: Final = "OpenSSL decides on that"
 NO_LISTENER_FOR_IT: Final = "no listener has a use for it"
@@ -64,6 +64,7 @@ NO_GROUPS: Final = "groups keep their defaults"
 NO_CLASSES: Final = "Java classes can't be loaded"
 OWN_METRICS: Final = "metrics are those of the HTTP port"
 NOT_MODELLED: Final = "nothing here depends on it"
+BEFORE_4: Final = "Kafka 4 has no such property any more"
 
 _FAMILIES: Final = (
     ("alter.config.policy.", NO_CLASSES),
@@ -123,12 +124,38 @@ _FAMILIES: Final = (
 
 def why_without_effect(name: str) -> str | None:
     """Why this property of a real broker changes nothing here; None where it does or is unknown."""
+    if name in FORMER or name.startswith(ZOOKEEPER):
+        return BEFORE_4
     if name not in KNOWN or name in LISTENER_PROPERTIES or name in SECURITY_PROPERTIES:
         return None
     if any(setting.kafka == name for setting in documentation().values()):
         return None
     return next((why for family, why in _FAMILIES if name.startswith(family)), NOT_MODELLED)
 
+
+ZOOKEEPER: Final = "zookeeper."
+"""What all its properties begin with, in any release that had it."""
+
+FORMER: Final = frozenset(
+    """
+    advertised.host.name advertised.port
+    alter.config.policy.kraft.compatibility.enable auto.include.jmx.reporter
+    broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms delegation.token.master.key
+    eligible.leader.replicas.enable
+    group.coordinator.new.enable group.share.enable group.share.max.groups host.name
+    inter.broker.protocol.version leader.imbalance.per.broker.percentage
+    log.message.downconversion.enable log.message.format.version
+    log.message.timestamp.difference.max.ms metadata.log.segment.min.bytes
+    offsets.commit.required.acks password.encoder.cipher.algorithm password.encoder.iterations
+    password.encoder.key.length password.encoder.keyfactory.algorithm password.encoder.old.secret
+    password.encoder.secret port quota.consumer.default quota.producer.default
+    reserved.broker.max.id
+    """.split()  # noqa: SIM905 - as a list it would be 30 lines
+)
+"""What ``KafkaConfig`` of 2.7.2 or 3.9.2 lists and that of 4.3 does not, besides ZooKeeper's: an
+old server.properties is read, and they are named.
+"""
 
 KNOWN: Final = frozenset(
     """

@@ -24,7 +24,7 @@ _LISTENER_RE: Final = re.compile(
 _DEFAULT: Final = Property(line=0, name="listeners", value="PLAINTEXT://:9092")
 
 Remark = tuple[Property, str]
-"""An entry and what is to be said of it."""
+"""An entry and the remark on it."""
 
 
 class FileListener(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class FileListener(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     advertised_host: str | None = None
     entry: Property
-    """Where it stands."""
+    """Its place in the file."""
 
 
 class Listeners(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class _WrongListenerError(Exception):
 
 
 def read_listeners(given: Mapping[str, Property]) -> Listeners:
-    """Listeners with protocols and the hosts that clients are told."""
+    """Listeners with protocols and the hosts that clients connect to."""
     controllers = frozenset(_names(given, "controller.listener.names"))
     try:
         return _read(given, controllers)
@@ -90,29 +90,29 @@ def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listene
         protocol = protocols.get(name)
         if protocol is None:
             where = MAP if MAP in given else "its name"
-            raise _WrongListenerError(entry, f"listener {name}: {where} tells no security protocol")
-        told = advertised.get(name)
-        if told is not None:
-            odd += _odd(given["advertised.listeners"], address, told)
+            raise _WrongListenerError(entry, f"listener {name}: {where} names no security protocol")
+        outside = advertised.get(name)
+        if outside is not None:
+            odd += _odd(given["advertised.listeners"], address, outside)
         found.append(
             FileListener(
                 name=name,
                 protocol=protocol,
                 host=address.host or ALL_INTERFACES,
                 port=address.port,
-                advertised_host=None if told is None else told.host or None,
+                advertised_host=None if outside is None else outside.host or None,
                 entry=entry,
             )
         )
     return Listeners(clients=tuple(found), controllers=controllers, odd=tuple(odd))
 
 
-def _odd(entry: Property, own: _Address, told: _Address) -> list[Remark]:
-    if told.host == ALL_INTERFACES:
-        raise _WrongListenerError(entry, f"nobody can connect to {ALL_INTERFACES}")
-    if own.port in (0, told.port):
+def _odd(entry: Property, own: _Address, clients: _Address) -> list[Remark]:
+    if clients.host == ALL_INTERFACES:
+        raise _WrongListenerError(entry, f"clients can't connect to {ALL_INTERFACES}")
+    if own.port in (0, clients.port):
         return []
-    return [(entry, f"clients are told the real port, {own.port}")]
+    return [(entry, f"clients get the real port, {own.port}")]
 
 
 def _addresses(entry: Property | None, controllers: frozenset[str]) -> dict[str, _Address]:

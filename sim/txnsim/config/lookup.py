@@ -1,6 +1,6 @@
-"""Properties by name, those of a listener in front of everybody's.
+"""Properties by name, those of one listener before the common ones.
 
-What is asked for is remembered, so that the rest can be named as without effect. Kafka's
+It remembers which settings are asked for, so that the rest can be named as without effect. Kafka's
 counterpart: AbstractConfig.valuesWithPrefixOverride.
 """
 
@@ -36,7 +36,7 @@ class Lookup:
         self._entries = entries
         self._prefix = prefix
         self.used: set[str] = set()
-        """Full names of the properties that were asked for and are there."""
+        """Full names of the properties that were asked for and exist."""
 
     def own(self, name: str) -> Property | None:
         """A property with the prefix in front, and only that."""
@@ -57,7 +57,7 @@ class Lookup:
         return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
 
     def choice(self, name: str, known: Mapping[str, T], default: T) -> T:
-        """One of some values, whatever the case.
+        """One of some values, in upper or lower case.
 
         Raises:
             WrongValueError: It is none of them.

@@ -1,4 +1,4 @@
-"""What a file may say, as pydantic models. Imported only when a file is read.
+"""The contents of a file, as pydantic models. Imported only when a file is read.
 
 The bounds are those of Kafka's ConfigDef: a value that a real broker refuses at start is refused
 here with the same border.
@@ -145,7 +145,7 @@ class ListenerSection(BaseModel):
 
 
 class TlsSection(BaseModel):
-    """PEM files; where they are is told from the directory of the file that names them."""
+    """PEM files; relative paths start at the directory of the file that names them."""
 
     model_config = _CONFIG
 
@@ -156,7 +156,7 @@ class TlsSection(BaseModel):
 
 
 class TokenSection(BaseModel):
-    """What is asked of unsecured tokens."""
+    """The checks of unsecured tokens."""
 
     model_config = _CONFIG
 
@@ -203,7 +203,7 @@ class SecuritySection(BaseModel):
 
 
 class ClusterFile(BaseModel):
-    """Our YAML file. What it does not say is left to the command line and its defaults."""
+    """Our YAML file. The command line and its defaults give the values that it does not set."""
 
     model_config = _CONFIG
 
@@ -222,7 +222,9 @@ class ClusterFile(BaseModel):
 
 @cache
 def settings_model() -> type[BaseModel]:
-    """``txnsim.settings.Settings`` with its bounds; made from it: no setting stands twice."""
+    """``txnsim.settings.Settings`` with its bounds; made from it, so that each setting is declared
+    once.
+    """
     hints = get_type_hints(Settings)
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(Settings):

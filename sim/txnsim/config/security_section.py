@@ -1,7 +1,7 @@
 """The section ``security`` of our YAML, turned into the options of a cluster.
 
-The same model as the properties of a broker (``broker_security``), and what those can't say: rights
-and users of SCRAM, which in Kafka live in the cluster's metadata.
+It uses the same model as the properties of a broker (``broker_security``). It adds what those can't
+have: rights and users of SCRAM, which in Kafka live in the cluster's metadata.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keystores and truststores of property files, read into PEM text.
 
-PEM comes from a file or stands in the property itself, where Java allows blanks instead of line
-ends; PKCS12 is read with ``cryptography``. The rules of what may be given together are those of
+PEM comes from a file or is in the property itself, where Java allows blanks instead of line ends;
+PKCS12 is read with ``cryptography``. The rules of what may be given together are those of
 Kafka's DefaultSslEngineFactory (createKeystore, createTruststore, PemParser).
 """
 
@@ -30,7 +30,7 @@ NO_CRYPTOGRAPHY: Final = "PKCS12 needs cryptography: pip install 'txnsim[securit
 
 
 class KeyPem(msgspec.Struct, frozen=True, kw_only=True):
-    """Who somebody is."""
+    """The identity of a client or broker: key and certificates."""
 
     certificate: str
     key: str

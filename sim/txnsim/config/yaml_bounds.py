@@ -1,8 +1,8 @@
 """YAML that can't take more time or memory than its size suggests.
 
 An alias stands for a whole part of the document, so a few hundred bytes can mean millions of
-values. What is read here is bounded: the size of the text, how deep it is nested, and how many
-values and characters it has once each alias counts as what it stands for. What breaks a bound is
+values. This module bounds the size of the text, how deep it is nested, and how many values and
+characters it has once each alias counts as what it stands for. A part that breaks a bound is
 refused while it is read, with its line and the bound.
 """
 
@@ -15,8 +15,8 @@ import yaml
 from txnsim.errors import ConfigError, in_short
 
 BYTES_MAX: Final = 262_144
-"""Of a text, and of its scalars once each alias counts as what it stands for. The longest scenario
-that comes along has 5 kB.
+"""Limit of a text, and of its scalars when each alias counts as what it stands for. The longest
+scenario of txnsim has 5 kB.
 """
 VALUES_MAX: Final = 20_000
 """Keys, scalars, lists and mappings together, once each alias counts as what it stands for."""
@@ -27,7 +27,7 @@ NUMBER_DIGITS_MAX: Final = 400
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 _Extent = tuple[int, int, int]
-"""Of a node: how many values, levels and characters it stands for."""
+"""The size of a node: how many values, levels and characters it stands for."""
 
 
 class BoundedLoader(yaml.SafeLoader):
@@ -59,7 +59,7 @@ class BoundedLoader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyYAML's
-        """The value of a node; what Python can't make of it is told with its line."""
+        """The value of a node; an error of Python gets its line."""
         if node.tag in _NUMBERS and len(node.value) > NUMBER_DIGITS_MAX:
             raise self._trouble(
                 f"a number of {len(node.value)} characters, at most {NUMBER_DIGITS_MAX} are read",

@@ -1,4 +1,4 @@
-"""Who lives: sessions of brokers and what a heartbeat leads to. Pure; time is an argument.
+"""Sessions of brokers: who is alive, and the effects of a heartbeat. Pure; time is an argument.
 
 A broker is registered, then fenced until it has followed the metadata as far as its registration,
 then unfenced; it may ask for a controlled shutdown, which is granted once it leads nothing and all
@@ -13,15 +13,16 @@ from enum import Enum
 
 import msgspec
 
-from txnsim.types import BrokerHeartbeatCommand, BrokerId
+from txnsim.interbroker.lifecycle import BrokerHeartbeatCommand
+from txnsim.types import BrokerId
 
 NO_OFFSET = -1
 
 
 class BrokerState(Enum):
-    """Where a broker stands (Kafka's BrokerControlState)."""
+    """The state of a broker (Kafka's BrokerControlState)."""
 
-    FENCED = "registered; clients are not told of it, it leads nothing"
+    FENCED = "registered; clients don't see it, it leads nothing"
     UNFENCED = "a member like any other"
     CONTROLLED_SHUTDOWN = "on its way out: still unfenced, in no ISR"
     SHUTDOWN_NOW = "may stop; fenced from now on"
@@ -33,7 +34,7 @@ class BrokerState(Enum):
 
 
 class _Session(msgspec.Struct, kw_only=True):
-    """What is known of one registered broker."""
+    """The state of one registered broker."""
 
     is_fenced: bool
     metadata_offset: int = NO_OFFSET
@@ -61,7 +62,7 @@ class BrokerSessions:
     # Changes
 
     def register(self, broker_id: BrokerId, *, is_fenced: bool, now_ms: int) -> None:
-        """A new incarnation: what was known of an older one is forgotten."""
+        """Start the session of a new incarnation; it replaces that of an older one."""
         self._sessions[broker_id] = _Session(
             is_fenced=is_fenced, deadline_ms=now_ms + self._timeout_ms
         )
@@ -80,7 +81,7 @@ class BrokerSessions:
             command: The heartbeat.
             state: What ``next_state`` said.
             now_ms: Monotonic.
-            metadata_offset: Of the image that the heartbeat has led to; others must have seen it
+            metadata_offset: Offset of the image after the heartbeat; others must have seen it
                 before a controlled shutdown is over.
         """
         session = self._sessions[command.broker_id]
@@ -92,6 +93,12 @@ class BrokerSessions:
         elif state is BrokerState.CONTROLLED_SHUTDOWN and session.shutdown_offset == NO_OFFSET:
             session.shutdown_offset = metadata_offset
 
+    def renew(self, now_ms: int) -> None:
+        """Begin every open session anew: no broker could be heard for a while."""
+        for session in self._sessions.values():
+            if session.deadline_ms is not None:
+                session.deadline_ms = now_ms + self._timeout_ms
+
     def fence(self, broker_id: BrokerId) -> None:
         """Its session has ended."""
         session = self._sessions[broker_id]
@@ -102,7 +109,7 @@ class BrokerSessions:
     # Queries
 
     def has_session(self, broker_id: BrokerId, now_ms: int) -> bool:
-        """Whether the broker was heard of lately: then nobody else can take its id."""
+        """Whether the broker's session is open: then no other broker can take its id."""
         session = self._sessions.get(broker_id)
         if session is None or session.deadline_ms is None:
             return False
@@ -118,7 +125,7 @@ class BrokerSessions:
         return min(ended)[1] if ended else None
 
     def next_deadline_ms(self) -> int | None:
-        """When the next session ends unless its broker is heard of."""
+        """When the next session ends, unless its broker sends a heartbeat."""
         deadlines = [
             session.deadline_ms
             for session in self._sessions.values()
@@ -159,7 +166,7 @@ class BrokerSessions:
                 return BrokerState.SHUTDOWN_NOW
 
     def state(self, broker_id: BrokerId) -> BrokerState | None:
-        """Where a broker stands; None where it is not registered."""
+        """The state of a broker; None where it is not registered."""
         session = self._sessions.get(broker_id)
         return None if session is None else session.state
 

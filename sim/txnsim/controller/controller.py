@@ -1,7 +1,7 @@
 """The controller's decisions: topics, partitions, configs, features, leaders. Pure.
 
-Each function takes the image and a wish and answers with the new image and what each item is told;
-nothing is changed where an item is refused. The shell that publishes images is
+Each function takes the image and a change, and returns the new image and the answer for each item.
+A refused item changes nothing. The shell that publishes images is
 ``node.metadata_publisher``. Kafka's counterparts: ReplicationControlManager,
 ConfigurationControlManager, FeatureControlManager.
 """
@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import IntEnum
+from math import lcm
 from typing import Final
 
 import msgspec
 
+from txnsim.controller.placing import Usable
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.image import (
     TRANSACTION_VERSION,
     BrokerImage,
     ClusterImage,
-    PartitionImage,
     TopicImage,
 )
 from txnsim.releases import Fleet
@@ -140,7 +141,7 @@ TOO_MANY_RECORDS: Final = Rejection(
     error=ErrorCode.policy_violation,
     reason="Unable to perform excessively large batch operation.",
 )
-"""What every topic of a request is answered that would take more than ``RECORDS_MAX``."""
+"""The answer for every topic of a request that would take more than ``RECORDS_MAX``."""
 
 
 def name_complaint(name: str) -> str | None:
@@ -159,6 +160,10 @@ def name_complaint(name: str) -> str | None:
     return None
 
 
+_TOPIC_WEIGHT: Final = 4
+"""What making a topic counts for, in elements of a request."""
+
+
 def create_topics(
     image: ClusterImage,
     wanted: Sequence[NewTopic],
@@ -169,21 +174,53 @@ def create_topics(
     """The topics of one request as they would be created, or why not: each by itself, but none
     where they are too many together (ReplicationControlManager.createTopics).
     """
+    steps = create_topics_in_steps(image, wanted, settings=settings, new_topic_id=new_topic_id)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as last:
+            outcomes: list[TopicImage | Rejection] = last.value
+            return outcomes
+
+
+def create_topics_in_steps(
+    image: ClusterImage,
+    wanted: Sequence[NewTopic],
+    *,
+    settings: Settings,
+    new_topic_id: Callable[[], uuid.UUID],
+) -> Generator[int, None, list[TopicImage | Rejection]]:
+    """The same, topic by topic; each step yields how much it was."""
     refusal = batch_refusal(wanted, settings)
     if refusal is not None:
         return [refusal] * len(wanted)
-    names = _Names(image)
+    names, usable = _Names(image), Usable(image)
     outcomes: list[TopicImage | Rejection] = []
     records = 0
     for topic in wanted:
-        outcome = _create_topic(image, names, topic, settings, new_topic_id)
+        outcome = _create_topic(image, names, usable, topic, settings, new_topic_id)
         outcomes.append(outcome)
         if isinstance(outcome, TopicImage):
             names.add(topic.name)
             records += records_of(outcome)
             if records > RECORDS_MAX:
                 return [TOO_MANY_RECORDS] * len(wanted)
+        yield _TOPIC_WEIGHT
     return outcomes
+
+
+def still_holds(
+    outcomes: Sequence[TopicImage | Rejection], before: ClusterImage, now: ClusterImage
+) -> bool:
+    """Whether topics that were decided on in one image may be made in a later one. It must have the
+    same brokers, and no new topic with a colliding name.
+    """
+    if now.brokers is not before.brokers:
+        return False
+    taken = set(map(_folded, now.topics.keys() - before.topics.keys()))
+    return not taken or not any(
+        isinstance(outcome, TopicImage) and _folded(outcome.name) in taken for outcome in outcomes
+    )
 
 
 def create_topic(
@@ -200,6 +237,7 @@ def create_topic(
 def _create_topic(
     image: ClusterImage,
     names: _Names,
+    usable: Usable,
     wanted: NewTopic,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
@@ -210,14 +248,15 @@ def _create_topic(
     replicas = (
         _manual_replicas(image, wanted)
         if wanted.assignments
-        else _placed_replicas(image, wanted, settings, start=names.count)
+        else _placed_replicas(usable, wanted, settings, start=names.count)
     )
     if isinstance(replicas, Rejection):
         return replicas
+    fresh = usable.fresh
     return TopicImage(
         name=wanted.name,
         topic_id=new_topic_id(),
-        partitions=tuple(new_partition(brokers, image) for brokers in replicas),
+        partitions=tuple(fresh[brokers] for brokers in replicas),
         configs={name: value for name, value in wanted.configs.items() if value is not None},
         is_internal=wanted.name in INTERNAL_TOPICS,
     )
@@ -290,18 +329,6 @@ def internal_topic(name: str, *, image: ClusterImage, settings: Settings) -> New
             },
         )
     return NewTopic(name=name)
-
-
-def new_partition(replicas: tuple[BrokerId, ...], image: ClusterImage) -> PartitionImage:
-    """A fresh partition led by its first active replica; there is one."""
-    isr = tuple(broker for broker in replicas if image.is_active(broker))
-    return PartitionImage(
-        leader=isr[0],
-        leader_epoch=LeaderEpoch(0),
-        partition_epoch=0,
-        replicas=replicas,
-        isr=isr,
-    )
 
 
 def _name_refusal(names: _Names, name: str) -> Rejection | None:
@@ -401,7 +428,7 @@ def _bad_assignment(reason: str) -> Rejection:
 
 
 def _placed_replicas(
-    image: ClusterImage, wanted: NewTopic, settings: Settings, *, start: int
+    usable_for: Usable, wanted: NewTopic, settings: Settings, *, start: int
 ) -> list[tuple[BrokerId, ...]] | Rejection:
     if wanted.replication_factor != -1 and wanted.replication_factor <= 0:
         return Rejection(
@@ -419,52 +446,14 @@ def _placed_replicas(
         if wanted.replication_factor == -1
         else wanted.replication_factor
     )
-    usable = usable_brokers(image, factor)
+    usable = usable_for[factor]
     if isinstance(usable, Rejection):
         return usable
     # Leaders go round the brokers; each topic starts one further, so that single-partition topics
     # spread too.
-    return [usable.place(start + index, factor) for index in range(count)]
-
-
-class UsableBrokers(msgspec.Struct, frozen=True, kw_only=True):
-    """Brokers that may get replicas (ClusterControlManager.usableBrokers), each part by id."""
-
-    active: tuple[BrokerId, ...]
-    fenced: tuple[BrokerId, ...]
-    """Registered but away: they get a replica where there are not enough active ones."""
-
-    def place(self, start: int, factor: int) -> tuple[BrokerId, ...]:
-        """``factor`` brokers, active ones in a row from ``start`` first; the first one leads."""
-        near = min(factor, len(self.active))
-        far = factor - near
-        active, fenced = self.active, self.fenced
-        return (
-            *(active[(start + step) % len(active)] for step in range(near)),
-            *(fenced[(start + step) % len(fenced)] for step in range(far)),
-        )
-
-
-def usable_brokers(image: ClusterImage, factor: int) -> UsableBrokers | Rejection:
-    """Who may get ``factor`` replicas, or why there can't be so many (StripedReplicaPlacer)."""
-    usable = UsableBrokers(
-        active=tuple(sorted(one for one in image.brokers if image.is_active(one))),
-        fenced=tuple(sorted(one for one, broker in image.brokers.items() if not broker.alive)),
-    )
-    total = len(usable.active) + len(usable.fenced)
-    if not usable.active:
-        why = "All brokers are currently fenced, or have all their log directories cordoned."
-    elif factor > total:
-        why = (
-            f"The target replication factor of {factor} cannot be reached because only {total} "
-            "broker(s) are registered or some brokers have all their log directories cordoned."
-        )
-    else:
-        return usable
-    return Rejection(
-        error=ErrorCode.invalid_replication_factor,
-        reason=f"Unable to replicate the partition {factor} time(s): {why}",
-    )
+    turn = lcm(len(usable.active), max(len(usable.fenced), 1))
+    places = [usable.place(start + index, factor) for index in range(min(count, turn))]
+    return [places[index % turn] for index in range(count)]
 
 
 # Leaders
@@ -529,7 +518,7 @@ def changed_configs(
     changes: tuple[ConfigChange, ...],
     keys: Mapping[str, configs.ConfigKey],
 ) -> dict[str, str] | Rejection:
-    """The same for any resource, without a look at what the configs are then."""
+    """The same for any resource, without a check of the resulting configs."""
     result = dict(current)
     if len({change.name for change in changes}) != len(changes):
         return Rejection(

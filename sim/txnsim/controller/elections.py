@@ -1,5 +1,5 @@
-"""Leader elections that somebody asks for, or that are tried from time to time: the preferred
-replica, or any replica at all. Pure.
+"""Leader elections, on request or from time to time: of the preferred replica, or of any replica.
+Pure.
 
 Kafka's counterparts: ReplicationControlManager.electLeader and the controller's periodic tasks
 electPreferred and electUnclean.
@@ -26,14 +26,14 @@ _NO_PREFERRED: Final = Rejection(
     error=ErrorCode.preferred_leader_not_available,
     reason="The preferred leader was not available.",
 )
-_NOBODY: Final = Rejection(
+_NO_REPLICA: Final = Rejection(
     error=ErrorCode.eligible_leaders_not_available,
     reason="Eligible topic partition leaders are not available.",
 )
 
 
 class ElectionType(IntEnum):
-    """What kind of leader is wanted (Kafka's ElectionType)."""
+    """The kind of leader to elect (Kafka's ElectionType)."""
 
     PREFERRED = 0
     """The first replica, where it is in sync."""
@@ -54,17 +54,17 @@ def elect_leader(
     if kind is ElectionType.PREFERRED:
         if partition.leader == partition.replicas[0]:
             return NOT_NEEDED
-        election, nobody = Election.PREFERRED, _NO_PREFERRED
+        election, refusal = Election.PREFERRED, _NO_PREFERRED
     else:
         if partition.leader != NO_LEADER:
             return NOT_NEEDED
-        election, nobody = Election.UNCLEAN, _NOBODY
+        election, refusal = Election.UNCLEAN, _NO_REPLICA
     changed = updated_partition(image, topic_partition, settings, election=election)
-    return nobody if changed is None else image.with_partitions({topic_partition: changed})
+    return refusal if changed is None else image.with_partitions({topic_partition: changed})
 
 
 def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
-    """Give every partition without a leader whoever lives, where its topic allows that
+    """Elect any live replica of every leaderless partition, where its topic allows that
     (ReplicationControlManager.maybeElectUncleanLeaders).
     """
     changes: dict[TopicPartition, PartitionImage] = {}
@@ -87,7 +87,7 @@ def resign_leader(
     image: ClusterImage, topic_partition: TopicPartition
 ) -> tuple[ClusterImage, ClusterImage] | Rejection:
     """The leader steps down and is elected again: without a leader, and with the same one under a
-    later leader epoch. Whoever coordinates by that partition has to load it anew.
+    later leader epoch. The coordinator of that partition has to load it again.
     """
     partition = image.partition(topic_partition)
     if partition is None:

@@ -1,4 +1,4 @@
-"""Feature levels: what UpdateFeatures may set. Pure.
+"""Feature levels: the rules of UpdateFeatures. Pure.
 
 Kafka's counterpart: FeatureControlManager.
 """
@@ -45,8 +45,8 @@ def update_features(
 
     Args:
         image: The metadata.
-        updates: What is wanted.
-        fleet: Who has to support it.
+        updates: The requested levels.
+        fleet: The brokers that have to support them.
         alone: Each feature has a result of its own, as before Kafka 4.0; off is a level that every
             feature has, known or not.
     """

@@ -1,4 +1,4 @@
-"""More partitions for a topic: what CreatePartitions may do. Pure.
+"""More partitions for a topic: the rules of CreatePartitions. Pure.
 
 The partitions that are there stay as they are; new ones are empty, in the leader epoch 0, and led
 by their first live replica. Kafka's counterpart: ReplicationControlManager.createPartitions.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from txnsim.controller.controller import RECORDS_MAX, new_partition, usable_brokers
+from txnsim.controller.controller import RECORDS_MAX
+from txnsim.controller.placing import new_partition, usable_brokers
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.types import BrokerId

@@ -1,6 +1,6 @@
 """AlterPartition: the ISR that a leader asks for, judged by the controller. Pure.
 
-A leader can ask on the ground of old metadata, or be none any more: the epochs tell, in Kafka's
+A leader can ask with old metadata, or have lost its role: the epochs show it, in Kafka's
 order. A replica that is fenced, shuts down or has been restarted meanwhile can't join (KIP-903).
 Kafka's counterpart: ReplicationControlManager.alterPartition.
 """
@@ -11,20 +11,19 @@ import msgspec
 
 from txnsim.controller.leadership import updated_partition
 from txnsim.errors import ErrorCode
-from txnsim.metadata.image import ClusterImage, PartitionImage
-from txnsim.settings import Settings
-from txnsim.types import (
+from txnsim.interbroker.replication import (
     AlteredPartition,
     AlterPartitionCommand,
     AlterPartitionReply,
-    BrokerId,
     IsrChange,
-    TopicPartition,
 )
+from txnsim.metadata.image import ClusterImage, PartitionImage
+from txnsim.settings import Settings
+from txnsim.types import BrokerId, TopicPartition
 
 
 class IsrOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The metadata after a request, and what its sender is told."""
+    """The metadata after a request, and the answer to its sender."""
 
     image: ClusterImage
     reply: AlterPartitionReply
@@ -33,7 +32,7 @@ class IsrOutcome(msgspec.Struct, frozen=True, kw_only=True):
 def decide_alter_partition(
     image: ClusterImage, command: AlterPartitionCommand, settings: Settings
 ) -> IsrOutcome:
-    """Judge each change by itself; what is granted goes into one new image."""
+    """Judge each change by itself; all accepted changes go into one new image."""
     sender = image.brokers.get(command.broker_id)
     if sender is None or sender.epoch != command.broker_epoch:
         reply = AlterPartitionReply(error=ErrorCode.stale_broker_epoch)
@@ -61,8 +60,9 @@ def decide_alter_partition(
         )
         if changed is not None:
             changes[where] = partition = changed
-        # A leader may not depose itself, but an ISR that ends a reassignment can: it is told so,
-        # although the change was made.
+        # A leader may not depose itself, but an ISR that ends a reassignment can. The leader gets
+        # this
+        # error although the change was made.
         results.append(
             _granted(wanted, partition)
             if partition.leader == command.broker_id
@@ -82,7 +82,7 @@ def _refusal(image: ClusterImage, topic: str, sender: BrokerId, wanted: IsrChang
         wanted.leader_epoch > partition.leader_epoch
         or wanted.partition_epoch > partition.partition_epoch
     ):
-        # Who asks knows more than this controller: it can't be the active one.
+        # The sender has newer metadata than this controller, so this can't be the active one.
         return ErrorCode.not_controller
     if wanted.leader_epoch < partition.leader_epoch:
         return ErrorCode.fenced_leader_epoch

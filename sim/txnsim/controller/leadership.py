@@ -67,7 +67,7 @@ def updated_partition(
     Args:
         image: The metadata.
         topic_partition: A partition that exists.
-        settings: Of the cluster.
+        settings: Settings of the cluster.
         election: Its kind; what the topic allows unless given.
         target_isr: The ISR that is wanted; the present one unless given.
         has_recovered: Its leader is up after an unclean election.
@@ -163,7 +163,8 @@ def _updated(
 
 def without_elr(image: ClusterImage, topic: str | None = None) -> ClusterImage:
     """No replica of a topic, or of any, is eligible to lead any more: those that left the ISR had
-    what was committed under another minimum (ReplicationControlManager.replay, ClearElrRecord).
+    the records that were committed under another minimum (ReplicationControlManager.replay,
+    ClearElrRecord).
     """
     if not has_elr(image):
         return image

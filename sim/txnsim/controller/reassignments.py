@@ -37,7 +37,7 @@ def reassign(
         image: The metadata.
         where: A partition that may or may not exist.
         replicas: Those that it shall have, the preferred one first.
-        settings: Of the cluster.
+        settings: Settings of the cluster.
         may_change_factor: Whether there may be more or fewer of them than before (KIP-860).
     """
     partition = _partition(image, where)
@@ -97,7 +97,7 @@ def cancel(
 
 
 def reassigning(image: ClusterImage) -> dict[TopicPartition, PartitionImage]:
-    """Every partition whose replicas are on the move."""
+    """Every partition with a reassignment."""
     return {
         TopicPartition(topic.name, index): partition
         for topic in image.topics.values()
@@ -115,7 +115,7 @@ def _partition(image: ClusterImage, where: TopicPartition) -> PartitionImage | R
 
 
 def _settled(partition: PartitionImage) -> frozenset[int]:
-    """The replicas that it will have when what goes on is over."""
+    """The replicas that it will have after the present reassignment."""
     return frozenset(partition.replicas) - frozenset(partition.removing)
 
 

@@ -1,7 +1,7 @@
 """Brokers that come and go, as the controller records them. Pure.
 
 Each incarnation of a broker has an epoch of its own, the metadata offset of its registration:
-whatever an older one still asks for is STALE_BROKER_EPOCH. It starts fenced. Each function answers
+requests of an older one get STALE_BROKER_EPOCH. It starts fenced. Each function answers
 with the image that follows, leaders and ISRs included. Kafka's counterparts: ClusterControlManager,
 ReplicationControlManager.handleBrokerFenced and its neighbours.
 """
@@ -17,9 +17,10 @@ from txnsim.controller.leadership import (
     without_broker,
 )
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.lifecycle import BrokerRegistrationCommand
 from txnsim.metadata.image import BrokerImage, ClusterImage
 from txnsim.settings import Settings
-from txnsim.types import BrokerId, BrokerRegistrationCommand
+from txnsim.types import BrokerId
 
 
 def register_broker(
@@ -33,9 +34,9 @@ def register_broker(
 
     Args:
         image: The metadata.
-        command: What the broker tells of itself.
-        settings: Of the cluster.
-        has_session: Whether its last incarnation was heard of lately.
+        command: The broker's data about itself.
+        settings: Settings of the cluster.
+        has_session: Whether its last incarnation has an open session.
     """
     if command.cluster_id != image.cluster_id:
         return Rejection(
@@ -94,7 +95,7 @@ def unfence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings)
 
 def fail_directory(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
     """The broker's log directory is offline: out of every ISR, leaders moved away, until it
-    registers anew (ReplicationControlManager.handleDirectoriesOffline).
+    registers again (ReplicationControlManager.handleDirectoriesOffline).
     """
     broker = image.brokers[broker_id]
     if broker.has_failed_directory:

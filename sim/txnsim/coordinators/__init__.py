@@ -1,5 +1,5 @@
 """The shells of both coordinators: append, apply, release the reply, arm timers.
 
-What they decide with stands in ``txn`` and ``group``, purely.
+The pure rules that they decide by are in ``txn`` and ``group``.
 Kafka's counterpart: CoordinatorRuntime.
 """

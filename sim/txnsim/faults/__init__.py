@@ -1,5 +1,7 @@
 """Faults as values: where they can strike, what can be declared, what that means. Pure.
 
+- ``crossings``: what passes a fault point, and how it may go on. ``subjects``: whom a request is
+  about.
 - ``points``: every place, by name. ``actions`` and ``cluster_actions``: everything that can be done
   to a crossing, and to the cluster. ``meanings``: which of them means something where.
 - ``plan``: rules as values; does a rule concern a crossing, does it strike it? ``refusals``: rules

@@ -7,10 +7,20 @@ YAML or JSON by its tag: ``{do: delay, delay_ms: 700}``.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from txnsim.errors import ErrorCode
-from txnsim.types import DamagedPart
+from txnsim.faults.crossings import DamagedPart, RewriteHow, Rewriting
+
+PAUSE_MS_MAX: Final = 10 * 366 * 86_400_000
+"""Ten years, as far as a clock may be set."""
+THROTTLE_MS_MAX: Final = 2**31 - 1
+"""What an answer's field holds."""
+COPIES_MAX: Final = 1_000
+"""Of one request: they are handled one after the other."""
+BEHIND_MAX: Final = 1_000_000
 
 
 class _Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,7 +50,7 @@ class Delay(_Action, frozen=True, kw_only=True, tag_field="do", tag="delay"):
     delay_ms: int
 
     def __post_init__(self) -> None:
-        _check_least("delay_ms", self.delay_ms, 0)
+        check_bounds("delay_ms", self.delay_ms, 0, PAUSE_MS_MAX)
 
     def __str__(self) -> str:
         return f"delay {self.delay_ms} ms"
@@ -55,7 +65,7 @@ class Reorder(_Action, frozen=True, kw_only=True, tag_field="do", tag="reorder")
     behind: int = 1
 
     def __post_init__(self) -> None:
-        _check_least("behind", self.behind, 1)
+        check_bounds("behind", self.behind, 1, BEHIND_MAX)
 
     def __str__(self) -> str:
         return f"reorder behind {self.behind}"
@@ -71,7 +81,7 @@ class Stall(_Action, frozen=True, kw_only=True, tag_field="do", tag="stall"):
 
     def __post_init__(self) -> None:
         if self.stall_ms is not None:
-            _check_least("stall_ms", self.stall_ms, 0)
+            check_bounds("stall_ms", self.stall_ms, 0, PAUSE_MS_MAX)
 
     def __str__(self) -> str:
         return "stall" if self.stall_ms is None else f"stall {self.stall_ms} ms"
@@ -119,7 +129,7 @@ class Duplicate(_Action, frozen=True, kw_only=True, tag_field="do", tag="duplica
     times: int = 1
 
     def __post_init__(self) -> None:
-        _check_least("times", self.times, 1)
+        check_bounds("times", self.times, 1, COPIES_MAX)
 
     def __str__(self) -> str:
         return f"duplicate {self.times}"
@@ -131,7 +141,7 @@ class Throttle(_Action, frozen=True, kw_only=True, tag_field="do", tag="throttle
     throttle_ms: int
 
     def __post_init__(self) -> None:
-        _check_least("throttle_ms", self.throttle_ms, 1)
+        check_bounds("throttle_ms", self.throttle_ms, 1, THROTTLE_MS_MAX)
 
     def __str__(self) -> str:
         return f"throttle {self.throttle_ms} ms"
@@ -146,6 +156,35 @@ class Corrupt(_Action, frozen=True, kw_only=True, tag_field="do", tag="corrupt")
 
     def __str__(self) -> str:
         return f"corrupt {self.what}"
+
+
+class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite"):
+    """Change a field of an answer wherever in it it stands: ``set`` or ``add`` a ``value`` to a
+    number, ``reverse`` or ``clear`` a list. To test readers with answers that no broker gives.
+    """
+
+    field: str
+    """Kafka's name with underscores: ``aborted_transactions``, ``committed_offset``."""
+    how: RewriteHow
+    value: int | None = None
+
+    def __post_init__(self) -> None:
+        needs = self.how in (RewriteHow.SET, RewriteHow.ADD)
+        if needs and self.value is None:
+            raise ValueError(f"value is missing: {self.how} needs one")
+        if not needs and self.value is not None:
+            raise ValueError(f"value has no meaning with {self.how}")
+        if self.value is not None:
+            check_bounds("value", self.value, -(1 << 63), (1 << 63) - 1)
+
+    @property
+    def rewriting(self) -> Rewriting:
+        """What is to be done to the answer."""
+        return Rewriting(field=self.field, how=self.how, value=self.value or 0)
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else f" {self.value}"
+        return f"rewrite {self.field}: {self.how}{value}"
 
 
 class Disconnect(_Action, frozen=True, kw_only=True, tag_field="do", tag="disconnect"):
@@ -167,10 +206,16 @@ CrossingAction = (
     | Duplicate
     | Throttle
     | Corrupt
+    | Rewrite
     | Disconnect
 )
 
 
-def _check_least(field: str, value: int, least: int) -> None:
-    if value < least:
-        raise ValueError(f"{field} is {value}, expected {least} or more")
+def check_bounds(field: str, value: int, least: int, most: int) -> None:
+    """Refuse a number that is out of bounds.
+
+    Raises:
+        ValueError: It is; the message names the field and its bounds.
+    """
+    if not least <= value <= most:
+        raise ValueError(f"{field} is {value}, expected {least} to {most}")

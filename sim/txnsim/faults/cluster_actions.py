@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from txnsim.faults.actions import PAUSE_MS_MAX, check_bounds
+
 CLOCK_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years: further away the clock's own arithmetic ends."""
 
@@ -170,5 +172,5 @@ def _until(what: str, after_ms: int | None) -> str:
 
 
 def _check_after(field: str, after_ms: int | None) -> None:
-    if after_ms is not None and after_ms < 0:
-        raise ValueError(f"{field} is {after_ms}, expected 0 or more")
+    if after_ms is not None:
+        check_bounds(field, after_ms, 0, PAUSE_MS_MAX)

@@ -21,6 +21,7 @@ from txnsim.faults.actions import (
     Hold,
     Pass,
     Reorder,
+    Rewrite,
     Stall,
     Throttle,
 )
@@ -38,7 +39,7 @@ from txnsim.faults.points import FaultPoint
 
 CROSSING_ACTIONS: Final[tuple[type[CrossingAction], ...]] = (
     Pass, Hold, Delay, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Throttle, Corrupt,
-    Disconnect,
+    Rewrite, Disconnect,
 )  # fmt: skip
 
 CLUSTER_ACTIONS: Final[tuple[type[ClusterAction], ...]] = (
@@ -53,13 +54,14 @@ TAKES: Final[Mapping[FaultPoint, tuple[type[CrossingAction], ...]]] = {
         *_WAITS, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Throttle, Corrupt, Disconnect,
     ),
     FaultPoint.CLIENT_RESPONSE: (
-        *_WAITS, Reorder, Stall, Drop, Fail, Throttle, Corrupt, Disconnect,
+        *_WAITS, Reorder, Stall, Drop, Fail, Throttle, Corrupt, Rewrite, Disconnect,
     ),
     FaultPoint.PEER_REQUEST: (
         *_WAITS, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Disconnect,
     ),
     FaultPoint.PEER_RESPONSE: (*_WAITS, Reorder, Stall, Drop, Fail, Disconnect),
     FaultPoint.COORDINATOR_LOAD: (*_WAITS, Drop, Fail),
+    FaultPoint.COORDINATOR_UNLOAD: _WAITS,
     FaultPoint.LOG_APPEND: (*_WAITS, Fail),
     FaultPoint.LOG_READ: (*_WAITS, Fail),
     FaultPoint.LOG_FLUSH: (*_WAITS, Drop, Fail),
@@ -106,6 +108,8 @@ _WHY: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str
     (FaultPoint.PEER_RESPONSE, DropAnswer): "drop does that",
     (FaultPoint.PEER_REQUEST, Corrupt): "brokers hand each other values, not bytes",
     (FaultPoint.PEER_RESPONSE, Corrupt): "brokers hand each other values, not bytes",
+    (FaultPoint.CLIENT_REQUEST, Rewrite): "it changes answers: client.response has them",
+    (FaultPoint.PEER_RESPONSE, Rewrite): "what reads them is a broker; an error says as much",
     (FaultPoint.PEER_REQUEST, Throttle): "only clients are throttled",
     (FaultPoint.PEER_RESPONSE, Throttle): "only clients are throttled",
     (FaultPoint.CONNECTION_OPEN, Fail): "there is no request to answer",

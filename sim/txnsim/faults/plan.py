@@ -17,11 +17,15 @@ transaction or marker of a batched request.
 
 from __future__ import annotations
 
-from txnsim.faults.actions import Corrupt, Duplicate
+from enum import IntEnum
+
+from txnsim.faults.actions import Corrupt, Duplicate, Fail
+from txnsim.faults.crossings import Crossing, DamagedPart
+from txnsim.faults.points import FaultPoint
 from txnsim.faults.refusals import check
 from txnsim.faults.rule_fields import Action as Action
 from txnsim.faults.rule_fields import RuleFields
-from txnsim.types import Crossing, DamagedPart, Subject
+from txnsim.faults.subjects import Subject
 from txnsim.wire.apis import api_name
 
 
@@ -37,6 +41,28 @@ class FaultRule(
             ValueError: The rule makes no sense; the message names the field.
         """
         check(self)
+
+
+class Asked(IntEnum):
+    """How much of a message a rule wants to know."""
+
+    NOTHING = 0
+    """The rule never concerns it."""
+    HEADER = 1
+    """Its API and its sender."""
+    BODY = 2
+    """Whom it is about, where its record batches are, or how its answer would look."""
+
+
+def asked_of(rule: FaultRule, point: FaultPoint, api_key: int) -> Asked:
+    """How much of a message of that API the rule wants to know before it crosses the point."""
+    if rule.point is not point or rule.api not in (None, api_key, api_name(api_key)):
+        return Asked.NOTHING
+    by_subject = (rule.transactional_id, rule.producer_id, rule.topic, rule.committed)
+    is_batch = isinstance(rule.action, Corrupt) and rule.action.what is DamagedPart.CRC
+    if is_batch or isinstance(rule.action, Fail) or any(one is not None for one in by_subject):
+        return Asked.BODY
+    return Asked.HEADER
 
 
 def matches(rule: FaultRule, crossing: Crossing) -> bool:

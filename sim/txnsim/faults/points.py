@@ -43,9 +43,10 @@ class FaultPoint(StrEnum):
     """A client's request has been handled, its answer is about to be written to the connection.
 
     Held, later answers of that connection wait too, as answers are in request order. Dropped, the
-    client never hears. With an error, the request took effect but the client is told the error.
+    client never hears. With an error, the request took effect but the client gets the error.
     Reordered, it waits for answers of other connections. Throttled, the answer says so and the
-    connection is muted. Corrupted, what the client reads is damaged. Disconnected, the connection
+    connection is muted. Corrupted, what the client reads is damaged. Rewritten, a field of the
+    answer has another value wherever it stands. Disconnected, the connection
     breaks and the client can't know that its request took effect. Stalled, its connection stands
     still. An answer can't be duplicated: a stream has one answer per request.
     """
@@ -64,8 +65,8 @@ class FaultPoint(StrEnum):
     """The answer to a request between brokers is about to reach the sender: the target has acted
     already.
 
-    Held, delayed or reordered, it alone waits. Dropped, the sender times out; with an error, it is
-    told the error instead of the true answer. Disconnected, all that is under way on the link
+    Held, delayed or reordered, it alone waits. Dropped, the sender times out; with an error, it
+    gets the error instead of the true answer. Disconnected, all that is under way on the link
     fails. Stalled, the whole link stands still.
     """
 
@@ -76,6 +77,15 @@ class FaultPoint(StrEnum):
     Held or delayed, its transactional ids are answered COORDINATOR_LOAD_IN_PROGRESS meanwhile.
     Dropped, the load never ends: only another leader helps. With an error, the log can't be read
     and, as in Kafka, the coordinator goes on with what it has read so far: nothing.
+    """
+
+    COORDINATOR_UNLOAD = "coordinator.unload"
+    """A broker has learnt that it leads a partition of ``__transaction_state`` or
+    ``__consumer_offsets`` no more, and is about to drop the entries that it has from there.
+
+    Held or delayed, it goes on answering from what it remembers, as an old coordinator beside the
+    new one, but can append nothing. Where it leads the partition again before the release, what
+    it has loaded since stays.
     """
 
     LOG_APPEND = "log.append"

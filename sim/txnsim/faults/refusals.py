@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from txnsim.faults.actions import Corrupt
+from txnsim.faults.actions import Corrupt, Rewrite
 from txnsim.faults.cluster_actions import ClusterAction, Crash, FillDisk
+from txnsim.faults.crossings import DamagedPart, RewriteHow
 from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.rule_fields import RuleFields
-from txnsim.types import DamagedPart
+from txnsim.suggestions import unknown
 from txnsim.wire.apis import APIS, api_name
+from txnsim.wire.rewriting import LIST, NUMBER, answer_fields
 
+OCCURRENCES_MAX: Final = 1_000
+"""Every crossing looks through them."""
 _OF_PRODUCERS: Final = (
     "Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
     "TxnOffsetCommit",
@@ -28,7 +32,8 @@ _CARRIERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The only APIs that carry a criterion: on any other such a rule would never strike."""
 
-_API_NAMES: Final = frozenset(name for name, _ in APIS.values())
+_API_KEYS: Final[Mapping[str, int]] = {name: key for key, (name, _) in APIS.items()}
+_API_NAMES: Final = frozenset(_API_KEYS)
 
 _WITH_BATCHES: Final = {
     FaultPoint.CLIENT_REQUEST: ("Produce", 0),
@@ -49,7 +54,12 @@ def check(rule: RuleFields) -> None:
     Raises:
         ValueError: It makes none; the message names the field.
     """
-    for reason in (*_about_action(rule), *_about_whom(rule), *_about_when(rule)):
+    for reason in (
+        *_about_action(rule),
+        *_about_rewriting(rule),
+        *_about_whom(rule),
+        *_about_when(rule),
+    ):
         raise ValueError(reason)
 
 
@@ -74,10 +84,37 @@ def _about_action(rule: RuleFields) -> Iterator[str]:
             yield f"corrupt crc at {point} needs api {name}: nothing else there has record batches"
 
 
+def _about_rewriting(rule: RuleFields) -> Iterator[str]:
+    """A field that the answer has not, or that can't be changed so, would make a fault that does
+    nothing.
+    """
+    action = rule.action
+    if not isinstance(action, Rewrite):
+        return
+    if rule.api is None:
+        yield "rewrite needs api: which fields there are depends on it"
+        return
+    key = rule.api if isinstance(rule.api, int) else _API_KEYS.get(rule.api)
+    if key is None:
+        return  # reported elsewhere
+    fields = answer_fields(key)
+    kind = fields.get(action.field)
+    if kind is None:
+        similar = unknown("field of that answer", action.field, sorted(fields))
+        yield f"rewrite of {api_name(key)}: {similar}"
+    elif action.field == "error_code":
+        yield "rewrite of error_code: the action error does that"
+    else:
+        wanted = LIST if action.how in (RewriteHow.REVERSE, RewriteHow.CLEAR) else NUMBER
+        if kind != wanted:
+            yield f"{action.how} needs a {wanted}, and {action.field} of {api_name(key)} is none"
+
+
 def _about_whom(rule: RuleFields) -> Iterator[str]:
     point = rule.point
     if isinstance(rule.api, str) and rule.api not in _API_NAMES:
-        yield f"api {rule.api!r} is no API of Kafka's"
+        similar = unknown("such name", rule.api, sorted(_API_NAMES))
+        yield f"api {rule.api!r} is no API of Kafka's: {similar}"
     if rule.api is not None and point not in WITH_API:
         yield f"api can't be matched at {point}: no request crosses it"
     if rule.client_id is not None and point not in FROM_CLIENTS:
@@ -108,6 +145,8 @@ def _about_whom(rule: RuleFields) -> Iterator[str]:
 def _about_when(rule: RuleFields) -> Iterator[str]:
     if rule.nth < 1 or (rule.limit is not None and rule.limit < 1):
         yield f"nth {rule.nth} and limit {rule.limit} count from 1"
+    if len(rule.occurrences) > OCCURRENCES_MAX:
+        yield f"{len(rule.occurrences)} occurrences, expected at most {OCCURRENCES_MAX}"
     if any(occurrence < 1 for occurrence in rule.occurrences):
         yield f"occurrences {rule.occurrences} count from 1"
     if rule.occurrences and (rule.nth != 1 or rule.limit is not None):

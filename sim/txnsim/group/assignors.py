@@ -1,4 +1,4 @@
-"""Who gets which partitions in a group that speaks the consumer protocol: pure functions.
+"""Assign partitions to the members of a group of the consumer protocol: pure functions.
 
 Kafka's two assignors. *uniform* balances over all topics together and moves as little as it can;
 *range* gives each member neighbouring partitions, the same ones of topics with equal numbers.
@@ -77,7 +77,7 @@ def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUI
             else:
                 free.append(each)
         if quota > 0 and has_extra and len(members) - index > extra:
-            # Somebody behind may own that many already.
+            # A later member may own that many already.
             quota -= 1
             has_extra = False
         if quota > 0:
@@ -93,8 +93,9 @@ def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUI
 def _uniform_heterogeneous(
     members: list[Subscriber], partitions: Mapping[uuid.UUID, int]
 ) -> Target:
-    """Subscriptions differ: topics that fewest can take go first, each to whoever has least; then
-    partitions move from who has most to who has least, as long as that evens out.
+    """Assign where subscriptions differ. Topics with the fewest subscribers go first, each
+    partition to the member with the fewest partitions. Then partitions move from the member with
+    the most to the one with the fewest, as long as that makes the target more even.
     """
     by_id = {member.member_id: member for member in members}
     target: dict[str, set[TopicIdPartition]] = {

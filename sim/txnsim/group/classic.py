@@ -4,7 +4,7 @@ A group moves through *generations*. A rebalance asks everybody to join again
 (PreparingRebalance), makes the next generation of those that came (CompletingRebalance), and ends
 when its leader's assignment is in the log (Stable).
 
-Like Kafka's, this machine changes a group in place, and tells what is to be done outside: answer
+Like Kafka's, this machine changes a group in place, and returns effects for its caller: answer
 requests that wait, arm and disarm timers, append records. Those effects are carried out in order.
 It knows no clock and no log; a timer that fires and a record that was written (or not) come back as
 calls.
@@ -265,7 +265,7 @@ class ClassicProtocol:
         """The new id of a static member is in the log, or could not be written."""
         out: Effects = []
         member = group.members.get(then.new_member_id)
-        if member is None:  # replaced or removed meanwhile, and told so
+        if member is None:  # replaced or removed meanwhile; it has its error
             return out
         if error:
             member.protocols = then.old_protocols
@@ -353,7 +353,7 @@ class ClassicProtocol:
         """The leader's assignment is in the log, or could not be written."""
         out: Effects = []
         if group.state is not _S.COMPLETING_REBALANCE or then.generation != group.generation:
-            return out  # the group has moved on, and whoever waited has been told
+            return out  # the group has moved on, and waiting members have their answer
         if error:
             self._rebalance.propagate(group, {}, error, out)
             self._rebalance.rebalance_or_complete(group, now_ms, out)
@@ -370,11 +370,11 @@ class ClassicProtocol:
             return refusal.error
         if command.generation != group.generation:
             return ErrorCode.illegal_generation
-        for told, held in (
+        for given, held in (
             (command.protocol_type, group.protocol_type),
             (command.protocol, group.protocol),
         ):
-            if told is not None and held is not None and told != held:
+            if given is not None and held is not None and given != held:
                 return ErrorCode.inconsistent_group_protocol
         return None
 
@@ -388,7 +388,7 @@ class ClassicProtocol:
     def heartbeat(
         self, group: ClassicGroup, command: Heartbeat
     ) -> tuple[Rejection | None, Effects]:
-        """A member is alive; the error tells it to join again."""
+        """Mark a member alive; with an error it has to join again."""
         if group.state is _S.DEAD:
             return _rejection(ErrorCode.coordinator_not_available, group, "is dead"), []
         refusal = group.check_member(command.member_id, command.group_instance_id)
@@ -442,7 +442,7 @@ class ClassicProtocol:
     # Timers
 
     def session_over(self, group: ClassicGroup, member_id: str, *, now_ms: int) -> Effects:
-        """A member was silent for its session timeout, or did not use the id it was given."""
+        """A member was silent for its session timeout, or did not use the id that it got."""
         out: Effects = []
         if member_id in group.pending_join:
             group.remove(member_id)
@@ -468,7 +468,7 @@ class ClassicProtocol:
         Args:
             group: The group.
             delay_ms: How long the timer ran.
-            remaining_ms: Of a first rebalance: how much longer it may be delayed; else None.
+            remaining_ms: How much longer a first rebalance may be delayed; else None.
             now_ms: The cluster's time.
         """
         out: Effects = []
@@ -487,7 +487,7 @@ class ClassicProtocol:
         return out
 
     def sync_over(self, group: ClassicGroup, *, generation: int, now_ms: int) -> Effects:
-        """Who joined the generation and has not asked for an assignment is removed."""
+        """Remove the members that joined the generation but did not ask for an assignment."""
         out: Effects = []
         if generation != group.generation or not group.pending_sync:
             return out

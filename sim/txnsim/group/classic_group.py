@@ -1,7 +1,7 @@
-"""A classic group: its members, and what one can ask of them. It decides nothing.
+"""A classic group: its members, and questions about them. It decides nothing.
 
-Membership lives in memory; what is stored of it is the last assigned generation. Members keep the
-order in which they joined: the first one that is there becomes leader.
+Membership lives in memory; the log has only the last assigned generation. Members keep the order in
+which they joined: the first one in it becomes leader.
 
 Counterpart in Kafka: ClassicGroup, ClassicGroupMember.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+
+import msgspec
 
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.group.commands import JoinGroup, Waiter
@@ -30,49 +32,21 @@ _S = ClassicGroupState
 _ACTIVE = (_S.STABLE, _S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE)
 
 
-class ClassicMember:
+class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
     """A member of a classic group."""
 
-    __slots__ = (
-        "assignment",
-        "awaiting_join",
-        "awaiting_sync",
-        "client_host",
-        "client_id",
-        "group_instance_id",
-        "is_new",
-        "member_id",
-        "protocol_type",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str,
-        group_instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocol_type: str,
-        protocols: Protocols,
-        assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocol_type = protocol_type
-        self.protocols = protocols
-        self.assignment = assignment
-        self.awaiting_join: Waiter | None = None
-        self.awaiting_sync: Waiter | None = None
-        self.is_new = False
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    assignment: bytes = b""
+    awaiting_join: Waiter | None = None
+    awaiting_sync: Waiter | None = None
+    is_new: bool = False
 
     @classmethod
     def joining(cls, command: JoinGroup, member_id: str) -> ClassicMember:
@@ -90,8 +64,8 @@ class ClassicMember:
 
     @property
     def is_alive_by_waiting(self) -> bool:
-        """Whoever waits for an answer of ours can't be expected to send heartbeats; a new member
-        must show itself once before its waiting counts (hasSatisfiedHeartbeat).
+        """A member that waits for an answer can't be expected to send heartbeats; a new member must
+        show itself once before its waiting counts (hasSatisfiedHeartbeat).
         """
         if self.is_new:
             return False
@@ -131,12 +105,12 @@ class ClassicGroup:
         """Ids that were handed out and whose owners have not joined yet (KIP-394)."""
         self.pending_sync: dict[str, None] = {}
         self.new_member_added = False
-        """Somebody joined while the first rebalance was delayed."""
+        """Whether a member joined while the first rebalance was delayed."""
         self._subscribed: frozenset[str] | None = None
 
     @classmethod
     def loaded(cls, record: ClassicGroupStored) -> ClassicGroup:
-        """The group as a coordinator finds it in the log; nobody waits and no session runs yet."""
+        """The group as a coordinator finds it in the log; no member waits, no session runs yet."""
         state = _S.STABLE if record.members else _S.EMPTY
         group = cls(record.group_id, state=state, now_ms=record.state_timestamp_ms)
         if record.state_timestamp_ms == -1:
@@ -164,7 +138,7 @@ class ClassicGroup:
 
     @property
     def protocol_type_or_empty(self) -> str:
-        """The protocol type, "" where nobody has told one."""
+        """The protocol type, "" where no member has given one."""
         return self.protocol_type or ""
 
     @property
@@ -228,7 +202,7 @@ class ClassicGroup:
     def check_offset_fetch(
         self,
         *,
-        member_id: str | None,  # noqa: ARG002 - anybody may read a classic group's positions
+        member_id: str | None,  # noqa: ARG002 - any client may read a classic group's positions
         member_epoch: int,  # noqa: ARG002 - epochs are of the consumer protocol
     ) -> Rejection | None:
         """ClassicGroup.validateOffsetFetch."""
@@ -321,8 +295,8 @@ class ClassicGroup:
         return old, new
 
     def elect_joined_leader(self) -> bool:
-        """The leader stays if it has joined again, else the first member that has; False where
-        nobody has.
+        """The leader stays if it has joined again, else the first member that has; False where no
+        member has.
         """
         if self.leader is None:
             return False
@@ -341,7 +315,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Everybody waits for the next generation, and nobody is on the way."""
+        """Whether every member waits for the next generation, and no other one is about to join."""
         return not self.pending_join and self.awaiting_join_count == len(self.members)
 
     @property
@@ -352,7 +326,7 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Iterable[tuple[str, bytes]]) -> bool:
-        """Whether somebody with these protocols can join."""
+        """Whether a member with these protocols can join."""
         names = [name for name, _ in protocols]
         if self.state is _S.EMPTY:
             return bool(protocol_type) and bool(names)
@@ -362,8 +336,8 @@ class ClassicGroup:
         return any(name in common for name in names)
 
     def select_protocol(self) -> str:
-        """The protocol that most members want first among those all support; the earliest told of
-        equals.
+        """Of the protocols that all members support, the one that most members prefer; of equals
+        the first in the list.
         """
         candidates = self._candidates()
         votes = Counter(member.vote(candidates) for member in self.members.values())
@@ -404,10 +378,10 @@ class ClassicGroup:
         self.pending_sync.clear()
 
     def stored(self, assignments: dict[str, bytes] | None = None) -> ClassicGroupStored:
-        """What the log is to remember.
+        """The record for the log.
 
         Args:
-            assignments: By member id; those that the members hold where none is given.
+            assignments: By member id; unless given, those that the members hold.
         """
         protocol = self.protocol
         return ClassicGroupStored(

@@ -1,4 +1,4 @@
-"""What a group coordinator can be asked about membership in classic groups, and what it answers.
+"""Commands for a group coordinator about membership in classic groups, and its answers.
 
 API versions have been translated away by the handlers. A waiting request is named by a number that
 the shell gave it; the answer comes as an effect with that number.
@@ -16,10 +16,19 @@ from txnsim.errors import ErrorCode
 from txnsim.group.records import GroupRecord
 
 NO_MEMBER: Final = ""
-"""Member id of somebody who has none yet."""
+"""Member id of a client that has none yet."""
 
 Waiter = int
 """A JoinGroup or SyncGroup that waits for its answer."""
+
+
+class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
+    """A group as ListGroups shows it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
 
 
 class JoinGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +45,11 @@ class JoinGroup(msgspec.Struct, frozen=True, kw_only=True):
     protocols: tuple[tuple[str, bytes], ...]
     """(name, metadata), the most wanted first."""
     member_id_required: bool = True
-    """A new dynamic member has to join again with the id it is given (v4, KIP-394)."""
+    """A new dynamic member has to join again with the id that it gets (v4, KIP-394)."""
     may_describe: Callable[[str], bool] | None = None
-    """Whether the member may describe a topic; None where everybody may."""
+    """Whether the member may describe a topic; None where every client may."""
     assignment_skippable: bool = True
-    """A static leader that comes back can be told to skip the assignment (v9, KIP-814)."""
+    """The answer can tell a returning static leader to skip the assignment (v9, KIP-814)."""
 
 
 class JoinReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,28 +137,28 @@ class Abandoned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerKind(Enum):
-    """What a group can wait for."""
+    """Events that a group can wait for."""
 
     HEARTBEAT = "session"
     """A member's session (or its stay in the waiting room) ends."""
     JOIN = "join"
     """A rebalance goes on without those who did not come."""
     SYNC = "sync"
-    """Who has joined and did not sync is removed."""
+    """Members that have joined and did not sync are removed."""
 
 
 class TimerSet(msgspec.Struct, frozen=True, kw_only=True):
-    """Arm a timer, or move it: there is one for each (kind, group, member)."""
+    """Arm a timer, or move it. Each (kind, group, member) has one timer."""
 
     kind: TimerKind
     group_id: str
     member_id: str = NO_MEMBER
-    """Of HEARTBEAT only."""
+    """For HEARTBEAT only."""
     delay_ms: int
     generation: int = -1
-    """Of SYNC: the generation it was armed for."""
+    """For SYNC: the generation it was armed for."""
     remaining_ms: int | None = None
-    """Of JOIN in a group's first rebalance: how long its delay may still be extended."""
+    """For JOIN in a group's first rebalance: how long its delay may still be extended."""
 
 
 class TimerCancelled(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +170,7 @@ class TimerCancelled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssignmentStored(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows once the leader's assignment is in the log."""
+    """What to do once the leader's assignment is in the log."""
 
     group_id: str
     member_id: str
@@ -170,7 +179,7 @@ class AssignmentStored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StaticMemberStored(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows once a static member's new id is in the log; if it is not, the old one is put
+    """What to do once a static member's new id is in the log; if the append fails, the old id comes
     back.
     """
 
@@ -187,7 +196,9 @@ class StaticMemberStored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewGroupStored(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows once a new, empty group is in the log; if it is not, who asked is told."""
+    """What to do once a new, empty group is in the log; if the append fails, the client gets the
+    error.
+    """
 
     waiter: Waiter
 

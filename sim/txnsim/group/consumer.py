@@ -1,7 +1,8 @@
 """The consumer protocol: decisions on heartbeats, timers and regular expressions (KIP-848). Pure.
 
-A heartbeat does everything: it joins, subscribes, tells what is owned, is told what to own, and
-leaves. Its decision is a list of records; the group changes when they are in the log.
+One request does everything, the heartbeat: it joins, subscribes, reports the owned partitions,
+brings the assignment, and leaves. Its decision is a list of records; the group changes when they
+are in the log.
 
 Counterpart in Kafka: the consumer half of GroupMetadataManager.
 """
@@ -58,8 +59,8 @@ from txnsim.group.consumer_regex import regex_change
 from txnsim.group.migration import may_downgrade
 from txnsim.group.reconciliation import Goal, reconcile
 from txnsim.group.topics_hash import topics_hash
+from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage
-from txnsim.metadata.resource_configs import GroupIntervals
 
 
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,39 +70,30 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     classic_max_size: int = 2_147_483_647
     """``group.max.size``: a larger group is not downgraded."""
     assignors: tuple[str, ...] = tuple(ASSIGNORS)
-    """Those that a member may choose; the first one is taken where nobody does."""
+    """Assignors that a member may choose; the first one is the default."""
     may_downgrade: bool = True
     """Whether a group becomes classic again while members go on."""
     regex_refresh_ms: int = 600_000
 
 
 DEFAULT_INTERVALS: Final = GroupIntervals(45_000, 5_000, 1_000)
-"""Of a broker that says nothing else."""
+"""Intervals of a broker without other settings."""
 
 
-class ConsumerProtocol:
+class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     """The rules; the groups are the caller's."""
 
-    __slots__ = ("_intervals_of", "_new_id", "_settings")
-
-    def __init__(
-        self,
-        *,
-        settings: ConsumerSettings,
-        new_id: Callable[[], str],
-        intervals_of: Callable[[str], GroupIntervals] = lambda _: DEFAULT_INTERVALS,
-    ) -> None:
-        self._settings = settings
-        self._intervals_of = intervals_of
-        """By group: each may have its own."""
-        self._new_id = new_id
-        """A random UUID as text."""
+    settings: ConsumerSettings
+    intervals_of: Callable[[str], GroupIntervals] = lambda _: DEFAULT_INTERVALS
+    """By group: each may have its own."""
+    new_id: Callable[[], str]
+    """A random UUID as text."""
 
     # Heartbeat
 
     def check(self, command: ConsumerHeartbeat) -> Rejection | None:
-        """What is wrong with a heartbeat whatever the group."""
-        return check_heartbeat(command, assignors=self._settings.assignors)
+        """Errors of a heartbeat that don't depend on the group."""
+        return check_heartbeat(command, assignors=self.settings.assignors)
 
     def heartbeat(
         self,
@@ -116,10 +108,10 @@ class ConsumerProtocol:
             return Rejection(
                 error=ErrorCode.group_max_size_reached,
                 reason="The consumer group has reached its maximum capacity of "
-                f"{self._settings.max_size} members.",
+                f"{self.settings.max_size} members.",
             )
         records: list[ConsumerRecord] = []
-        found = member_of(group, command, records, new_id=self._new_id)
+        found = member_of(group, command, records, new_id=self.new_id)
         if isinstance(found, Rejection):
             return found
         member = found
@@ -154,7 +146,7 @@ class ConsumerProtocol:
             *_timers(member, updated),
             self._session(group.group_id, updated),
         ]
-        is_told = (
+        has_assignment = (
             command.member_epoch == 0
             or _is_full_request(command)
             or set(member.assigned) != set(updated.assigned)
@@ -164,8 +156,8 @@ class ConsumerProtocol:
             reply=HeartbeatReply(
                 member_id=updated.member_id,
                 member_epoch=updated.epoch,
-                assignment=tuple(sorted(updated.assigned)) if is_told else None,
-                heartbeat_interval_ms=self._intervals_of(group.group_id).heartbeat_interval_ms,
+                assignment=tuple(sorted(updated.assigned)) if has_assignment else None,
+                heartbeat_interval_ms=self.intervals_of(group.group_id).heartbeat_interval_ms,
             ),
             effects=tuple(effects),
         )
@@ -174,9 +166,9 @@ class ConsumerProtocol:
         if group.static_member(command.instance_id) is not None:
             return False
         is_new = not command.member_id or command.member_id not in group.members
-        return len(group.members) >= self._settings.max_size and is_new
+        return len(group.members) >= self.settings.max_size and is_new
 
-    # What does it change
+    # The changes of a heartbeat
 
     def _change(
         self,
@@ -198,7 +190,7 @@ class ConsumerProtocol:
             member,
             updated,
             image=image,
-            refresh_ms=self._settings.regex_refresh_ms,
+            refresh_ms=self.settings.regex_refresh_ms,
             now_ms=now_ms,
         )
         if isinstance(regex, Rejection):
@@ -266,7 +258,7 @@ class ConsumerProtocol:
         return step
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
-        interval_ms = self._intervals_of(group.group_id).assignment_interval_ms
+        interval_ms = self.intervals_of(group.group_id).assignment_interval_ms
         if group.assigned_at_ms == 0 or interval_ms == 0:
             return True
         return now_ms >= group.assigned_at_ms + interval_ms
@@ -289,7 +281,7 @@ class ConsumerProtocol:
             for each in members
         ]
         partitions = {topic.topic_id: len(topic.partitions) for topic in image.topics.values()}
-        return ASSIGNORS[name or self._settings.assignors[0]](subscribers, partitions)
+        return ASSIGNORS[name or self.settings.assignors[0]](subscribers, partitions)
 
     # Leaving
 
@@ -365,7 +357,7 @@ class ConsumerProtocol:
         group_id = group.group_id
         ids = frozenset(member.member_id for member in leaving)
         effects = tuple(MemberGone(member_id=member.member_id) for member in leaving)
-        settings = self._settings
+        settings = self.settings
         if settings.may_downgrade and may_downgrade(group, ids, max_size=settings.classic_max_size):
             return ConsumerOutcome(reply=reply, effects=effects, classic_without=ids)
         records: list[ConsumerRecord] = []
@@ -383,8 +375,8 @@ class ConsumerProtocol:
         return ConsumerOutcome(records=tuple(records), reply=reply, effects=effects)
 
     def _session(self, group_id: str, member: ConsumerMember) -> SessionSet:
-        """A member of the classic protocol has told its own timeout."""
-        own = member.classic or self._intervals_of(group_id)
+        """Start a member's session. A member of the classic protocol has a timeout of its own."""
+        own = member.classic or self.intervals_of(group_id)
         return SessionSet(member_id=member.member_id, delay_ms=own.session_timeout_ms)
 
 
@@ -398,7 +390,7 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _is_full_request(command: ConsumerHeartbeat) -> bool:
-    """It tells everything, so it is told everything: a client that has missed an answer."""
+    """Whether a heartbeat has all fields: its client has missed an answer, and needs a full one."""
     return (
         command.rebalance_timeout_ms != -1
         and (command.topic_names is not None or command.topic_regex is not None)

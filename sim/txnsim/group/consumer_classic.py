@@ -1,8 +1,8 @@
 """Members that speak the classic protocol within a group of the consumer protocol (KIP-848). Pure.
 
-Their JoinGroup is a heartbeat that joins, the generation is their member epoch, and SyncGroup tells
-what they have. Nobody leads, so all of them take themselves for followers. A Heartbeat asks them to
-join again whenever there is something to give up or to take.
+Their JoinGroup is a heartbeat that joins, the generation is their member epoch, and SyncGroup
+returns their assignment. The group has no leader, so each of them acts as a follower. The answer to
+Heartbeat makes them join again whenever they have to give up partitions or can get some.
 
 Counterpart in Kafka: GroupMetadataManager.classicGroupJoinToConsumerGroup and its siblings.
 """
@@ -118,7 +118,7 @@ class ClassicMembers:
     def sync(
         self, group: ConsumerGroup, command: SyncGroup, *, image: ClusterImage
     ) -> tuple[SyncReply, Effects]:
-        """A member asks for what it has."""
+        """Answer a member's request for its assignment."""
         member = _classic_member(group, command.member_id, command.group_instance_id)
         if isinstance(member, Rejection):
             return SyncReply(error=member.error), ()
@@ -145,7 +145,7 @@ class ClassicMembers:
     def heartbeat(
         self, group: ConsumerGroup, command: Heartbeat
     ) -> tuple[Rejection | None, Effects]:
-        """A member is alive; it is told to join again where it has to give up or may take."""
+        """Keep a member alive; it joins again if it must give up partitions or can get some."""
         member = _classic_member(group, command.member_id, command.group_instance_id)
         if isinstance(member, Rejection):
             return member, ()
@@ -222,7 +222,7 @@ def _supports(group: ConsumerGroup, command: JoinGroup) -> bool:
 
 
 def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Something of its target is still somebody else's."""
+    """Whether another member still has a partition of its target."""
     target = group.target.get(member.member_id, frozenset())
     return any(
         group.owner_of(each) not in (None, member.member_id)

@@ -13,11 +13,11 @@ from txnsim.group.consumer_records import (
 )
 
 MayDescribe = Callable[[str], bool] | None
-"""Whether somebody may describe a topic; None where everybody may."""
+"""Whether a client may describe a topic; None where every client may."""
 
 
 class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """Join, stay, change the subscription, tell what is owned, or leave; None: as before."""
+    """Join, stay, change the subscription, report owned partitions, or leave; None: as before."""
 
     group_id: str
     member_id: str
@@ -37,7 +37,7 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     may_describe: MayDescribe = None
     """Topics that the member may not describe don't belong to a regular expression."""
     classic: ClassicMetadata | None = None
-    """Of a member that joins with JoinGroup and speaks the classic protocol within the group."""
+    """For a member of the classic protocol that joins with JoinGroup: its metadata."""
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The member is alive: its session starts anew."""
+    """The member is alive: its session starts again."""
 
     member_id: str
     delay_ms: int
@@ -78,7 +78,7 @@ class MemberGone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
-    """Look up what regular expressions stand for, after this heartbeat."""
+    """Look up the topics of regular expressions, after this heartbeat."""
 
     regexes: tuple[str, ...]
     may_describe: MayDescribe = None
@@ -86,8 +86,8 @@ class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JoinAwaited(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of the classic protocol has been told to join again, and has this long from the
-    first time on.
+    """A member of the classic protocol has to join again, and has this long from the first request
+    to do so.
     """
 
     member_id: str

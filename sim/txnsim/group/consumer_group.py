@@ -49,7 +49,7 @@ OFFSET_COMMIT_WITH_EPOCHS: Final = 9
 
 
 class MemberState(IntEnum):
-    """Where a member stands on the way to its target; the number is the one in the log."""
+    """The state of a member on the way to its target; the number is the one in the log."""
 
     STABLE = 0
     """It has what its epoch says."""
@@ -58,7 +58,7 @@ class MemberState(IntEnum):
     UNRELEASED_PARTITIONS = 2
     """It waits for partitions that others have not given up yet."""
     UNKNOWN = 127
-    """Of a later release."""
+    """A state of a later release."""
 
 
 class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):
-    """The topics that a regular expression stood for when it was looked up."""
+    """The topics that matched a regular expression when it was looked up."""
 
     topics: frozenset[str]
     version: int
@@ -105,10 +105,10 @@ class ConsumerGroup:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = 1
-        """Nobody is at this epoch before a first target assignment (ModernGroup)."""
+        """No member is at this epoch before the first target assignment (ModernGroup)."""
         self.metadata_hash = 0
         self.assignment_epoch = 1
-        """A new group needs no target: it is assigned once somebody's topics are known
+        """A new group needs no target: the first one is made once the topics of a member are known
         (TargetAssignmentMetadata.INITIAL).
         """
         self.assigned_at_ms = 0
@@ -118,7 +118,7 @@ class ConsumerGroup:
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.resolved: dict[str, Resolved] = {}
         self._owners: dict[TopicIdPartition, str] = {}
-        """Who has a partition, or still has to give it up."""
+        """The member that has a partition, or still has to give it up."""
         self.refreshed_version = -1
         """Metadata offset at which subscriptions were last held against the topics that there are;
         memory only.
@@ -163,8 +163,8 @@ class ConsumerGroup:
         """ConsumerGroup.validateOffsetCommit, but for partitions of an older epoch (KIP-1251)."""
         if generation < 0 and not self.members:
             return None
-        nobody = generation == -1 and not member_id and group_instance_id is None
-        if is_transactional and nobody:
+        has_no_member = generation == -1 and not member_id and group_instance_id is None
+        if is_transactional and has_no_member:
             return None
         member = self.members.get(member_id)
         if member is None:
@@ -183,8 +183,9 @@ class ConsumerGroup:
     def check_position(
         self, *, member_id: str, generation: int, partition: TopicIdPartition
     ) -> Rejection | None:
-        """Whether a member may commit this position: one of an older epoch only what it has had
-        since then, which tells a slow member from a zombie (KIP-1251).
+        """Whether a member may commit this position. A member at an older epoch may commit only for
+        partitions that it has had since then, which separates a slow member from a zombie
+        (KIP-1251).
         """
         member = self.members.get(member_id)
         if member is None or generation == member.epoch:
@@ -240,7 +241,7 @@ class ConsumerGroup:
         return any(topic in self.topics_of(member) for member in self.members.values())
 
     def offsets_expire_from(self) -> ExpiryBase | None:
-        """Positions of topics that nobody consumes expire from their commit on."""
+        """Positions of topics that no member consumes expire from their commit on."""
         return _from_commit
 
     # Members
@@ -256,7 +257,7 @@ class ConsumerGroup:
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
     def owner_of(self, partition: TopicIdPartition) -> str | None:
-        """Who has a partition, or has not given it up yet."""
+        """The member that has a partition, or has not given it up yet."""
         return self._owners.get(partition)
 
     def regex_users(self, regex: str) -> int:
@@ -411,7 +412,7 @@ def _assigned(member: ConsumerMember, record: CurrentStored) -> ConsumerMember:
 
 
 def _left(member: ConsumerMember) -> ConsumerMember:
-    """What is left of a member between the tombstones of its assignment and of itself."""
+    """The member between the tombstones of its assignment and of itself."""
     return msgspec.structs.replace(
         member, epoch=LEFT, previous_epoch=LEFT, assigned={}, pending_revocation={}
     )

@@ -86,15 +86,15 @@ def to_messages(record: ConsumerRecord) -> Messages:
             assert_never(record)
 
 
-def _member(record: Any) -> schema.MemberKey:
+def _member(record: Any) -> Any:
     return schema.MemberKey(group=record.group_id, member_id=record.member_id)
 
 
-def _regex(record: RegexStored | RegexDeleted) -> schema.RegularExpressionKey:
+def _regex(record: RegexStored | RegexDeleted) -> Any:
     return schema.RegularExpressionKey(group=record.group_id, regular_expression=record.regex)
 
 
-def _subscription(record: SubscriptionStored) -> schema.MemberMetadataValue:
+def _subscription(record: SubscriptionStored) -> Any:
     classic = record.classic
     return schema.MemberMetadataValue(
         instance_id=record.instance_id,
@@ -117,7 +117,7 @@ def _subscription(record: SubscriptionStored) -> schema.MemberMetadataValue:
     )
 
 
-def _target(partitions: Iterable[TopicIdPartition]) -> schema.TargetMemberValue:
+def _target(partitions: Iterable[TopicIdPartition]) -> Any:
     return schema.TargetMemberValue(
         topic_partitions=tuple(
             schema.TopicPartitions(topic_id=topic, partitions=tuple(index for _, index in each))
@@ -126,7 +126,7 @@ def _target(partitions: Iterable[TopicIdPartition]) -> schema.TargetMemberValue:
     )
 
 
-def _current(record: CurrentStored) -> schema.CurrentAssignmentValue:
+def _current(record: CurrentStored) -> Any:
     return schema.CurrentAssignmentValue(
         member_epoch=record.epoch,
         previous_member_epoch=record.previous_epoch,
@@ -136,7 +136,7 @@ def _current(record: CurrentStored) -> schema.CurrentAssignmentValue:
     )
 
 
-def _assigned(epochs: Epochs) -> tuple[schema.AssignedPartitions, ...]:
+def _assigned(epochs: Epochs) -> tuple[Any, ...]:
     found = []
     for topic, each in groupby(epochs, key=lambda entry: entry[0]):
         entries = list(each)

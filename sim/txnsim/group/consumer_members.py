@@ -1,4 +1,4 @@
-"""Who sends a heartbeat, and whether it may: members of the consumer protocol (KIP-848). Pure.
+"""Members of the consumer protocol (KIP-848): find the sender of a heartbeat and check it. Pure.
 
 Counterpart in Kafka: GroupMetadataManager.getOrMaybeSubscribe*ConsumerGroupMember,
 throwIfConsumerGroupMemberEpochIsInvalid, replaceMember, and
@@ -33,7 +33,7 @@ from txnsim.group.consumer_records import (
 
 
 def check_heartbeat(command: ConsumerHeartbeat, *, assignors: tuple[str, ...]) -> Rejection | None:
-    """What is wrong with a heartbeat whatever the group
+    """Errors of a heartbeat that don't depend on the group
     (GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid).
     """
     epoch = command.member_epoch
@@ -73,8 +73,8 @@ def member_of(
 ) -> ConsumerMember | Rejection:
     """The member; a new one where it joins.
 
-    A static member that comes back takes over what its last life had: ``records`` then hold what
-    must be written first.
+    A static member that comes back takes over the state of its last life: ``records`` then hold the
+    records to write first.
     """
     member_id = command.member_id or new_id()
     joins = command.member_epoch == 0
@@ -113,7 +113,7 @@ def member_of(
 
 
 def subscribing(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerMember:
-    """The member with what the heartbeat tells anew."""
+    """The member with the news of the heartbeat."""
     names = command.topic_names
     timeout_ms = command.rebalance_timeout_ms
     return msgspec.structs.replace(
@@ -183,7 +183,7 @@ def _replace(
 
 
 def subscription_record(group_id: str, member: ConsumerMember) -> SubscriptionStored:
-    """What the log is to remember of a member."""
+    """The record of a member for the log."""
     return SubscriptionStored(
         group_id=group_id,
         member_id=member.member_id,
@@ -200,7 +200,7 @@ def subscription_record(group_id: str, member: ConsumerMember) -> SubscriptionSt
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CurrentStored:
-    """What the log is to remember of a member's assignment."""
+    """The record of a member's assignment for the log."""
     return CurrentStored(
         group_id=group_id,
         member_id=member.member_id,
@@ -219,7 +219,7 @@ def _epochs(assigned: Mapping[TopicIdPartition, int]) -> Epochs:
 def target_record(
     group: ConsumerGroup, member_id: str, partitions: frozenset[TopicIdPartition]
 ) -> TargetStored:
-    """What the log is to remember of a member's target."""
+    """The record of a member's target for the log."""
     return TargetStored(
         group_id=group.group_id, member_id=member_id, partitions=tuple(sorted(partitions))
     )

@@ -20,7 +20,7 @@ Epochs = tuple[tuple[uuid.UUID, int, int], ...]
 
 
 class ClassicMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member told that speaks the classic protocol within the group."""
+    """What a member of the classic protocol has sent, in a group of the consumer protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -84,7 +84,7 @@ class TargetEpochDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetStored(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member is to have."""
+    """The target assignment of a member."""
 
     group_id: str
     member_id: str
@@ -100,7 +100,7 @@ class TargetDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CurrentStored(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member has been told to have and to give back."""
+    """The current assignment of a member, and the partitions that it has to give up."""
 
     group_id: str
     member_id: str
@@ -119,7 +119,7 @@ class CurrentDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegexStored(msgspec.Struct, frozen=True, kw_only=True):
-    """The topics that a regular expression stands for."""
+    """The topics that match a regular expression."""
 
     group_id: str
     regex: str
@@ -131,7 +131,7 @@ class RegexStored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegexDeleted(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody subscribes to it any more."""
+    """No member subscribes to it any more."""
 
     group_id: str
     regex: str

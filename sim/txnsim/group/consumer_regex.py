@@ -45,7 +45,7 @@ class RegexChange(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[RegexDeleted, ...] = ()
     subscription_changed: bool = False
     bumps_epoch: bool = False
-    """The topics behind the new subscription are known, so the group can be assigned anew."""
+    """The topics behind the new subscription are known, so the group can get a new assignment."""
     lookups: tuple[str, ...] = ()
     """Expressions to look up after the heartbeat."""
 
@@ -64,7 +64,7 @@ def regex_change(
     Args:
         group: The group.
         member: The member before the heartbeat.
-        updated: The member with what it tells anew.
+        updated: The member with its news.
         image: The topics that there are.
         refresh_ms: ``group.consumer.regex.refresh.interval.ms``.
         now_ms: The cluster's time.
@@ -123,9 +123,9 @@ def resolve(
     now_ms: int,
     may_describe: MayDescribe = None,
 ) -> tuple[RegexStored | EpochStored, ...]:
-    """Look up what expressions stand for now; a difference raises the group's epoch.
+    """Look up the topics that match expressions now; a difference raises the group's epoch.
 
-    Topics that the member who asks may not describe are left out for the whole group, as in
+    Topics that the asking member may not describe are left out for the whole group, as in
     TopicRegexResolver.filterTopicDescribeAuthorizedTopics.
     """
     records: list[RegexStored | EpochStored] = []
@@ -175,9 +175,9 @@ def _check(regex: str) -> Rejection | None:
 
 
 def _in_words_of_java(error: re2.error) -> str:
-    """What is wrong, as RE2/J says it; the library here has other words for some of it."""
-    told = error.args[0]
-    said = told.decode() if isinstance(told, bytes) else str(told)
+    """The error in the words of RE2/J; the library here words some errors differently."""
+    text = error.args[0]
+    said = text.decode() if isinstance(text, bytes) else str(text)
     for ours, theirs in _WORDS.items():
         if said.startswith(ours):
             return theirs

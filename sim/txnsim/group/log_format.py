@@ -1,8 +1,8 @@
 """Records of ``__consumer_offsets``, byte for byte as Kafka writes them.
 
 A key begins with its kind, a value with its version. Every version can be read, the newest that the
-release writes is written. What a kind means is not known here, and a kind that is not known is
-skipped, as Kafka skips records of a newer version.
+release writes is written. This module does not know what a kind means, and it skips an unknown
+kind, as Kafka skips records of a newer version.
 
 Counterpart in Kafka: GroupCoordinatorRecordSerde.
 """
@@ -25,10 +25,12 @@ from txnsim.group.records import (
     StoredMember,
 )
 from txnsim.types import TopicPartition
+from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, pack_batch
 from txnsim.wire.decoder import DecodeFaultError, reader
 from txnsim.wire.encoder import writer
 from txnsim.wire.messages import group_records as schema
-from txnsim.wire.records import Record, build_batch
+from txnsim.wire.records import Record
+from txnsim.wire.records import encode_record as framed_record
 
 _KIND: Final = struct.Struct("!h")
 
@@ -36,20 +38,6 @@ _LEGACY_OFFSET_COMMIT: Final = 0
 _OFFSET_COMMIT: Final = 1
 _GROUP_METADATA: Final = 2
 
-_OFFSET_VALUES: Final = {
-    0: schema.OffsetCommitValueV0,
-    1: schema.OffsetCommitValueV1,
-    2: schema.OffsetCommitValueV0,
-    3: schema.OffsetCommitValueV3,
-    4: schema.OffsetCommitValueV4,
-}
-_GROUP_VALUES: Final = {
-    0: (schema.GroupMetadataValueV0, schema.MemberMetadataV0),
-    1: (schema.GroupMetadataValueV1, schema.MemberMetadataV1),
-    2: (schema.GroupMetadataValueV2, schema.MemberMetadataV1),
-    3: (schema.GroupMetadataValueV3, schema.MemberMetadataV3),
-    4: (schema.GroupMetadataValueV4, schema.MemberMetadataV4),
-}
 _GROUP_VERSION_WRITTEN: Final = 3
 
 DEVIATIONS: Final = (
@@ -76,14 +64,37 @@ def encode_batch(
         producer_id: The producer on whose behalf its positions are committed.
         producer_epoch: Its epoch.
     """
-    return build_batch(
-        [Record(key=key, value=value) for key, value in map(encode_record, records)],
-        timestamp_ms=now_ms,
+    pieces = (
+        records.pieces
+        if isinstance(records, EncodedRecords)
+        else [encode_in_batch(record, number) for number, record in enumerate(records)]
+    )
+    return pack_batch(
+        b"".join(pieces),
+        base_offset=0,
+        leader_epoch=-1,
+        attributes=TRANSACTIONAL_FLAG if producer_id >= 0 else 0,
+        last_offset_delta=len(pieces) - 1,
+        base_timestamp_ms=now_ms,
+        max_timestamp_ms=now_ms,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=0,
-        transactional=producer_id >= 0,
+        records_count=len(pieces),
     )
+
+
+class EncodedRecords(tuple[GroupRecord, ...]):
+    """Records whose bytes have been made already: many of them take longer than one turn bears."""
+
+    pieces: Sequence[bytes]
+    """What ``encode_in_batch`` gave for each."""
+
+
+def encode_in_batch(record: GroupRecord, number: int) -> bytes:
+    """A record as it stands in a batch, with ``number`` records in front of it."""
+    key, value = encode_record(record)
+    return framed_record(Record(key=key, value=value), offset_delta=number, timestamp_delta_ms=0)
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -113,7 +124,7 @@ def _offset_value(record: OffsetCommitted) -> bytes:
     if record.expire_timestamp_ms != -1:
         return _written(
             1,
-            schema.OffsetCommitValueV1(
+            schema.OFFSET_COMMIT_VALUES[1](
                 offset=record.offset,
                 metadata=record.metadata,
                 commit_timestamp=record.commit_timestamp_ms,
@@ -122,7 +133,7 @@ def _offset_value(record: OffsetCommitted) -> bytes:
         )
     return _written(
         4,
-        schema.OffsetCommitValueV4(
+        schema.OFFSET_COMMIT_VALUES[4](
             offset=record.offset,
             leader_epoch=record.leader_epoch,
             metadata=record.metadata,
@@ -139,14 +150,14 @@ def _group_key(group_id: str) -> bytes:
 def _group_value(record: ClassicGroupStored) -> bytes:
     return _written(
         _GROUP_VERSION_WRITTEN,
-        schema.GroupMetadataValueV3(
+        schema.GROUP_METADATA_VALUES[_GROUP_VERSION_WRITTEN](
             protocol_type=record.protocol_type,
             generation=record.generation,
             protocol=record.protocol,
             leader=record.leader,
             current_state_timestamp=record.state_timestamp_ms,
             members=tuple(
-                schema.MemberMetadataV3(
+                schema.MEMBERS[_GROUP_VERSION_WRITTEN](
                     member_id=member.member_id,
                     group_instance_id=member.group_instance_id,
                     client_id=member.client_id,
@@ -197,11 +208,9 @@ def _decode_offset(key: bytes, value: bytes | None) -> GroupRecord | None:
     topic_partition = TopicPartition(place.topic, place.partition)
     if value is None:
         return OffsetDeleted(group_id=place.group, topic_partition=topic_partition)
-    (version,) = _KIND.unpack_from(value)
-    cls = _OFFSET_VALUES.get(version)
-    if cls is None:
+    found = _of_version(schema.OFFSET_COMMIT_VALUES, value)
+    if found is None:
         return None
-    found = _read(cls, value)
     return OffsetCommitted(
         group_id=place.group,
         topic_partition=topic_partition,
@@ -218,11 +227,9 @@ def _decode_group(key: bytes, value: bytes | None) -> GroupRecord | None:
     group_id = _read(schema.GroupMetadataKey, key).group
     if value is None:
         return ClassicGroupDeleted(group_id=group_id)
-    (version,) = _KIND.unpack_from(value)
-    classes = _GROUP_VALUES.get(version)
-    if classes is None:
+    found = _of_version(schema.GROUP_METADATA_VALUES, value)
+    if found is None:
         return None
-    found = _read(classes[0], value)
     return ClassicGroupStored(
         group_id=group_id,
         protocol_type=found.protocol_type,
@@ -249,10 +256,9 @@ def _decode_group(key: bytes, value: bytes | None) -> GroupRecord | None:
 def _decode_consumer(kind: int, key: bytes, value: bytes | None) -> ConsumerRecord | None:
     found: Any = None
     if value is not None:
-        (version,) = _KIND.unpack_from(value)
-        if version != 0:
+        found = _of_version((consumer_log_format.VALUES[kind],), value)
+        if found is None:
             return None
-        found = _read(consumer_log_format.VALUES[kind], value)
     key_message = _read(consumer_log_format.KEYS[kind], key)
     return consumer_log_format.from_messages(kind, key_message, found)
 
@@ -262,6 +268,12 @@ _DECODERS: Final[dict[int, Callable[[bytes, bytes | None], GroupRecord | None]]]
     _OFFSET_COMMIT: _decode_offset,
     _GROUP_METADATA: _decode_group,
 }
+
+
+def _of_version(classes: Sequence[Any], value: bytes) -> Any | None:
+    """The value in its own version; None where that is not known."""
+    (version,) = _KIND.unpack_from(value)
+    return _read(classes[version], value) if 0 <= version < len(classes) else None
 
 
 def _read(cls: Any, data: bytes) -> Any:

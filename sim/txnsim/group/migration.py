@@ -1,8 +1,8 @@
 """A group changes its protocol while its members go on: classic to consumer and back (KIP-848).
 
 A classic group becomes one of the consumer protocol when a first member of that joins. Its members
-stay as they are, speaking the classic protocol within the new group; the target is what they were
-assigned. It becomes classic again when only they are left.
+stay as they are, speaking the classic protocol within the new group; the target is their
+assignment. It becomes classic again when only they are left.
 
 Counterpart in Kafka: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup,
 ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup. Pure.
@@ -117,12 +117,12 @@ def may_downgrade(group: ConsumerGroup, leaving: Collection[str], *, max_size: i
 def downgrade(
     group: ConsumerGroup, leaving: Collection[str], *, image: ClusterImage, now_ms: int
 ) -> ClassicGroup:
-    """The classic group of those who stay, with what they were to have."""
+    """The classic group of the members that stay, with their targets."""
     classic = ClassicGroup(group.group_id, state=ClassicGroupState.STABLE, now_ms=now_ms)
     classic.generation = group.epoch
     for member in group.members.values():
-        told = member.classic
-        if member.member_id in leaving or told is None:
+        classic_member = member.classic
+        if member.member_id in leaving or classic_member is None:
             continue
         classic.add(
             ClassicMember(
@@ -131,9 +131,9 @@ def downgrade(
                 client_id=member.client_id,
                 client_host=member.client_host,
                 rebalance_timeout_ms=member.rebalance_timeout_ms,
-                session_timeout_ms=told.session_timeout_ms,
+                session_timeout_ms=classic_member.session_timeout_ms,
                 protocol_type=CONSUMER_PROTOCOL_TYPE,
-                protocols=told.protocols,
+                protocols=classic_member.protocols,
             ),
             waiter=None,
         )

@@ -1,4 +1,4 @@
-"""What a group coordinator can be asked about positions, and what it answers.
+"""Commands for a group coordinator about positions, and its answers.
 
 API versions have been translated away by the handlers, but for the one that decides on the error of
 a missing group.
@@ -42,7 +42,7 @@ class CommitOffsets(msgspec.Struct, frozen=True, kw_only=True):
     missing_group_named: bool = True
     """A missing group may be called so (OffsetCommit v9); else it is an illegal generation."""
     api_version: int = 0
-    """What members of the consumer protocol may use."""
+    """Version of the request: members of the consumer protocol need one with epochs."""
 
 
 class CommittingProducer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -63,7 +63,7 @@ class FetchOffsets(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[TopicPartition, ...] | None
     """None: all that there are."""
     topic_ids: dict[str, uuid.UUID] = {}
-    """Ids of the topics asked for, where they were asked for by id."""
+    """Ids of the requested topics, where the request names them by id."""
     member_id: str | None = None
     member_epoch: int = -1
     require_stable: bool = False

@@ -76,8 +76,8 @@ def decide_commit(
 
 
 def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
-    """Whether the committer is who it says it is; anybody may commit for a group that has no
-    members.
+    """Whether the committer's member id and epoch are valid; any client may commit for a group
+    without members.
     """
     group = shard.groups.get(command.group_id)
     if group is None:
@@ -114,8 +114,8 @@ def fetch_offsets(
     Args:
         shard: Where the group is coordinated.
         command: Whose positions.
-        replicated: High watermark. Who requires stable positions sees those above it too, and is
-            answered when they are replicated.
+        replicated: High watermark. A client that requires stable positions sees those above it too,
+            and gets its answer when they are replicated.
     """
     below = LATEST if command.require_stable else replicated
     group = shard.groups.get(command.group_id)

@@ -4,8 +4,8 @@ A transactional commit is *pending*, by producer id, until the marker of its pro
 partition of ``__consumer_offsets``: a commit makes it the group's position, an abort forgets it
 (KIP-98). Pending positions know the producer's id only, not its epoch, as Kafka's do.
 
-A position that is in the log but not yet replicated may still be lost. Who must not see it asks
-for what was committed below the high watermark; the position before is kept until then.
+A position that is in the log but not yet replicated may still be lost. A reader that must not see
+it asks for the positions below the high watermark; the position before is kept until then.
 
 Counterpart in Kafka: OffsetMetadataManager.
 """
@@ -19,7 +19,7 @@ from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.types import ProducerId, TopicPartition
 
 LATEST: Final = 2**63 - 1
-"""Above every offset: what is asked for by those who also see what is not yet replicated."""
+"""Above every offset: for readers that also see positions that are not yet replicated."""
 
 
 class _Position:
@@ -37,9 +37,9 @@ class _Position:
     ) -> None:
         self.record = record
         self.record_offset = record_offset
-        """Where the commit stands: of two commits the later one wins."""
+        """Offset of the commit: of two commits the later one wins."""
         self.visible_from = visible_from
-        """Where the record stands that made it the position: the commit or the marker."""
+        """Offset of the record that made it the position: the commit or the marker."""
         self.previous = previous
 
     def below(self, offset: int) -> OffsetCommitted | None:
@@ -63,7 +63,9 @@ class Offsets:
         self._committed: dict[str, _ByPartition] = {}
         self._pending: dict[ProducerId, _Pending] = {}
         self._open: dict[str, dict[TopicPartition, set[ProducerId]]] = {}
-        """By group and partition who has something pending: ``_pending`` the other way round."""
+        """Producers with pending positions, by group and partition: ``_pending`` the other way
+        round.
+        """
 
     # Replay: living and loading alike
 
@@ -79,9 +81,9 @@ class Offsets:
 
         Args:
             record: The commit.
-            offset: Where it stands.
+            offset: Its offset in the log.
             producer_id: The producer of its transaction; None outside of one.
-            replicated: High watermark: what was visible below it need not be kept.
+            replicated: High watermark: an older position below it need not be kept.
         """
         if producer_id is None:
             self._put(record, offset=offset, visible_from=offset, replicated=replicated)
@@ -92,7 +94,7 @@ class Offsets:
         partitions.setdefault(record.topic_partition, set()).add(producer_id)
 
     def apply_delete(self, record: OffsetDeleted, *, offset: int, replicated: int) -> None:
-        """A tombstone is in the log: the position goes, and so does what is pending for it."""
+        """A tombstone is in the log: it removes the position and the pending ones for it."""
         group_id, topic_partition = record.group_id, record.topic_partition
         positions = self._committed.get(group_id)
         held = None if positions is None else positions.get(topic_partition)
@@ -137,7 +139,7 @@ class Offsets:
         )
 
     def prune(self, *, replicated: int) -> None:
-        """Forget what was kept for readers of an older high watermark: deleted positions."""
+        """Forget the positions that were kept for readers of an older high watermark."""
         gone = [
             (group_id, topic_partition)
             for group_id, positions in self._committed.items()
@@ -155,6 +157,10 @@ class Offsets:
         """The group's position as of the records below an offset."""
         position = self._committed.get(group_id, {}).get(topic_partition)
         return None if position is None else position.below(below)
+
+    def groups(self) -> tuple[str, ...]:
+        """Groups with a position."""
+        return tuple(self._committed)
 
     def all_committed(self, group_id: str, *, below: int = LATEST) -> Iterator[OffsetCommitted]:
         """The group's positions, in the order of their first commit."""

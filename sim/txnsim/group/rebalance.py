@@ -1,8 +1,8 @@
 """A rebalance: from a group that changes to the next generation of it.
 
-First everybody is asked to join again (``prepare``), then those that came are a generation
-(``complete``), and at last each is told its assignment (``propagate``). The effects are the
-caller's to carry out, in order.
+First all members are asked to join again (``prepare``). Then those that came form a generation
+(``complete``). At last each member gets its assignment (``propagate``). The caller carries out the
+effects, in order.
 
 Counterpart in Kafka: GroupMetadataManager.prepareRebalance, completeClassicGroupJoin,
 propagateAssignment.
@@ -128,7 +128,7 @@ class Rebalance:
     def propagate(
         self, group: ClassicGroup, assignments: dict[str, bytes], error: ErrorCode, out: Effects
     ) -> None:
-        """Give everybody who waits in SyncGroup its assignment, or the error."""
+        """Give every member that waits in SyncGroup its assignment, or the error."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             if member.awaiting_sync is None:
@@ -168,7 +168,7 @@ def refuse_join(out: Effects, waiter: Waiter, error: ErrorCode, member_id: str) 
 
 
 def session(group: ClassicGroup, member_id: str, delay_ms: int) -> TimerSet:
-    """A member's session starts anew."""
+    """A member's session starts again."""
     return TimerSet(
         kind=TimerKind.HEARTBEAT,
         group_id=group.group_id,

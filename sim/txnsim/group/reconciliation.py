@@ -1,7 +1,8 @@
 """One step of a member towards its target assignment (KIP-848). Pure.
 
-What it loses it has to give up first, and say so; only then does its epoch move on. What others
-have not given up yet it waits for, at the new epoch. So no partition is ever with two members.
+A member first has to give up the partitions that it loses, and report that; only then does its
+epoch move on. At the new epoch it waits for partitions that others have not given up yet. So no
+partition ever has two members.
 
 Counterpart in Kafka: CurrentAssignmentBuilder.
 """
@@ -19,14 +20,14 @@ from txnsim.group.consumer_group import ConsumerMember, MemberState
 from txnsim.group.consumer_records import TopicIdPartition
 
 Owned = frozenset[TopicIdPartition] | None
-"""What a member says it has; None: as before."""
+"""Partitions that a member reports as its own; None: as before."""
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """Where a member is to go."""
 
     epoch: int
-    """Of the target assignment."""
+    """Epoch of the target assignment."""
     partitions: frozenset[TopicIdPartition]
     subscribed: frozenset[uuid.UUID]
     """Topics that it subscribes to and that exist."""
@@ -46,12 +47,12 @@ def reconcile(
     Args:
         member: The member as it is.
         goal: Its target.
-        owned: What it says it has.
-        owner_of: Who has a partition, or still has to give it up.
+        owned: Partitions that it reports as its own.
+        owner_of: The member that has a partition, or still has to give it up.
 
     Returns:
         The member, the same one where there is nothing to do; FENCED_MEMBER_EPOCH where its state
-        is of a later release and it must begin anew.
+        is of a later release and it must start again.
     """
     match member.state:
         case MemberState.STABLE:
@@ -88,7 +89,7 @@ def _next(
     owned: Owned,
     owner_of: Callable[[TopicIdPartition], str | None],
 ) -> ConsumerMember:
-    """Give up what is not in the target, take what is free."""
+    """Give up partitions outside of the target, take those that are free."""
     target = {each for each in goal.partitions if each[0] in goal.subscribed}
     kept = {each: epoch for each, epoch in member.assigned.items() if each in target}
     lost = {each: epoch for each, epoch in member.assigned.items() if each not in target}

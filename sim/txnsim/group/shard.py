@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from txnsim.errors import CorruptBatchError, CorruptLogRecordError
+from txnsim.errors import CorruptBatchError, CorruptLogRecordError, ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_records import (
@@ -64,6 +64,19 @@ class GroupShard:
         self.problem: str | None = None
         """Why loading stopped before the end of the log, if it did."""
 
+    # Lookups
+
+    def find(self, group_id: str) -> Group | Rejection:
+        """A group by its id; GROUP_ID_NOT_FOUND where there is none."""
+        return self.groups.get(group_id) or Rejection(
+            error=ErrorCode.group_id_not_found, reason=f"Group {group_id} not found."
+        )
+
+    def deletable(self, group_id: str) -> Group | Rejection:
+        """A group that may be deleted now; or why it may not."""
+        group = self.find(group_id)
+        return group if isinstance(group, Rejection) else group.check_delete() or group
+
     # Replay
 
     def apply(
@@ -78,7 +91,7 @@ class GroupShard:
 
         Args:
             record: The record.
-            offset: Where it stands.
+            offset: Its offset in the log.
             producer_id: Producer of its batch; None outside of a transaction.
             replicated: High watermark of the partition.
         """
@@ -111,27 +124,36 @@ class GroupShard:
     def load(cls, chunks: Iterable[bytes], *, partition: int, coordinator_epoch: int) -> GroupShard:
         """The shard as its log says it is.
 
-        A record that can't be read ends the reading, as in Kafka; ``problem`` tells of it.
-
         Args:
-            chunks: Batches in the order of the log; a chunk may hold several, end to end.
+            chunks: As for ``read``.
             partition: Index in ``__consumer_offsets``.
             coordinator_epoch: Leader epoch under which it is loaded.
         """
         shard = cls(partition=partition, coordinator_epoch=coordinator_epoch)
+        for _ in shard.read(chunks):
+            pass
+        return shard
+
+    def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
+        """Become what the log says, a batch at a time; each step yields how many records it has
+        read. A record that can't be read ends the reading, as in Kafka; ``problem`` has the error.
+
+        Args:
+            chunks: Batches in the order of the log; a chunk may hold several, end to end.
+        """
         try:
             for chunk in chunks:
                 for position, header in iter_batches(chunk):
                     if header.is_control:
-                        shard._load_marker(chunk, position, header.producer_id, header.base_offset)
+                        self._load_marker(chunk, position, header.producer_id, header.base_offset)
                     else:
                         producer = ProducerId(header.producer_id)
-                        shard._load_batch(
+                        self._load_batch(
                             chunk, position, producer if header.is_transactional else None
                         )
+                    yield header.records_count
         except (CorruptBatchError, CorruptLogRecordError) as error:
-            shard.problem = str(error)
-        return shard
+            self.problem = str(error)
 
     # Groups
 

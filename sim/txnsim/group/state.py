@@ -1,4 +1,4 @@
-"""States of a classic group, the moves between them, and what every kind of group can be asked.
+"""States of a classic group, the moves between them, and the common requests of all groups.
 
 ``VALID_PREVIOUS_STATES`` is the table: code asks it, tests and diagrams are made from it.
 
@@ -27,7 +27,7 @@ class GroupType(Enum):
 
 
 class ClassicGroupState(Enum):
-    """Where a classic group stands; the value is its name on the wire."""
+    """The state of a classic group; the value is its name on the wire."""
 
     EMPTY = "Empty"
     """No members, perhaps offsets. JoinGroup of a new member: PreparingRebalance. SyncGroup,
@@ -38,13 +38,13 @@ class ClassicGroupState(Enum):
     PREPARING_REBALANCE = "PreparingRebalance"
     """Members are asked to join again. JoinGroup: waits. SyncGroup, Heartbeat:
     REBALANCE_IN_PROGRESS. OffsetCommit of the old generation: accepted. Leaves when all have
-    joined, or the rebalance timeout has passed: CompletingRebalance, or Empty when nobody is left.
+    joined, or the rebalance timeout has passed: CompletingRebalance, or Empty without members.
     """
 
     COMPLETING_REBALANCE = "CompletingRebalance"
     """The generation is made, the leader's assignment is awaited. SyncGroup: waits. OffsetCommit:
     REBALANCE_IN_PROGRESS; in a transaction it is accepted. Leaves to Stable with the assignment, to
-    PreparingRebalance when somebody joins, leaves or fails.
+    PreparingRebalance when a member joins, leaves or fails.
     """
 
     STABLE = "Stable"
@@ -89,7 +89,7 @@ class Group(Protocol):
 
     @property
     def protocol_type_or_empty(self) -> str:
-        """Its protocol type as ListGroups tells it."""
+        """Its protocol type as ListGroups shows it."""
 
     @property
     def is_empty(self) -> bool:

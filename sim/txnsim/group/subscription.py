@@ -1,4 +1,4 @@
-"""What consumers tell each other through JoinGroup and SyncGroup, as far as a coordinator looks.
+"""The data of consumers in JoinGroup and SyncGroup, as far as a coordinator reads it.
 
 A coordinator passes these bytes on unread; it looks into them to know which topics a group
 consumes (OffsetDelete, expiry), and when a group changes its protocol (KIP-848).
@@ -18,7 +18,7 @@ _RACK_FROM = 3
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """What a consumer tells in JoinGroup."""
+    """The subscription that a consumer sends in JoinGroup."""
 
     version: int
     topics: tuple[str, ...]
@@ -29,7 +29,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """What a consumer is told in SyncGroup."""
+    """The assignment that a consumer gets in SyncGroup."""
 
     partitions: frozenset[tuple[str, int]]
     has_user_data: bool
@@ -66,7 +66,7 @@ def read_subscription(metadata: bytes) -> Subscription | None:
 
 
 def read_assignment(assignment: bytes) -> Assignment | None:
-    """An assignment; None where it can't be read. Nobody has assigned anything yet: nothing."""
+    """An assignment; None where it can't be read. Without bytes it is empty: not assigned yet."""
     if not assignment:
         return Assignment(partitions=frozenset(), has_user_data=False)
     try:

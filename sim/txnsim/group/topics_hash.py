@@ -1,9 +1,9 @@
 """A number that changes with the topics that a group consumes (KIP-1101).
 
-A coordinator that sees another number than the one it stored has to assign anew.
+A coordinator that sees another number than the one it stored has to compute a new assignment.
 
-Counterpart in Kafka: ModernGroup.computeMetadataHash; Kafka's numbers differ from ours, as nobody
-but a group coordinator looks at them.
+Counterpart in Kafka: ModernGroup.computeMetadataHash. Kafka's numbers differ from ours, as only a
+group coordinator reads them.
 """
 
 from __future__ import annotations

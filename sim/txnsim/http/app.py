@@ -6,6 +6,8 @@ cluster. Each module beside this one has one noun: its messages, its operations,
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -15,27 +17,35 @@ from starlette.routing import Match, Route
 
 from txnsim.http.clock import ClockRoutes
 from txnsim.http.events import EventRoutes
+from txnsim.http.explaining import ExplainRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper, Guard
 from txnsim.http.judging import JudgingRoutes
 from txnsim.http.life import LifeRoutes
 from txnsim.http.log_dirs import LogDirRoutes
 from txnsim.http.messages import Problem
-from txnsim.http.openapi import document
+from txnsim.http.openapi import OPERATIONS, document
 from txnsim.http.operation import JSON
 from txnsim.http.overview import LookRoutes
+from txnsim.http.page.files import served
+from txnsim.http.page.routes import StaticRoutes
 from txnsim.http.pages import PageRoutes
 from txnsim.http.replies import RefusedError, as_json, refused
 from txnsim.http.reset import RoundRoutes
-from txnsim.http.scenarios import ScenarioRoutes
+from txnsim.http.runs.lessons import LessonRoutes
+from txnsim.http.runs.scenarios import ScenarioRoutes
 from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes
+from txnsim.runtime.nursery import Nursery
 from txnsim.server.cluster import SimCluster
+
+INDEX_PATHS: Final = ("/api", "/api/", "/api/v1", "/api/v1/", "/docs", "/docs/")
+"""Where people look for what there is."""
 
 
 async def no_such_path(request: Request, _error: Exception) -> Response:
     """What is answered where there is no such path."""
-    path = request.url.path
+    path = request.scope["path"]
     return as_json(Problem(error=f"there is no {path}; GET /openapi.json lists all"), status=404)
 
 
@@ -45,19 +55,50 @@ async def no_such_method(request: Request, _error: Exception) -> Response:
     path = next(one.path for one in routes if one.matches(request.scope)[0] is not Match.NONE)
     known = sorted({method for one in routes if one.path == path for method in one.methods or ()})
     allowed = ", ".join(known)
-    answer = as_json(Problem(error=f"{request.url.path} knows {allowed}"), status=405)
+    answer = as_json(Problem(error=f"{request.scope['path']} knows {allowed}"), status=405)
     answer.headers["Allow"] = allowed
     return answer
+
+
+def application(*routes: Route, doorkeeper: Doorkeeper) -> Starlette:
+    """Routes as an application, with what every control port answers to what it does not know.
+
+    Args:
+        routes: All of them, in the order in which they are looked through.
+        doorkeeper: What is asked of callers.
+    """
+    return Starlette(
+        routes=list(routes),
+        middleware=[Middleware(Guard, doorkeeper=doorkeeper)],
+        exception_handlers={RefusedError: refused, 404: no_such_path, 405: no_such_method},
+    )
 
 
 class ControlApi:
     """The routes over one cluster."""
 
-    def __init__(self, cluster: SimCluster) -> None:
+    def __init__(self, cluster: SimCluster, nursery: Nursery | None = None) -> None:
+        """Args:
+        cluster: Whose control port it is.
+        nursery: The helper of driven runs, if it was forked already.
+        """
         self._cluster = cluster
-        self._events = EventRoutes(cluster)
-        self._scenarios = ScenarioRoutes(cluster)
+        self._events = EventRoutes(cluster.environment, cluster)
+        self._scenarios = ScenarioRoutes(cluster, nursery)
+        self._explain = ExplainRoutes(cluster, self._scenarios.trace_of)
         self._openapi = msgspec.json.encode(document())
+        self._index = msgspec.json.format(
+            msgspec.json.encode(
+                {
+                    "what": "the control port of txnsim, a simulated Kafka cluster",
+                    "page": "/",
+                    "openapi": "/openapi.json",
+                    "operations": {
+                        f"{one.method.upper()} {one.path}": one.summary for one in OPERATIONS
+                    },
+                }
+            )
+        )
 
     def app(self, doorkeeper: Doorkeeper | None = None) -> Starlette:
         """The ASGI application.
@@ -78,23 +119,34 @@ class ControlApi:
             TransactionRoutes(cluster),
             self._events,
             RoundRoutes(cluster),
-            JudgingRoutes(cluster),
+            JudgingRoutes.of_simulated(cluster),
             self._scenarios,
+            self._explain,
+            LessonRoutes(self._scenarios.trace_of, self._scenarios.warm_up),
             PageRoutes(doorkeeper),
+            StaticRoutes(self._scenarios.warm_up),
         )
-        return Starlette(
-            routes=[
-                Route("/openapi.json", self.openapi),
-                *(route for noun in nouns for route in noun.routes()),
-            ],
-            middleware=[Middleware(Guard, doorkeeper=doorkeeper)],
-            exception_handlers={RefusedError: refused, 404: no_such_path, 405: no_such_method},
+        return application(
+            Route("/openapi.json", self.openapi),
+            *(Route(path, self.index) for path in INDEX_PATHS),
+            *(route for noun in nouns for route in noun.routes()),
+            doorkeeper=doorkeeper,
         )
+
+    def warm_up(self) -> None:
+        """Make ready what the page will ask for: its files, and the helper of driven runs."""
+        served()
+        self._scenarios.warm_up()
 
     def close(self) -> None:
         """The control port closes: what streams comes to its end."""
         self._events.close()
         self._scenarios.close()
+        self._explain.close()
+
+    async def index(self, _request: Request) -> Response:
+        """Every operation with its line."""
+        return Response(self._index, media_type=JSON)
 
     async def openapi(self, _request: Request) -> Response:
         """The description of this API."""

@@ -4,7 +4,8 @@ end see whether every one of them struck.
 
 from __future__ import annotations
 
-from typing import Final
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
 
 import msgspec
 from starlette.requests import Request
@@ -15,9 +16,11 @@ from txnsim.faults.plan import FaultRule
 from txnsim.http.messages import Fault, Released, fault
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, flag_of, number_of
-from txnsim.server.cluster import SimCluster
+from txnsim.injection.injector import CannotStrikeError, Injector
+from txnsim.runtime.env import Environment
+from txnsim.server.inputs import input_event
+from txnsim.server.views.waiting import WAIT_MS
 
-WAIT_MS: Final = 30_000
 WAIT_MS_MAX: Final = 300_000
 STRIKES_MAX: Final = 1_000_000
 PLAN_RULES_MAX: Final = 1_000
@@ -113,10 +116,22 @@ OPERATIONS: Final = (
 )
 
 
+class Struck(Protocol):
+    """What faults can be armed in: a simulated cluster, or a proxy."""
+
+    @property
+    def environment(self) -> Environment:
+        """Its world."""
+
+    @property
+    def injector(self) -> Injector:
+        """Who makes faults happen there."""
+
+
 class FaultRoutes:
     """The routes over one cluster."""
 
-    def __init__(self, cluster: SimCluster) -> None:
+    def __init__(self, cluster: Struck) -> None:
         self._cluster = cluster
 
     def routes(self) -> list[Route]:
@@ -153,7 +168,8 @@ class FaultRoutes:
                 armed.append(self._arm(rule))
         except RefusedError:
             for rule in rules[: len(armed)]:
-                self._cluster.injector.disarm(rule.id)
+                with self._told("disarm-fault", rule=rule.id):
+                    self._cluster.injector.disarm(rule.id)
             raise
         return as_json(armed, status=201)
 
@@ -161,7 +177,10 @@ class FaultRoutes:
         injector = self._cluster.injector
         is_armed = injector.get(rule.id) is not None
         try:
-            return fault(injector.arm(rule))
+            with self._told("arm-fault", rule=msgspec.to_builtins(rule)):
+                return fault(injector.arm(rule), injector.doubt(rule))
+        except CannotStrikeError as error:
+            raise RefusedError(501, str(error)) from error
         except ValueError as error:
             advice = (
                 f": choose another id, or DELETE {PREFIX}/faults/{rule.id} first"
@@ -169,6 +188,10 @@ class FaultRoutes:
                 else ""
             )
             raise RefusedError(409, f"{error}{advice}") from error
+
+    def _told(self, do: str, **args: object) -> AbstractContextManager[None]:
+        """What is done inside is an input in the trace."""
+        return input_event(self._cluster.environment, do, **args)
 
     async def verify(self, request: Request) -> Response:
         """Whether every rule has struck: one that never did has tested nothing."""
@@ -179,18 +202,24 @@ class FaultRoutes:
             injector.forget()
         if not idle:
             return as_json(NeverStruck(error=None, never_struck=()))
-        told = "; ".join(f"{one.rule.id}: {one.matched} crossings matched" for one in idle)
+        doubts = [injector.doubt(one.rule, in_hindsight=True) for one in idle]
+        counts = "; ".join(
+            f"{one.rule.id}: {one.matched} crossings matched{', ' if why else ''}{why or ''}"
+            for one, why in zip(idle, doubts, strict=True)
+        )
         answer = NeverStruck(
-            error=f"{len(idle)} of the faults never struck ({told}): compare their criteria with "
-            f"what the clients do (GET {PREFIX}/events shows it), or leave them out",
-            never_struck=tuple(fault(armed) for armed in idle),
+            error=f"{len(idle)} of the faults never struck ({counts}): compare their criteria with "
+            f"what the clients do (GET {PREFIX}/report shows it), or leave them out",
+            never_struck=tuple(map(fault, idle, doubts)),
         )
         return as_json(answer, status=409)
 
     async def disarm_all(self, _request: Request) -> Response:
         """Take every rule back."""
         injector = self._cluster.injector
-        return as_json([fault(injector.disarm(one.rule.id)) for one in injector.rules()])
+        with self._told("disarm-faults"):
+            gone = [fault(injector.disarm(one.rule.id)) for one in injector.rules()]
+        return as_json(gone)
 
     async def fault(self, request: Request) -> Response:
         """One rule and what has come of it."""
@@ -200,11 +229,16 @@ class FaultRoutes:
 
     async def disarm(self, request: Request) -> Response:
         """Take a rule back; what it holds goes on."""
-        return as_json(fault(self._cluster.injector.disarm(self._known(request))))
+        rule_id = self._known(request)
+        with self._told("disarm-fault", rule=rule_id):
+            gone = fault(self._cluster.injector.disarm(rule_id))
+        return as_json(gone)
 
     async def release(self, request: Request) -> Response:
         """Let go what a rule holds; it stays in force."""
-        released = self._cluster.injector.release(self._known(request))
+        rule_id = self._known(request)
+        with self._told("release-fault", rule=rule_id):
+            released = self._cluster.injector.release(rule_id)
         return as_json(Released(released=released))
 
     async def wait(self, request: Request) -> Response:

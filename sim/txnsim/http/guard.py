@@ -25,7 +25,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from txnsim.http.messages import Problem
 from txnsim.http.replies import as_json
 
-OPEN_PATHS: Final = ("/healthz", "/metrics")
+OPEN_PATHS: Final = ("/", "/healthz", "/metrics")
+OPEN_FOLDER: Final = "/ui/"
+"""Files of the page: they hold nothing of the cluster."""
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 BEARER: Final = "bearer "
 _WHERE: Final = (
@@ -35,7 +37,7 @@ _WHERE: Final = (
 
 
 class Doorkeeper:
-    """What is asked of whoever calls."""
+    """What is asked of a caller."""
 
     def __init__(self, *, token: str | None = None, is_loopback: bool = True) -> None:
         """The rules of one port.
@@ -74,7 +76,7 @@ class Doorkeeper:
             return 403, f"Origin is {origin!r}: pages of other places may not ask"
         if headers.get("sec-fetch-site") == "cross-site":
             return 403, "Sec-Fetch-Site is cross-site: pages of other places may not ask"
-        if self._secret is None or path in OPEN_PATHS or self._knows(headers):
+        if self._secret is None or _is_open(path) or self._knows(headers):
             return None
         return 401, f"a token is wanted: {_WHERE}"
 
@@ -98,6 +100,12 @@ class Guard:
         """Let a request through, or refuse it."""
         if scope["type"] == "http":
             complaint = self._doorkeeper.complaint(scope["path"], Headers(scope=scope))
+            if complaint is None and not scope["query_string"].isascii():
+                # A URL has no other bytes; starlette fails at them where it redirects.
+                complaint = (
+                    400,
+                    "the query of the URL has bytes that are not ASCII: encode them by %",
+                )
             if complaint is not None:
                 status, reason = complaint
                 answer = as_json(Problem(error=reason), status=status)
@@ -106,6 +114,10 @@ class Guard:
                 await answer(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
 
 
 def is_loopback(host: str) -> bool:

@@ -7,6 +7,7 @@ stable offset) an onlooker sees for it, over the wire as everybody; the judges k
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -23,9 +24,11 @@ from txnsim.client.errors import ClientError
 from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import RefusedError, as_json, body_of
 from txnsim.http.topics import partition_of
+from txnsim.runtime.env import Environment
 from txnsim.scenario.onlooker import ONLOOKER, look
 from txnsim.scenario.recorder import Recorder
 from txnsim.server.cluster import SimCluster
+from txnsim.types import TopicPartition
 
 LOOK_TIMEOUT_MS: Final = 10_000
 
@@ -60,7 +63,7 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
 LOOK: Final = Operation(
     method="post",
     path=f"{PREFIX}/looks",
-    summary="What an onlooker is told over the wire: open transactions of a partition, every "
+    summary="What an onlooker sees over the wire: open transactions of a partition, every "
     "transactional id, the open transactions again, and what readers get from an offset on",
     body=Look,
     answer=Seen,
@@ -82,8 +85,38 @@ OPERATIONS: Final = (LOOK, JUDGE)
 class JudgingRoutes:
     """The routes over one cluster."""
 
-    def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        outside: Callable[[ClientSettings], Cluster],
+        place_of: Callable[[str, int], TopicPartition],
+    ) -> None:
+        """Routes over a cluster, of whatever kind.
+
+        Args:
+            environment: Whose clock gives observations their time.
+            outside: A client of it, not connected.
+            place_of: A partition by its topic and number; refuses one that there is not.
+        """
+        self._environment = environment
+        self._outside = outside
+        self._place_of = place_of
+
+    @classmethod
+    def of_simulated(cls, cluster: SimCluster) -> JudgingRoutes:
+        """Over a simulated cluster."""
+        environment = cluster.environment
+        return cls(
+            environment,
+            outside=lambda settings: Cluster(
+                cluster.bootstrap,
+                settings=settings,
+                clock=environment.clock,
+                tasks=environment.tasks,
+            ),
+            place_of=lambda topic, partition: partition_of(cluster, topic, partition),
+        )
 
     def routes(self) -> list[Route]:
         """Both of them."""
@@ -92,17 +125,11 @@ class JudgingRoutes:
     async def look(self, request: Request) -> Response:
         """Look as somebody outside does."""
         wanted = await body_of(request, Look)
-        place = partition_of(self._cluster, wanted.topic, wanted.partition)
-        environment = self._cluster.environment
-        recorder = Recorder(environment.clock)
+        place = self._place_of(wanted.topic, wanted.partition)
+        recorder = Recorder(self._environment.clock)
         settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
-            async with Cluster(
-                self._cluster.bootstrap,
-                settings=settings,
-                clock=environment.clock,
-                tasks=environment.tasks,
-            ) as outside:
+            async with self._outside(settings) as outside:
                 await look(outside, place, recorder, offset=wanted.offset)
         except ClientError as error:
             raise RefusedError(

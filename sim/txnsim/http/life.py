@@ -29,6 +29,7 @@ from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
 from txnsim.http.topics import known_partition, partition_of, partition_view
 from txnsim.server.cluster import SimCluster
+from txnsim.server.inputs import input_event
 from txnsim.server.member import Member, MemberState
 from txnsim.types import BrokerId
 
@@ -164,7 +165,7 @@ class LifeRoutes:
         """A controlled shutdown."""
         member = self._member(request)
         self._expect(member, MemberState.RUNNING, "only one that runs can be stopped")
-        return await self._carry_out(request, member, member.stop())
+        return await self._carry_out(request, member, self._cluster.stop_broker(member.broker_id))
 
     async def start(self, request: Request) -> Response:
         """Start a broker that is down."""
@@ -180,7 +181,8 @@ class LifeRoutes:
         wanted = await body_of(request, Kill, default=Kill())
         if member.state is MemberState.DOWN:
             raise RefusedError(409, f"broker {member.broker_id} is down already: start it first")
-        await member.kill(lose_unflushed=wanted.lose_unflushed)
+        lost = wanted.lose_unflushed
+        await self._cluster.kill_broker(member.broker_id, lose_unflushed=lost)
         return as_json(self._view(member))
 
     async def isolate(self, request: Request) -> Response:
@@ -292,5 +294,7 @@ class LifeRoutes:
             if elected.error is not ErrorCode.election_not_needed:
                 raise RefusedError(409, f"{elected.error.name.upper()}: {elected.reason}")
         else:
-            metadata.publish(elected)
+            environment = self._cluster.environment
+            with input_event(environment, "elect-leader", tp=str(where), election=wanted.type):
+                metadata.publish(elected)
         return as_json(partition_view(where.partition, known_partition(self._cluster, where)))

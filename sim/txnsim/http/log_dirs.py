@@ -15,7 +15,7 @@ from txnsim.http.life import broker_id_of
 from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import RefusedError
 from txnsim.server.cluster import SimCluster
-from txnsim.server.log_dirs import log_dir_of
+from txnsim.server.log_dirs import log_dir_in_steps
 from txnsim.storage.stored_file import StoredFile, tar_of
 
 LOG_DIR: Final = Operation(
@@ -44,18 +44,24 @@ class LogDirRoutes:
     async def log_dir(self, request: Request) -> Response:
         """Every file, as of this moment: the batches are referred to, and sent piece by piece."""
         broker_id = broker_id_of(request)
-        try:
-            files = list(log_dir_of(self._cluster, broker_id))
-        except ConfigError as error:
-            raise RefusedError(404, str(error)) from error
         now_ms = self._cluster.environment.clock.now_ms()
+        steps = log_dir_in_steps(self._cluster, broker_id)
+        while True:
+            try:
+                next(steps)
+            except ConfigError as error:
+                raise RefusedError(404, str(error)) from error
+            except StopIteration as end:
+                files: list[StoredFile] = end.value
+                break
+            await asyncio.sleep(0)
         return StreamingResponse(_in_pieces(files, now_ms), media_type=LOG_DIR.media_type)
 
 
 async def _in_pieces(files: Sequence[StoredFile], now_ms: int) -> AsyncIterator[bytes]:
     """The archive, in the loop's own thread: others have their turn after some of it.
 
-    Small pieces are sent together, and a large one in parts. Sending alone gives nobody a turn.
+    Small pieces are sent together, and a large one in parts. Sending alone gives others no turn.
     """
     gathered = bytearray()
     for piece in tar_of(files, modified_ms=now_ms):

@@ -36,9 +36,11 @@ class ClockState(msgspec.Struct, frozen=True, kw_only=True):
 class Advance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Move the clock; one of both is given."""
 
-    advance_ms: int | None = None
-    """Time passes, for everybody: everything that is then due happens, in order of time."""
-    set_by_ms: int | None = None
+    advance_ms: float | str | None = None
+    """Time passes, for everybody: everything that is then due happens, in order of time. Whole
+    milliseconds, or a text such as ``2m``.
+    """
+    set_by_ms: float | str | None = None
     """It is set ahead, or back where negative, as by NTP or an operator: no time passes."""
     broker: int | None = None
     """Only this broker's own clock is set."""
@@ -56,6 +58,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     in_force: bool = True
     failure: str | None = None
     """Why an action on the cluster could not be carried out, the last time."""
+    doubt: str | None = None
+    """Why it can strike nothing in the cluster as it is: of a broker that is not there, say."""
 
 
 class Released(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +81,7 @@ class BrokerView(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     """Broker epoch of its last incarnation."""
     fenced: bool
-    """The controller counts it out: clients are not told of it, it leads nothing."""
+    """The controller counts it out: clients do not see it, it leads nothing."""
     in_controlled_shutdown: bool
     isolated: bool
     """It can't reach the controller."""
@@ -153,7 +157,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
-def fault(armed: ArmedRule) -> Fault:
+def fault(armed: ArmedRule, doubt: str | None = None) -> Fault:
     """An armed rule as the control port shows it."""
     return Fault(
         rule=armed.rule,
@@ -163,4 +167,5 @@ def fault(armed: ArmedRule) -> Fault:
         released=armed.released,
         in_force=not armed.is_disarmed,
         failure=armed.failure,
+        doubt=doubt,
     )

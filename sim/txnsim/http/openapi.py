@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from txnsim.http import (
     clock,
     events,
+    explaining,
     faults,
     judging,
     life,
     log_dirs,
     pages,
-    scenarios,
     topics,
     transactions,
 )
@@ -24,6 +26,7 @@ from txnsim.http import reset as rounds
 from txnsim.http.guard import OPEN_PATHS
 from txnsim.http.messages import Problem
 from txnsim.http.operation import JSON, Message, Operation, Query
+from txnsim.http.runs import lessons, scenarios
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *looks.OPERATIONS,
@@ -34,9 +37,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *topics.OPERATIONS,
     *transactions.OPERATIONS,
     *events.OPERATIONS,
+    *explaining.OPERATIONS,
     *rounds.OPERATIONS,
     *judging.OPERATIONS,
     *scenarios.OPERATIONS,
+    *lessons.OPERATIONS,
     *pages.OPERATIONS,
 )
 """Everything that the control port can be asked, but for this document."""
@@ -49,8 +54,17 @@ References = Mapping[Message, dict[str, Any]]
 """A message -> where its schema is."""
 
 
-def document(operations: Sequence[Operation] = OPERATIONS) -> dict[str, Any]:
-    """The document, ready to be encoded as JSON."""
+def document(
+    operations: Sequence[Operation] = OPERATIONS,
+    *,
+    refusals: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The document, ready to be encoded as JSON.
+
+    Args:
+        operations: What can be asked.
+        refusals: Path -> statuses by which operations with a body refuse it here besides their own.
+    """
     used = {kind for one in operations for kind in (one.body, one.answer) if kind is not None}
     types = sorted((*used, Problem), key=str)
     schemas, components = msgspec.json.schema_components(
@@ -59,6 +73,11 @@ def document(operations: Sequence[Operation] = OPERATIONS) -> dict[str, Any]:
     references = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
+        if operation.body is not None:
+            more = next(
+                (one for path, one in refusals.items() if operation.path.startswith(path)), ()
+            )
+            operation = replace(operation, refusals=(*operation.refusals, *more))
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation, references)
     return {
         "openapi": "3.1.0",
@@ -104,7 +123,9 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
     if operation.status == NO_CONTENT:
         content: dict[str, Any] = {}
     elif operation.answer is None:
-        content = {operation.media_type: {"schema": {"type": "string"}}}
+        # Of a stream of events a schema may mean the whole or each of them: none says either.
+        schema = {} if operation.media_type == events.EVENT_STREAM else {"type": "string"}
+        content = {operation.media_type: {"schema": schema}}
     else:
         content = content_of(operation.answer, is_list=operation.is_list)
     responses = described["responses"]

@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from txnsim.http.replies import no_body_of
+
 Answerer = Callable[[Request], Awaitable[Response]]
 
 JSON: Final = "application/json"
@@ -74,4 +76,11 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         if self.takes_slashes:
             name = self.parameters[-1]
             path = path.replace(f"{{{name}}}", f"{{{name}:path}}")
-        return Route(path, answerer, methods=[self.method.upper()])
+        if self.body is not None:
+            return Route(path, answerer, methods=[self.method.upper()])
+
+        async def without_body(request: Request) -> Response:
+            await no_body_of(request)
+            return await answerer(request)
+
+        return Route(path, without_body, methods=[self.method.upper()])

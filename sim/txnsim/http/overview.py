@@ -16,7 +16,7 @@ from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import as_json
 from txnsim.metrics.exposition import CONTENT_TYPE, exposition
 from txnsim.server.cluster import SimCluster
-from txnsim.server.readings import readings
+from txnsim.server.views.readings import readings
 from txnsim.settings import DEFAULTS
 
 

@@ -35,7 +35,7 @@ class PageRoutes:
         return [SESSION.route(self.session)]
 
     async def session(self, _request: Request) -> Response:
-        """The cookie; none where no token is wanted. Whoever comes here has been let in."""
+        """The cookie; none where no token is wanted. The guard has let this caller in."""
         cookie = self._doorkeeper.cookie
         return Response(
             status_code=204,

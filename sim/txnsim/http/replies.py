@@ -10,12 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from txnsim.http.messages import Problem
+from txnsim.mistakes import WrongValueError, converted
 
 BODY_BYTES_MAX: Final = 1_000_000
 """A rule is a few hundred bytes; more is a mistake."""
 
 DIGITS_MAX: Final = 18
 """Of a number in a path, a query or a header; Python refuses thousands with an error of its own."""
+
+_TOO_DEEP: Final = "the body is nested too deep: at most some hundred levels"
 
 BodyT = TypeVar("BodyT")
 
@@ -50,17 +53,63 @@ async def body_of(request: Request, kind: type[BodyT], *, default: BodyT | None 
     Raises:
         RefusedError: It is too large, or not what is expected.
     """
+    body = await _read(request)
+    if not body and default is not None:
+        return default
+    try:
+        return _decoded(body, kind)
+    except WrongValueError as error:
+        raise RefusedError(422, str(error)) from error
+    except RecursionError as error:
+        raise RefusedError(422, _TOO_DEEP) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise RefusedError(422, f"the body is no JSON: {error}") from error
+
+
+def _decoded(body: bytearray, kind: type[BodyT]) -> BodyT:
+    """The body; a wrong value is explained, unless what follows it is no JSON at all.
+
+    Raises:
+        WrongValueError: A value is not as it should be.
+        msgspec.DecodeError: It is no JSON.
+        ValueError: The same; of text that is no UTF-8.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError:
+        return converted(msgspec.json.decode(body), kind)
+
+
+async def no_body_of(request: Request) -> None:
+    """See that a request to which no body belongs has none that is garbage; JSON is let pass, as
+    clients send ``{}`` everywhere.
+
+    Raises:
+        RefusedError: It has one that is too large or no JSON.
+    """
+    headers = request.headers
+    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+        return
+    body = await _read(request)
+    if not body:
+        return
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except RecursionError as error:
+        raise RefusedError(400, _TOO_DEEP) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise RefusedError(
+            400, f"no body is wanted here, and this one is no JSON: {error}"
+        ) from error
+
+
+async def _read(request: Request) -> bytearray:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > BODY_BYTES_MAX:
             raise RefusedError(413, f"the body is larger than {BODY_BYTES_MAX} bytes")
-    if not body and default is not None:
-        return default
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise RefusedError(422, str(error)) from error
+    return body
 
 
 def number_of(request: Request, name: str, *, default: int, least: int, most: int) -> int:

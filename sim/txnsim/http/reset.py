@@ -1,6 +1,6 @@
 """Between tests: name the present state of the cluster, and take the cluster back to it.
 
-What a reset does is told by ``SimCluster.reset``: the same ports, everything else anew.
+What a reset does: ``SimCluster.reset``, the same ports, everything else anew.
 """
 
 from __future__ import annotations

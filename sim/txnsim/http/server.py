@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Final
 
 from txnsim.errors import MissingExtraError
+from txnsim.proxy.fault_proxy import FaultProxy
+from txnsim.runtime.nursery import Nursery
 from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
 
@@ -26,6 +28,7 @@ except ImportError as error:
 
 from txnsim.http.app import ControlApi
 from txnsim.http.guard import Doorkeeper, is_loopback
+from txnsim.http.proxy import ProxyApi
 
 NEEDED: Final = (prometheus_client, starlette, uvicorn)
 
@@ -47,20 +50,32 @@ class ControlServer:
     """The control port of one cluster, open inside ``async with``."""
 
     def __init__(
-        self, cluster: SimCluster, *, port: int, host: str = LOOPBACK, token: str | None = None
+        self,
+        cluster: SimCluster | FaultProxy,
+        *,
+        port: int,
+        host: str = LOOPBACK,
+        token: str | None = None,
+        page: bool = False,
+        nursery: Nursery | None = None,
     ) -> None:
         """A port that is not open yet.
 
         Args:
-            cluster: Whose.
+            cluster: Whose: a simulated cluster, or a proxy in front of another one.
             port: Its number; 0 picks a free one.
             host: The address to listen on, for containers.
             token: What callers have to bring. Unless given, nothing on loopback, and elsewhere
                 one that is made up.
+            page: The page will be opened: what it needs is made ready at once.
+            nursery: The helper of driven runs, if it was forked already; it is closed with the
+                port.
         """
         self._cluster = cluster
         self._host = host
         self._port = port
+        self._page = page
+        self._nursery = nursery
         self.url = ""
         self.token = token
         """What callers have to bring; None: nothing. Known once the port is open."""
@@ -74,15 +89,22 @@ class ControlServer:
         # Starlette's streams import 20 ms of anyio when the first one is sent: rather now.
         await anyio.lowlevel.checkpoint()
         bound = tcp_socket(self._host, self._port)
-        # At once, not when uvicorn's task runs: whoever is told of the port may connect, and nobody
-        # else can bind it any more.
+        # At once, not when uvicorn's task runs: who knows the port may connect, and no other
+        # process can bind it any more.
         bound.listen()
         host, port = bound.getsockname()[:2]
         self.url = f"http://{host}:{port}"
         is_near = is_loopback(host)
         if self.token is None and not is_near:
             self.token = new_token()
-        self._api = ControlApi(self._cluster)
+        cluster = self._cluster
+        self._api: ControlApi | ProxyApi
+        if isinstance(cluster, FaultProxy):
+            self._api = ProxyApi(cluster)
+        else:
+            self._api = ControlApi(cluster, self._nursery)
+            if self._page:
+                self._api.warm_up()
         config = uvicorn.Config(
             self._api.app(Doorkeeper(token=self.token, is_loopback=is_near)),
             log_config=None,

@@ -20,6 +20,7 @@ from txnsim.http.replies import RefusedError, as_json, body_of
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import PartitionImage, TopicImage
 from txnsim.server.cluster import SimCluster
+from txnsim.server.inputs import input_event
 from txnsim.types import BrokerId, TopicPartition
 
 
@@ -127,14 +128,22 @@ class TopicRoutes:
     async def create(self, request: Request) -> Response:
         """What CreateTopics does."""
         wanted = await body_of(request, CreateTopic)
-        created = self._cluster.metadata.create_topic(
-            NewTopic(
-                name=wanted.name,
-                partitions=wanted.partitions,
-                replication_factor=wanted.replication_factor,
-                configs=dict(wanted.configs),
+        environment = self._cluster.environment
+        given = {
+            "topic": wanted.name,
+            "partitions": wanted.partitions,
+            "replication_factor": wanted.replication_factor,
+            "configs": dict(wanted.configs) or None,
+        }
+        with input_event(environment, "create-topic", **given):
+            created = self._cluster.metadata.create_topic(
+                NewTopic(
+                    name=wanted.name,
+                    partitions=wanted.partitions,
+                    replication_factor=wanted.replication_factor,
+                    configs=dict(wanted.configs),
+                )
             )
-        )
         if isinstance(created, Rejection):
             status = 409 if created.error is ErrorCode.topic_already_exists else 422
             raise RefusedError(status, f"{created.error.name.upper()}: {created.reason}")
@@ -160,7 +169,8 @@ class TopicRoutes:
         """What DeleteTopics does."""
         topic = self._known(request)
         metadata = self._cluster.metadata
-        metadata.publish(metadata.image.without_topic(topic.name))
+        with input_event(self._cluster.environment, "delete-topic", topic=topic.name):
+            metadata.publish(metadata.image.without_topic(topic.name))
         return as_json(topic_view(topic))
 
     def _known(self, request: Request) -> TopicImage:
@@ -191,7 +201,7 @@ class TopicRoutes:
             last_stable_offset=log.last_stable_offset,
             high_watermark=log.high_watermark,
             log_end_offset=log.log_end_offset,
-            size_bytes=log.size_bytes,
+            size_bytes=log.local.segments.size_bytes,
         )
 
 

@@ -16,13 +16,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from txnsim.client.inspection.hanging import OpenTransaction
-from txnsim.client.inspection.judgement import Finding, Verdict, judge
+from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
+from txnsim.errors import ConfigError
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, number_of
 from txnsim.http.topics import partition_of, replica_log
 from txnsim.log.answers import ProducerSnapshot
 from txnsim.server.cluster import SimCluster
+from txnsim.server.views.waiting import WAIT_MS, entry_of, until_state
 from txnsim.txn.state import (
     NO_TIMESTAMP,
     PREPARED_STATES,
@@ -30,9 +32,11 @@ from txnsim.txn.state import (
     TransactionState,
     TxnMetadata,
 )
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import BrokerId, TopicPartition
 
 PARTITION_MAX: Final = 2**31 - 1
+WAIT_MS_MAX: Final = 300_000
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -115,6 +119,21 @@ DESCRIBE: Final = Operation(
     refusals=("404",),
     takes_slashes=True,
 )
+WAIT: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/transaction-wait",
+    summary="Answer once a transactional id is in one of some states",
+    answer=TransactionView,
+    query=(
+        Query("transactional_id", "Whose", "string"),
+        Query("state", "As CompleteCommit; may be given several times", "string", many=True),
+        Query(
+            "timeout_ms",
+            f"Answer 408 after so long, with what it waits for; {WAIT_MS} unless given",
+        ),
+    ),
+    refusals=("408", "422"),
+)
 PRODUCERS: Final = Operation(
     method="get",
     path=f"{PREFIX}/producers",
@@ -137,7 +156,7 @@ OPEN: Final = Operation(
     query=(Query("verdict", "Only with this verdict: hanging, decided or alive", "string"),),
     refusals=("422",),
 )
-OPERATIONS: Final = (LIST, DESCRIBE, PRODUCERS, OPEN)
+OPERATIONS: Final = (LIST, DESCRIBE, WAIT, PRODUCERS, OPEN)
 
 
 class TransactionRoutes:
@@ -151,6 +170,7 @@ class TransactionRoutes:
         return [
             LIST.route(self.transactions),
             DESCRIBE.route(self.transaction),
+            WAIT.route(self.wait),
             PRODUCERS.route(self.producers),
             OPEN.route(self.open_transactions),
         ]
@@ -167,14 +187,29 @@ class TransactionRoutes:
     async def transaction(self, request: Request) -> Response:
         """One transactional id."""
         wanted = str(request.path_params["transactional_id"])
-        for broker_id, txn in self._entries():
-            if txn.transactional_id == wanted:
-                return as_json(self._view(broker_id, txn))
+        found = entry_of(self._cluster, wanted)
+        if found is not None:
+            return as_json(self._view(*found))
         raise RefusedError(
             404,
             f"no coordinator knows transactional id {wanted!r}: it was never initialised, or has "
             f"expired; GET {PREFIX}/transactions lists those that are known",
         )
+
+    async def wait(self, request: Request) -> Response:
+        """Answer once a transactional id is in one of some states."""
+        wanted = request.query_params.get("transactional_id")
+        if not wanted:
+            raise RefusedError(422, "transactional_id is missing: say whose state to wait for")
+        states = tuple(request.query_params.getlist("state"))
+        timeout_ms = number_of(request, "timeout_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        try:
+            found = await until_state(self._cluster, wanted, states, timeout_ms=timeout_ms)
+        except ConfigError as error:
+            raise RefusedError(422, str(error)) from error
+        except TimeoutError as error:
+            raise RefusedError(408, str(error)) from error
+        return as_json(self._view(*found))
 
     async def producers(self, request: Request) -> Response:
         """Every producer that leaders know."""
@@ -205,9 +240,9 @@ class TransactionRoutes:
     async def open_transactions(self, request: Request) -> Response:
         """Every open transaction of a partition, judged."""
         wanted = request.query_params.get("verdict")
-        if wanted is not None and wanted not in set(Verdict):
+        if wanted is not None and wanted not in set(OpenTxnStatus):
             raise RefusedError(
-                422, f"verdict is {wanted!r}, expected one of {', '.join(sorted(Verdict))}"
+                422, f"verdict is {wanted!r}, expected one of {', '.join(sorted(OpenTxnStatus))}"
             )
         return as_json(
             [_open(one) for one in self._judged() if wanted in (None, one.verdict.value)]
@@ -230,10 +265,10 @@ class TransactionRoutes:
             for index, partition in enumerate(topic.partitions):
                 where = TopicPartition(name, index)
                 log = replica_log(self._cluster, where, partition.leader)
-                for one in () if log is None else log.producers():
+                for one in () if log is None else log.producers.all():
                     yield where, partition.leader, one
 
-    def _judged(self) -> tuple[Finding, ...]:
+    def _judged(self) -> tuple[JudgedTransaction, ...]:
         entries = self._entries()
         return judge(
             [
@@ -294,7 +329,7 @@ def _description(broker_id: BrokerId, txn: TxnMetadata) -> TransactionDescriptio
     )
 
 
-def _open(one: Finding) -> OpenView:
+def _open(one: JudgedTransaction) -> OpenView:
     producer = one.transaction.producer
     assert producer.txn_start_offset is not None
     return OpenView(

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import msgspec
 
 from txnsim.faults.actions import Reorder
+from txnsim.faults.crossings import Crossing
 from txnsim.faults.plan import FaultRule, spent
 from txnsim.injection.cluster_control import Undo
-from txnsim.types import Crossing
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Lasting:
 
 
 class ArmedRule:
-    """A rule in force and what has come of it."""
+    """A rule in force and its results."""
 
     __slots__ = (
         "_struck_waiters",
@@ -54,27 +54,27 @@ class ArmedRule:
         self.matched = 0
         """Crossings that matched since it was armed."""
         self.begun = 0
-        """Strikes that were decided; counted as struck at once, or when what they do is done."""
+        """Strikes that were decided; counted as struck at once, or when their action is done."""
         self.struck = 0
         """Those that were struck; an action on the cluster counts once it is done."""
         self.released = 0
         """Those that were held and have been let go, and things that lasted and have been ended."""
         self.held: dict[asyncio.Future[int], Held] = {}
-        """Those that wait, oldest first; the future is given the trace index of the release."""
+        """Those that wait, oldest first; the future gets the trace index of the release."""
         self.passed = 0
         """Crossings that have passed the one that waits for them (``reorder``)."""
         self.lasting: list[Lasting] = []
-        """What was done to the cluster and lasts."""
+        """Lasting changes of the cluster."""
         self.failure: str | None = None
         """Why an action on the cluster could not be carried out, the last time."""
         self.is_disarmed = False
-        """It is in force no more."""
+        """It is no longer in force."""
         self.trace_index = -1
         self._struck_waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     @property
     def spent(self) -> bool:
-        """It can strike no more; what it holds is still held."""
+        """Whether it can no longer strike; crossings that it holds stay held."""
         waits_for_others = isinstance(self.rule.action, Reorder) and bool(self.held)
         return not waits_for_others and spent(self.rule, self.matched, self.begun)
 
@@ -88,7 +88,7 @@ class ArmedRule:
         return future
 
     def count_strike(self) -> None:
-        """One more was struck: wake who waits for that."""
+        """One more strike: wake the tasks that wait for it."""
         self.struck += 1
         due = [future for count, future in self._struck_waiters if count <= self.struck]
         self._struck_waiters = [
@@ -101,7 +101,7 @@ class ArmedRule:
                 future.set_result(None)
 
     def give_up(self, reason: str) -> None:
-        """It will strike no more: whoever waits for more strikes waits in vain."""
+        """It will not strike again: fail every wait for more strikes."""
         waiters, self._struck_waiters = self._struck_waiters, []
         for count, future in waiters:
             if not future.done():

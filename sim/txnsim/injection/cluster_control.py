@@ -1,9 +1,9 @@
 """What carries out actions on the cluster: the protocol, and which action calls which method.
 
-The injector is handed an implementation (``server.cluster_control``) and knows no more of the
-cluster than this. Each method returns when the thing is done: whoever the rule struck waits until
-then. What lasts is told back as an ``Undo``; when it is called (after the action's time, on
-release, on disarming) is the injector's business. Each ``Undo`` is called at most once.
+The injector gets an implementation (``server.cluster_control``) and knows no more of the cluster
+than this. Each method returns when its action is done: the struck crossing waits until then. A
+lasting action returns an ``Undo``. The injector decides when to call it: after the action's time,
+on release or on disarming. Each ``Undo`` is called at most once.
 
 A method may be called while a crossing of the very broker it strikes is under way, after the
 callback in which that crossing came (never inside it). It must not wait for that crossing, which
@@ -31,7 +31,7 @@ Undo = Callable[[], Coroutine[Any, Any, None]]
 """Ends what lasts; done already, or too late because the cluster stops, it does nothing."""
 
 
-class ClusterHands(Protocol):
+class ClusterControl(Protocol):
     """Does to a running cluster what a rule asks for.
 
     Every method raises TxnsimError where the cluster has no such broker or partition, or is not in
@@ -42,14 +42,15 @@ class ClusterHands(Protocol):
         """Kill a broker without a controlled shutdown; undone, it is started again.
 
         Args:
-            broker: Who; one that is down already stays down, and its undo starts it.
-            lose_unflushed: Cut its logs back to what was flushed.
+            broker: The broker; one that is down already stays down, and its undo starts it.
+            lose_unflushed: Cut its logs back to the flushed records.
         """
 
     async def move_leader(self, partition: TopicPartition, *, to: BrokerId | None) -> None:
-        """Make ``to`` the leader, or whoever of the ISR the controller picks. Brokers that can hear
-        of it have taken it up when this returns; one that is cut off, or kept from the news by a
-        rule, is not waited for.
+        """Make ``to`` the leader, or the replica of the ISR that the controller picks.
+
+        When this returns, all brokers that can hear of it have taken it up. It does not wait for a
+        broker that is cut off, or kept from the news by a rule.
         """
 
     async def resign_leader(self, partition: TopicPartition) -> None:
@@ -74,12 +75,12 @@ class ClusterHands(Protocol):
 
 
 async def carry_out(
-    hands: ClusterHands, action: ClusterAction, *, struck: BrokerId | None
+    control: ClusterControl, action: ClusterAction, *, struck: BrokerId | None
 ) -> Undo | None:
     """Do what an action says.
 
     Args:
-        hands: Who does it.
+        control: Who does it.
         action: What.
         struck: The broker at which the rule struck; None at the point ``now``.
 
@@ -88,25 +89,25 @@ async def carry_out(
     """
     match action:
         case Crash(broker=broker, lose_unflushed=lose_unflushed):
-            return await hands.crash(_one_of(broker, struck), lose_unflushed=lose_unflushed)
+            return await control.crash(_one_of(broker, struck), lose_unflushed=lose_unflushed)
         case MoveLeader(topic=topic, partition=index, to=to):
             leader = None if to is None else BrokerId(to)
-            await hands.move_leader(TopicPartition(topic, index), to=leader)
+            await control.move_leader(TopicPartition(topic, index), to=leader)
             return None
         case ResignLeader(topic=topic, partition=index):
-            await hands.resign_leader(TopicPartition(topic, index))
+            await control.resign_leader(TopicPartition(topic, index))
             return None
         case Partition(groups=groups):
-            return await hands.partition(
+            return await control.partition(
                 tuple(tuple(BrokerId(broker) for broker in group) for group in groups)
             )
         case ClockJump(by_ms=by_ms, broker=broker):
             whose = None if broker is None else BrokerId(broker)
-            return await hands.move_clock(by_ms, broker=whose)
+            return await control.move_clock(by_ms, broker=whose)
         case FillDisk(broker=broker):
-            return await hands.fill_disk(_one_of(broker, struck))
+            return await control.fill_disk(_one_of(broker, struck))
         case LagReplica(broker=broker, topic=topic, partition=index):
-            return await hands.lag_replica(BrokerId(broker), TopicPartition(topic, index))
+            return await control.lag_replica(BrokerId(broker), TopicPartition(topic, index))
     assert_never(action)
 
 

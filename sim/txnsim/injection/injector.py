@@ -1,18 +1,18 @@
 """The interceptor that makes declared faults happen.
 
-Whoever has a fault point asks it while a rule is armed (``env.Interceptor``); while none is,
-``armed`` is False and they don't even describe the crossing.
+Code with a fault point asks it while a rule is armed (``env.Interceptor``); while none is,
+``armed`` is False and the code does not even describe the crossing.
 
-Of several rules the one armed first that strikes decides (one that only lets pass never does);
-every rule that matches counts the crossing. A held crossing waits on a future; releasing or
-disarming its rule lets it go on, in the order in which it came. Disarming leaves delayed ones to
-their delay.
+If several rules strike, the one that was armed first decides (a rule that only lets pass never
+does); every rule that matches counts the crossing. A held crossing waits on a future. Releasing or
+disarming its rule lets it go on, in the order in which it came. Disarming does not shorten the
+delay of delayed crossings.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final, assert_never
 
 from txnsim.faults.actions import (
@@ -27,31 +27,45 @@ from txnsim.faults.actions import (
     Hold,
     Pass,
     Reorder,
+    Rewrite,
     Stall,
     Throttle,
 )
 from txnsim.faults.cluster_actions import ClusterAction
+from txnsim.faults.crossings import Crossing, Damage, FaultEffect, SubmitOutcome
 from txnsim.faults.meanings import can_wait
-from txnsim.faults.plan import FaultRule, matches, strikes
+from txnsim.faults.plan import Asked, FaultRule, asked_of, matches, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.armed import ArmedRule, Held
-from txnsim.injection.cluster_control import ClusterHands
+from txnsim.injection.cluster_control import ClusterControl
 from txnsim.injection.running_actions import ClusterActs
 from txnsim.injection.stalls import Stalls
 from txnsim.runtime.env import Clock, Rng, Tasks
 from txnsim.runtime.trace import Tracer
-from txnsim.types import BrokerId, Crossing, Damage, SubmitOutcome, Verdict
+from txnsim.types import BrokerId
 from txnsim.wire.apis import api_name
 
-PASS: Final = Verdict(outcome=SubmitOutcome.PASS)
-DROP: Final = Verdict(outcome=SubmitOutcome.DROP)
-DROP_ANSWER: Final = Verdict(outcome=SubmitOutcome.DROP_ANSWER)
-DISCONNECT: Final = Verdict(outcome=SubmitOutcome.DISCONNECT)
+PASS: Final = FaultEffect(outcome=SubmitOutcome.PASS)
+DROP: Final = FaultEffect(outcome=SubmitOutcome.DROP)
+DROP_ANSWER: Final = FaultEffect(outcome=SubmitOutcome.DROP_ANSWER)
+DISCONNECT: Final = FaultEffect(outcome=SubmitOutcome.DISCONNECT)
 FAULT_NODE: Final = "fault"
 NOISE_BYTES: Final = 16
-"""How much chance a damaged message is given."""
+"""Size of the random choice for a damaged message."""
 
-Answer = Verdict | Awaitable[Verdict] | None
+EffectOrWait = FaultEffect | Awaitable[FaultEffect] | None
+
+
+Refuses = Callable[[FaultRule], str | None]
+"""Why a rule can't strike here; None where it can."""
+
+Doubts = Callable[[FaultRule, bool], str | None]
+"""Why a rule strikes nothing in the cluster as it is; whether topics may still come by themselves.
+"""
+
+
+class CannotStrikeError(ValueError):
+    """The cluster of this injector can't do the action of a rule."""
 
 
 class Injector:
@@ -59,16 +73,29 @@ class Injector:
     runs.
     """
 
-    def __init__(self, *, clock: Clock, tracer: Tracer, tasks: Tasks, rng: Rng) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        tracer: Tracer,
+        tasks: Tasks,
+        rng: Rng,
+        refuses: Refuses | None = None,
+        doubts: Doubts | None = None,
+    ) -> None:
         """Start without a rule, and without hands on the cluster.
 
         Args:
-            clock: Delays, and deadlines of who waits for strikes; monotonic.
-            tracer: Told of ``fault.arm``, ``fault.hit`` and ``fault.release``.
+            clock: Delays, and deadlines of waits for strikes; monotonic.
+            tracer: Gets ``fault.arm``, ``fault.hit`` and ``fault.release``.
             tasks: Where actions on the cluster run.
             rng: Chance of rules: each has its stream, ``fault.<id>``.
+            refuses: Which rules can't strike here, where that is not all of a cluster.
+            doubts: What is known against a rule in this cluster.
         """
         self.armed = False
+        self._refuses = refuses
+        self._doubts = doubts
         self._clock = clock
         self._tracer = tracer
         self._tasks = tasks
@@ -79,13 +106,13 @@ class Injector:
         self._stalls = Stalls(clock=clock, ended=self._update_armed)
 
     @property
-    def hands(self) -> ClusterHands | None:
-        """Who carries out actions on the cluster; while there is nobody, such rules are refused."""
-        return self._acts.hands
+    def cluster_control(self) -> ClusterControl | None:
+        """Carries out actions on the cluster; without it such rules are refused."""
+        return self._acts.cluster_control
 
-    @hands.setter
-    def hands(self, hands: ClusterHands | None) -> None:
-        self._acts.hands = hands
+    @cluster_control.setter
+    def cluster_control(self, control: ClusterControl | None) -> None:
+        self._acts.cluster_control = control
 
     # Rules
 
@@ -94,8 +121,11 @@ class Injector:
 
         Raises:
             ValueError: A rule of that id is in force, or one that it names in ``after`` or
-                ``until`` was never armed, or nobody can do to the cluster what it asks for.
+                ``until`` was never armed, or its action on the cluster can't be done here.
+            CannotStrikeError: It can't strike here.
         """
+        if self._refuses is not None and (why := self._refuses(rule)) is not None:
+            raise CannotStrikeError(why)
         if rule.id in self._rules:
             raise ValueError(f"a rule {rule.id!r} is armed already")
         for field, other in (("after", rule.after), ("until", rule.until)):
@@ -142,9 +172,10 @@ class Injector:
         Raises:
             KeyError: No such rule.
         """
+        state = self._rules[rule_id]
+        state.is_disarmed = True  # before the release: its event says so
         self.release(rule_id)
-        state = self._rules.pop(rule_id)
-        state.is_disarmed = True
+        del self._rules[rule_id]
         self._update_armed()
         state.give_up("it was disarmed")
         return state
@@ -161,6 +192,15 @@ class Injector:
     def get(self, rule_id: str) -> ArmedRule | None:
         """The rule of that id, if it is in force."""
         return self._rules.get(rule_id)
+
+    def doubt(self, rule: FaultRule, *, in_hindsight: bool = False) -> str | None:
+        """Why a rule strikes nothing in the cluster as it is; None where nothing is known.
+
+        Args:
+            rule: In force or not.
+            in_hindsight: It was in force: a topic that is still not there has not come.
+        """
+        return None if self._doubts is None else self._doubts(rule, not in_hindsight)
 
     def never_struck(self) -> tuple[ArmedRule, ...]:
         """Every rule armed since the start, or since ``forget``, that has struck nothing: in force
@@ -203,6 +243,17 @@ class Injector:
             timer.cancel()
         return state
 
+    def asked(self, point: FaultPoint, api_key: int) -> Asked:
+        """How much of a message the rules in force want to know before it crosses a point.
+
+        Code that would have to decode the message to describe the crossing asks this first.
+        """
+        known = Asked.HEADER if self._stalls else Asked.NOTHING
+        for state in self._rules.values():
+            if not state.spent:
+                known = max(known, asked_of(state.rule, point, api_key))
+        return known
+
     def _update_armed(self) -> None:
         self.armed = bool(self._stalls) or any(
             not (state.spent or self._is_over(state.rule)) for state in self._rules.values()
@@ -230,14 +281,14 @@ class Injector:
 
     # Crossings
 
-    def cross(self, crossing: Crossing) -> Answer:
+    def cross(self, crossing: Crossing) -> EffectOrWait:
         """See ``env.Interceptor``; a strike makes its ``fault.hit`` the current cause."""
         stalled_by = self._stalls.at(crossing) if self._stalls else None
         if stalled_by is not None:
             return self._wait_for_line(stalled_by, crossing)
         return self._judge(crossing)
 
-    def _judge(self, crossing: Crossing) -> Answer:
+    def _judge(self, crossing: Crossing) -> EffectOrWait:
         rules = [
             state
             for state in self._rules.values()
@@ -267,7 +318,7 @@ class Injector:
             return False
         return rule.probability == 1 or self._rng.stream(_stream(rule)).random() < rule.probability
 
-    def _strike(self, state: ArmedRule, crossing: Crossing) -> Answer:
+    def _strike(self, state: ArmedRule, crossing: Crossing) -> EffectOrWait:
         hit = self._trace_hit(state, crossing)
         state.begun += 1
         action = state.rule.action
@@ -276,7 +327,9 @@ class Injector:
         state.count_strike()
         return self._do(state, action, crossing, hit)
 
-    def _do(self, state: ArmedRule, action: CrossingAction, crossing: Crossing, hit: int) -> Answer:
+    def _do(
+        self, state: ArmedRule, action: CrossingAction, crossing: Crossing, hit: int
+    ) -> EffectOrWait:
         match action:
             case Pass():
                 return None
@@ -294,14 +347,18 @@ class Injector:
             case Disconnect():
                 return DISCONNECT
             case Fail() as fail:
-                return Verdict(outcome=SubmitOutcome.ERROR, error=int(fail.code))
+                return FaultEffect(outcome=SubmitOutcome.ERROR, error=int(fail.code))
             case Duplicate(times=times):
-                return Verdict(outcome=SubmitOutcome.DUPLICATE, times=times)
+                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=times)
             case Throttle(throttle_ms=throttle_ms):
-                return Verdict(outcome=SubmitOutcome.THROTTLE, throttle_ms=throttle_ms)
+                return FaultEffect(outcome=SubmitOutcome.THROTTLE, throttle_ms=throttle_ms)
             case Corrupt(what=what):
                 noise = self._rng.stream(_stream(state.rule)).randbytes(NOISE_BYTES)
-                return Verdict(outcome=SubmitOutcome.CORRUPT, damage=Damage(part=what, noise=noise))
+                return FaultEffect(
+                    outcome=SubmitOutcome.CORRUPT, damage=Damage(part=what, noise=noise)
+                )
+            case Rewrite(rewriting=rewriting):
+                return FaultEffect(outcome=SubmitOutcome.REWRITE, rewriting=rewriting)
         assert_never(action)
 
     # Waiting
@@ -310,17 +367,17 @@ class Injector:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         state.held[future] = Held(crossing=crossing, hit=hit)
         state.passed = 0
-        # Whoever waits may be cancelled (the cluster stops): then nothing is held any more.
+        # A waiting crossing may be cancelled (the cluster stops): then it is no longer held.
         future.add_done_callback(lambda done: state.held.pop(done, None))
         return future
 
-    async def _wait_for_release(self, future: asyncio.Future[int]) -> Verdict:
+    async def _wait_for_release(self, future: asyncio.Future[int]) -> FaultEffect:
         release = await future
         if self._tracer.on:
-            self._tracer.caused_by(release)  # what follows in this context is due to the release
+            self._tracer.caused_by(release)  # the cause of what follows in this context
         return PASS
 
-    async def _wait_for_line(self, state: ArmedRule, crossing: Crossing) -> Verdict:
+    async def _wait_for_line(self, state: ArmedRule, crossing: Crossing) -> FaultEffect:
         while True:
             await self._hold(state, crossing, -1)
             again = self._stalls.again(crossing)
@@ -328,7 +385,7 @@ class Injector:
                 break
             state = again
         answer = self._judge(crossing)
-        if answer is None or isinstance(answer, Verdict):
+        if answer is None or isinstance(answer, FaultEffect):
             return answer or PASS
         return await answer
 
@@ -342,8 +399,8 @@ class Injector:
                 # The loop wakes it after the present callback: the one that passes is ahead.
                 future.set_result(self._trace_release(state, (waiting.hit,)))
 
-    def _delay(self, delay_ms: int) -> Awaitable[Verdict]:
-        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    def _delay(self, delay_ms: int) -> Awaitable[FaultEffect]:
+        future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
 
         def go_on() -> None:
             if not future.done():
@@ -355,7 +412,9 @@ class Injector:
 
     # Actions on the cluster
 
-    def _act(self, state: ArmedRule, action: ClusterAction, crossing: Crossing, hit: int) -> Answer:
+    def _act(
+        self, state: ArmedRule, action: ClusterAction, crossing: Crossing, hit: int
+    ) -> EffectOrWait:
         struck = BrokerId(int(crossing.target.removeprefix("broker/")))
         over = self._acts.begin(state, action, struck=struck, done=self._update_armed)
         if can_wait(crossing.point):
@@ -365,14 +424,14 @@ class Injector:
 
     async def _then(
         self, state: ArmedRule, over: asyncio.Future[None], crossing: Crossing, hit: int
-    ) -> Verdict:
+    ) -> FaultEffect:
         await over
         if self._tracer.on:
             self._tracer.caused_by(hit)
         if state.rule.then is None or state.failure is not None:
             return PASS
         answer = self._do(state, state.rule.then, crossing, hit)
-        if answer is None or isinstance(answer, Verdict):
+        if answer is None or isinstance(answer, FaultEffect):
             return answer or PASS
         return await answer
 
@@ -399,7 +458,13 @@ class Injector:
             "fault.release",
             FAULT_NODE,
             parents=(*causes, state.trace_index, self._tracer.cause),
-            data={"rule": state.rule.id, "struck": state.struck},
+            data={
+                "rule": state.rule.id,
+                "matched": state.matched,
+                "struck": state.struck,
+                "held": len(state.held),
+                **({"disarmed": True} if state.is_disarmed else {}),
+            },
         )
 
     def _trace_hit(self, state: ArmedRule, crossing: Crossing) -> int:
@@ -413,6 +478,7 @@ class Injector:
                 **_facts(state),
                 "matched": state.matched,
                 "struck": state.struck + 1,
+                "held": len(state.held) + isinstance(state.rule.action, Hold | Reorder | Stall),
                 **({"api": api_name(crossing.api_key)} if crossing.api_key >= 0 else {}),
                 "source": crossing.source,
                 "target": crossing.target,

@@ -1,7 +1,7 @@
 """Actions on the cluster while rules are in force: started, counted, and ended again.
 
 An action begins after the callback in which its rule struck, never inside the struck code: it may
-well kill the broker that is being struck. Whoever was struck waits until it is done.
+well kill the broker that is being struck. The struck crossing waits until it is done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import structlog
 from txnsim.errors import TxnsimError
 from txnsim.faults.cluster_actions import ClusterAction
 from txnsim.injection.armed import ArmedRule, Lasting
-from txnsim.injection.cluster_control import ClusterHands, Undo, carry_out
+from txnsim.injection.cluster_control import ClusterControl, Undo, carry_out
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.types import BrokerId
 
@@ -27,26 +27,24 @@ class ClusterActs:
     """Does what rules ask for to the cluster."""
 
     def __init__(self, *, clock: Clock, tasks: Tasks) -> None:
-        """Have no hands yet.
+        """Have no cluster yet.
 
         Args:
             clock: When what lasts ends by itself; monotonic.
             tasks: Where actions run.
         """
-        self.hands: ClusterHands | None = None
+        self.cluster_control: ClusterControl | None = None
         self._clock = clock
         self._tasks = tasks
 
     def check(self, action: object) -> None:
-        """Refuse an action for which there are no hands.
+        """Refuse an action that needs a cluster where there is none.
 
         Raises:
             ValueError: It is one.
         """
-        if isinstance(action, ClusterAction) and self.hands is None:
-            raise ValueError(
-                f"{action}: nobody here can do that to the cluster (the injector has no hands)"
-            )
+        if isinstance(action, ClusterAction) and self.cluster_control is None:
+            raise ValueError(f"{action}: this can't be done here (the injector has no cluster)")
 
     def begin(
         self,
@@ -59,17 +57,19 @@ class ClusterActs:
         """Carry an action out in the background.
 
         Args:
-            state: Whose it is; told of the strike once it is done, or why it failed.
+            state: The rule of the action; it learns that the strike is done, or why it failed.
             action: What.
             struck: The broker at which the rule struck.
             done: Called after it was done or has failed.
 
         Returns:
-            Done when the action is, whatever came of it.
+            Done when the action is, with any result.
         """
-        assert self.hands is not None
+        assert self.cluster_control is not None
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        coroutine = self._carry_out(state, action, carry_out(self.hands, action, struck=struck))
+        coroutine = self._carry_out(
+            state, action, carry_out(self.cluster_control, action, struck=struck)
+        )
         task = self._tasks.spawn(coroutine, name=f"fault-{state.rule.id}")
 
         def end(_task: asyncio.Task[Any]) -> None:

@@ -1,8 +1,8 @@
-"""Connections and links that stand still (``faults.actions.Stall``).
+"""Connections and links that stop for a time (``faults.actions.Stall``).
 
-Every message on a line crosses a fault point, so the injector makes a whole line stand still by
-letting each crossing on it wait: the struck one first, then whatever comes, in order. When the
-stall ends, they go on in that order, and each is judged by the other rules as it comes.
+Every message on a line crosses a fault point. So the injector stops a whole line by letting each
+crossing on it wait: the struck one first, then later ones, in order. When the stall ends, they go
+on in that order, and the other rules judge each as it comes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from txnsim.faults.crossings import Crossing
 from txnsim.injection.armed import ArmedRule
 from txnsim.runtime.env import Clock, TimerHandle
-from txnsim.types import Crossing
 
 
 class Stall:
-    """One line that stands still."""
+    """One stalled line."""
 
     __slots__ = ("by", "is_ending", "line", "timer")
 
@@ -29,14 +29,14 @@ class Stall:
 
 
 class Stalls:
-    """Every line that stands still."""
+    """Every stalled line."""
 
     def __init__(self, *, clock: Clock, ended: Callable[[], None]) -> None:
-        """None stands still.
+        """Start without stalled lines.
 
         Args:
             clock: How long they last; monotonic.
-            ended: Told after each has ended.
+            ended: Called after each has ended.
         """
         self._clock = clock
         self._ended = ended
@@ -46,7 +46,7 @@ class Stalls:
         return bool(self._by_line)
 
     def at(self, crossing: Crossing) -> ArmedRule | None:
-        """The rule for which a crossing has to wait because its line stands still."""
+        """The rule for which a crossing has to wait because its line is stalled."""
         stall = self._by_line.get(crossing.line)
         return None if stall is None else stall.by
 
@@ -56,7 +56,7 @@ class Stalls:
         return None if stall is None or stall.is_ending else stall.by
 
     def begin(self, line: str, by: ArmedRule, lasts_ms: int | None) -> None:
-        """A line stands still from now on."""
+        """Stall a line from now on."""
         stall = self._by_line[line] = Stall(line, by)
         if lasts_ms is not None:
             stall.timer = self._clock.call_later(lasts_ms, lambda: self._end(stall))
@@ -78,13 +78,13 @@ class Stalls:
             if held.crossing.line == stall.line and not future.done():
                 stall.by.released += 1
                 future.set_result(held.hit)
-        # Those that were woken go on in this turn of the loop. Whoever comes before they have,
-        # waits behind them.
+        # Those that were woken go on in this turn of the loop. A crossing that comes before they
+        # have waits behind them.
         asyncio.get_running_loop().call_soon(self._finish, stall)
 
     def _finish(self, stall: Stall) -> None:
         if self._by_line.get(stall.line) is not stall:
-            return  # one of them was stalled anew
+            return  # one of them was stalled again
         if any(held.crossing.line == stall.line for held in stall.by.held.values()):
             self._end(stall)
             return

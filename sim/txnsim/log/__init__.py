@@ -1,10 +1,10 @@
 """One partition, as a value machine: no clock, no socket, no other replica.
 
-- ``partition_log``: append, high watermark, truncation; start reading here.
-- ``log_view``: the reading half: bounds, reads, searches.
-- ``log_upkeep``: segments are begun, dropped by age and size, exchanged; snapshots of producers.
-- ``follower_log``: what a leader has written is taken over, or cut off.
-- ``loaded_log``: a starting broker makes it from what lies on its disk.
+- ``partition_log``: bounds, reads, and all that changes a log as a whole; start reading here.
+- ``leader_append``: a leader's appends. ``admission``: what it checks before.
+- ``local_log``: its part on the disk: segments, the index of aborted transactions, what is durable.
+- ``producer_state_manager``: its producers, their snapshots and guards.
+- ``log_loader``: makes a log from the files that a starting broker finds.
 - ``append_info``: may this producer append this? The rules, pure.
 - ``producer_state``: epochs, the five-batch window, open transactions.
 - ``verification``: guards against late appends (KIP-890).
@@ -13,5 +13,5 @@
 - ``txn_index``, ``epoch_cache``, ``timestamps``: aborted transactions, leader epochs, searches by
   time.
 - ``answers``, ``config``: the values that go in and out.
-- ``invariants``: what must hold at every moment.
+- ``invariants``: conditions that must hold at every moment.
 """

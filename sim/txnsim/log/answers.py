@@ -6,6 +6,7 @@ TimestampAndOffset.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -41,7 +42,7 @@ class AppendRejection(Rejection, frozen=True, kw_only=True):
     that it answers without having looked at one (ReplicaManager.appendRecordsToLeader: too large,
     corrupt).
     """
-    record_errors: tuple[tuple[int, str], ...] = ()
+    record_errors: Sequence[tuple[int, str]] = ()
     """(index in the batch, message) of each refused record (KIP-467)."""
 
 
@@ -54,7 +55,7 @@ class LogRead(msgspec.Struct, frozen=True, kw_only=True):
     last_stable_offset: int
     log_start_offset: int
     aborted: tuple[AbortedTxn, ...] | None
-    """Transactions a read_committed consumer has to skip; None where nobody asked."""
+    """Transactions a read_committed consumer has to skip; None where the read did not ask."""
 
 
 class TimestampOffset(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ class ProducerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProducerLastRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What must remain of a producer when its log is cleaned, so that it can go on
+    """The records to keep of a producer when its log is cleaned, so that it can go on
     (UnifiedLog.lastRecordsOfActiveProducers).
     """
 

@@ -5,7 +5,7 @@ Pure: each function reads what the partition knows of the producer and answers N
     ``Refusal``. Nothing is changed. The order of the checks is Kafka's, because the first one that
     fails gives the client its error:
 
-1. the *transactional gate*: an epoch that is already fenced, then a transaction that nobody has
+1. the *transactional gate*: an epoch that is already fenced, then a transaction that is not
    verified (KIP-890);
 2. for data: epoch, sequence, then whether the batch fits the open transaction;
 3. for markers: epoch by the rule of the transaction version (KIP-1228), then the coordinator's
@@ -14,8 +14,8 @@ Pure: each function reads what the partition knows of the producer and answers N
 A follower and a reload skip all of this: what the leader has accepted is the truth
 (AppendOrigin.REPLICATION).
 
-Each refusal names its row of docs/rules.md. What is taken is explained by ``data_rule`` and
-``marker_rule``, which only a trace asks, before the append.
+Each refusal names its row of docs/rules.md. ``data_rule`` and ``marker_rule`` explain an accepted
+append; only a trace calls them, before the append.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import NamedTuple
 from txnsim.errors import ErrorCode
 from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, sequence_after
 from txnsim.log.verification import VerificationEntry
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.types import PRODUCER_EPOCH_MAX, TransactionVersion
 from txnsim.wire.batch_header import BatchHeader
 
@@ -45,7 +45,7 @@ def check_gate(
     producer_id: int,
     producer_epoch: int,
     is_verified: bool,
-    rules: Rules = LATEST,
+    rules: Rules,
 ) -> Refusal | None:
     """Whether a transactional data batch may meet the sequence checks at all.
 
@@ -91,7 +91,7 @@ def check_data(
     is_transactional: bool,
     is_client: bool,
     verification: VerificationEntry | None,
-    rules: Rules = LATEST,
+    rules: Rules,
 ) -> Refusal | None:
     """Whether a data batch continues what the partition knows of its producer
     (ProducerAppendInfo.appendDataBatch).
@@ -125,7 +125,7 @@ def check_marker(
     producer_epoch: int,
     coordinator_epoch: int,
     transaction_version: int,
-    rules: Rules = LATEST,
+    rules: Rules,
 ) -> Refusal | None:
     """Whether a marker may end this producer's transaction here
     (ProducerAppendInfo.appendEndTxnMarker).
@@ -190,13 +190,13 @@ def check_marker_of(
     producer_epoch: int,
     coordinator_epoch: int,
     transaction_version: int,
-    rules: Rules = LATEST,
+    rules: Rules,
 ) -> Refusal | None:
     """Whether a marker may end the very transaction that is open since ``start_offset``; any
-    transaction where nobody says since when.
+    transaction if the marker names no start.
 
     To say so is the text of KIP-664, never shipped: an operator names the transaction, and
-    coordinator epoch -1 says that no coordinator stands behind the marker, so that only the
+    coordinator epoch -1 says that the marker is from no coordinator, so that only the
     producer's exact epoch counts.
     """
     if start_offset == NO_OFFSET or coordinator_epoch != NO_EPOCH:

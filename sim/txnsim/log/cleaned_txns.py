@@ -1,8 +1,8 @@
 """Transactions as the cleaner meets them on its way through a log (CleanedTransactionMetadata).
 
-The records of an aborted transaction are useless and go at once. Its marker may go only when none
-of its batches is left, or else a reader would take what is left for an open transaction; the same
-holds for the marker of a committed one.
+The records of an aborted transaction are useless and go at once. Its marker may go only when no
+batch of it remains, or else a reader would take the rest for an open transaction; the same holds
+for the marker of a committed one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from txnsim.wire.batch import ABORT, COMMIT, BatchHeader, ControlRecord
 
 
 class CleanedTxns:
-    """What is known of the transactions around the present position. Batches are shown to it in
+    """The transactions around the present position. Batches are shown to it in
     order.
     """
 

@@ -2,7 +2,7 @@
 
 A round has two passes. The first notes the last offset of each key in the *dirty* part, which no
 round has seen yet. The second rewrites every inactive segment below the end of that part, without
-what is outlived:
+outdated records:
 
 - records whose key comes again, and records without key;
 - records of aborted transactions;
@@ -10,27 +10,31 @@ what is outlived:
   one writes that time, the *delete horizon*, into its batch (KIP-534);
 - markers whose transaction has no batch left, by the same horizon.
 
-What stays whatever the keys say: the last batch of each producer, emptied, because it carries the
+Two batches stay in any case: the last batch of each producer, emptied, because it carries the
 producer's sequence and epoch, and the last batch of the round, because it carries the offset up to
 which the log is known. A round never passes the last stable offset or reaches the active segment.
 Where the keys of the dirty part are more than it can remember, it ends at the first one too many,
 inside of a segment.
 
-``clean`` is a generator that pauses after some work, so that nobody waits for a whole round. It
-reads segments that nobody writes any more, and puts a cleaned one in their place in one step.
+``clean`` is a generator that pauses after some work, so that no request waits for a whole round. It
+reads segments that are no longer written, and replaces one by its cleaned copy in one step. A batch
+may be small and hold a lot, so the work on a heavy one is handed out first: it may be done beside
+the loop, as it needs nothing but that batch and the round's own state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from txnsim.log.answers import ProducerLastRecord
 from txnsim.log.cleaned_txns import CleanedTxns
-from txnsim.log.log_upkeep import LogUpkeep
+from txnsim.log.partition_log import PartitionLog
 from txnsim.log.segment import RELATIVE_OFFSET_MAX, Segment
+from txnsim.log.validation import is_heavy
 from txnsim.wire.batch import (
     BatchHeader,
     read_batch_header,
@@ -38,6 +42,8 @@ from txnsim.wire.batch import (
     read_records,
 )
 from txnsim.wire.batch_rewrite import batch_keys, empty_batch, filtered_batch
+
+T = TypeVar("T")
 
 WORK_BYTES: Final = 65_536
 """How much is read between two pauses: about a millisecond of small records."""
@@ -62,87 +68,112 @@ class Dirt(msgspec.Struct, frozen=True, kw_only=True):
         return self.dirty_bytes / total if total else 0.0
 
 
-def dirt_of(log: LogUpkeep, now_ms: int) -> Dirt | None:
-    """What of this log is worth a round of cleaning; None where nothing is
+def dirt_of(log: PartitionLog, now_ms: int) -> Dirt | None:
+    """How much of this log a round of cleaning could remove; None if a round is not worth it
     (LogCleanerManager.grabFilthiestCompactedLog).
     """
-    if log.segments_count == 1:
+    if len(log.local.segments) == 1:
         return None
     dirt = measure(log, now_ms)
     is_due = dirt.is_overdue or dirt.ratio > log.config.min_cleanable_dirty_ratio
     return dirt if is_due and dirt.dirty_bytes else None
 
 
-def clean(log: LogUpkeep, dirt: Dirt, now_ms: int) -> Iterator[None]:
+class Work(Generic[T]):
+    """Work on a batch that may take long."""
+
+    def __init__(self, do: Callable[[], T]) -> None:
+        self._do = do
+        self._results: list[T] = []
+
+    def do(self) -> None:
+        """Do it beforehand."""
+        self._results.append(self._do())
+
+    def result(self) -> T:
+        """What it came to; it is done now, unless it has been."""
+        if not self._results:
+            self.do()
+        return self._results[0]
+
+
+Pauses = Iterator[Work[Any] | None]
+"""With work that may be done meanwhile."""
+
+
+def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses:
     """One round; pauses after each piece of work, ends early where the log is cut off meanwhile.
+
+    Yields:
+        Work that comes next, if it is much.
 
     Raises:
         CorruptBatchError: A batch can't be read, so the log can't be cleaned.
         MissingExtraError: Its codec needs a library that is not installed.
     """
-    generation = log.generation
+    generation = log.local.generation
     keys = _Keys(log.config.cleaner_keys_max)
-    for _ in keys.note(log, dirt):
-        yield
-        if log.generation != generation:
+    for work in keys.note(log, dirt):
+        yield work
+        if log.local.generation != generation:
             return
     txns = CleanedTxns()
-    for group in _groups(log.inactive_segments(0, keys.end_offset), log, dirt.end_offset):
+    for group in _groups(log.local.inactive_segments(0, keys.end_offset), log, dirt.end_offset):
         rewriting = _Rewriting(log, keys, txns, now_ms)
-        for _ in rewriting.rewrite(group):
-            yield
-            if log.generation != generation:
+        for work in rewriting.rewrite(group):
+            yield work
+            if log.local.generation != generation:
                 return
         if not log.replace_segments(group, rewriting.cleaned, txns.kept):
             return
-    log.note_cleaned(keys.end_offset)
+    log.local.cleaned_until = keys.end_offset
 
 
 # What could be cleaned
 
 
-def first_uncleanable_offset(log: LogUpkeep, now_ms: int) -> int:
+def first_uncleanable_offset(log: PartitionLog, now_ms: int) -> int:
     """Where cleaning has to end: at an open transaction, a record younger than
     ``min.compaction.lag.ms`` or the active segment (LogCleanerManager.cleanableOffsets).
     """
     first_dirty = _first_dirty_offset(log)
-    active = log.active_base_offset
+    active = log.local.active_base_offset
     uncleanable = min(log.last_stable_offset, active)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
-        dirty = log.inactive_segments(first_dirty, active)
+        dirty = log.local.inactive_segments(first_dirty, active)
         young = (s.base_offset for s in dirty if s.largest_timestamp > now_ms - lag_ms)
         uncleanable = min(uncleanable, next(young, uncleanable))
     return max(first_dirty, uncleanable)
 
 
-def _first_dirty_offset(log: LogUpkeep) -> int:
-    cleaned_until = log.cleaned_until
+def _first_dirty_offset(log: PartitionLog) -> int:
+    cleaned_until = log.local.cleaned_until
     if cleaned_until is None or not log.log_start_offset <= cleaned_until <= log.log_end_offset:
         return log.log_start_offset
     return cleaned_until
 
 
-def measure(log: LogUpkeep, now_ms: int) -> Dirt:
+def measure(log: PartitionLog, now_ms: int) -> Dirt:
     """How much of a log is dirty and may be cleaned (LogCleanerManager.cleanableOffsets)."""
     first_dirty = _first_dirty_offset(log)
-    active = log.active_base_offset
-    dirty = log.inactive_segments(first_dirty, active)
+    active = log.local.active_base_offset
+    dirty = log.local.inactive_segments(first_dirty, active)
     uncleanable = first_uncleanable_offset(log, now_ms)
-    behind = log.inactive_segments(uncleanable, active)
+    behind = log.local.inactive_segments(uncleanable, active)
     end = behind[0].base_offset if behind else active
-    cleanable = log.inactive_segments(min(first_dirty, end), end)
+    cleanable = log.local.inactive_segments(min(first_dirty, end), end)
     stamps = [s.first_timestamp for s in dirty if s.first_timestamp > 0]
     return Dirt(
         first_dirty_offset=first_dirty,
         end_offset=end,
-        clean_bytes=sum(s.size_bytes for s in log.inactive_segments(0, first_dirty)),
+        clean_bytes=sum(s.size_bytes for s in log.local.inactive_segments(0, first_dirty)),
         dirty_bytes=sum(s.size_bytes for s in cleanable),
         is_overdue=bool(stamps) and min(stamps) < now_ms - log.config.max_compaction_lag_ms,
     )
 
 
-def _groups(segments: Sequence[Segment], log: LogUpkeep, end: int) -> Iterator[list[Segment]]:
+def _groups(segments: Sequence[Segment], log: PartitionLog, end: int) -> Iterator[list[Segment]]:
     """Neighbours that fit into one segment together, so that cleaning does not leave ever smaller
     ones (Cleaner.groupSegmentsBySize).
     """
@@ -184,28 +215,32 @@ class _Keys:
         self._keys_max = keys_max
         self.offsets: dict[bytes, int] = {}
         self.end_offset = 0
-        """Where the round ends: nothing is known of what comes from there on."""
+        """Where the round ends: the batches from there on are unknown."""
 
-    def note(self, log: LogUpkeep, dirt: Dirt) -> Iterator[None]:
+    def note(self, log: PartitionLog, dirt: Dirt) -> Pauses:
         """Go through the dirty part, or as much of it as can be remembered."""
         start = self.end_offset = dirt.first_dirty_offset
         txns = CleanedTxns()
-        txns.expect(log.aborted_between(start, dirt.end_offset))
+        txns.expect(log.local.index.lookup(start, dirt.end_offset))
         work = 0
-        segments = log.inactive_segments(start, dirt.end_offset)
+        segments = log.local.inactive_segments(start, dirt.end_offset)
         behind = [*(segment.base_offset for segment in segments[1:]), dirt.end_offset]
         for segment, next_offset in zip(segments, behind, strict=False):
             for batch in segment.batches():
                 header = read_batch_header(batch)
                 if header.is_control:
                     txns.on_control(header, read_control_record(batch))
-                elif not txns.on_data(header) and not self._take(batch, header, start):
-                    return
+                elif not txns.on_data(header):
+                    taking = Work(partial(self._take, batch, header, start))
+                    if is_heavy((header,)):
+                        yield taking
+                    if not taking.result():
+                        return
                 self.end_offset = max(self.end_offset, header.last_offset + 1)
                 work += header.size
                 if work >= WORK_BYTES:
                     work = 0
-                    yield
+                    yield None
             self.end_offset = next_offset
 
     def _take(self, batch: bytes, header: BatchHeader, start: int) -> bool:
@@ -228,7 +263,7 @@ class _Rewriting:
 
     __slots__ = ("_end_offset", "_keys", "_last_records", "_log", "_now_ms", "_txns", "cleaned")
 
-    def __init__(self, log: LogUpkeep, keys: _Keys, txns: CleanedTxns, now_ms: int) -> None:
+    def __init__(self, log: PartitionLog, keys: _Keys, txns: CleanedTxns, now_ms: int) -> None:
         self._log = log
         self._keys = keys.offsets
         self._end_offset = keys.end_offset
@@ -237,9 +272,9 @@ class _Rewriting:
         self._last_records: dict[int, ProducerLastRecord] = {}
         self.cleaned = Segment(0)
 
-    def rewrite(self, group: Sequence[Segment]) -> Iterator[None]:
+    def rewrite(self, group: Sequence[Segment]) -> Pauses:
         """Fill ``cleaned`` from the group's batches (Cleaner.cleanSegments)."""
-        self._last_records = self._log.last_records()
+        self._last_records = self._log.producers.last_records()
         self._txns.kept = []
         self.cleaned = Segment(
             group[0].base_offset,
@@ -254,10 +289,13 @@ class _Rewriting:
                 upper = segment.next_offset
             else:
                 upper = self._end_offset  # KAFKA-13727: the segment may go on behind it
-            self._txns.expect(self._log.aborted_between(segment.base_offset, upper))
+            self._txns.expect(self._log.local.index.lookup(segment.base_offset, upper))
             for batch in segment.batches():
                 header = read_batch_header(batch)
-                kept = self._kept(batch, header)
+                keeping = Work(partial(self._kept, batch, header))
+                if is_heavy((header,)):
+                    yield keeping
+                kept = keeping.result()
                 if kept is not None:
                     self.cleaned.append(
                         kept,
@@ -271,7 +309,7 @@ class _Rewriting:
                 work += header.size
                 if work >= WORK_BYTES:
                     work = 0
-                    yield
+                    yield None
         self.cleaned.modified_ms = group[-1].modified_ms
 
     def _kept(self, batch: bytes, header: BatchHeader) -> bytes | None:

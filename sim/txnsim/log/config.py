@@ -12,15 +12,15 @@ from typing import Final
 
 import msgspec
 
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 
 NEVER_MS: Final = 9_223_372_036_854_775_807
 """``message.timestamp.before.max.ms`` at its default: no record is too old."""
 
 
 class TimestampType(IntEnum):
-    """Who stamps a record: its producer, or the leader that appends it (attribute bit 3 of a
-    batch).
+    """The clock that stamps a record: the producer's, or that of the leader that appends it
+    (attribute bit 3 of a batch).
     """
 
     CREATE_TIME = 0
@@ -69,5 +69,5 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     producer_id_expiration_ms: int = 86_400_000
     verification_enabled: bool = True
     """``transaction.partition.verification.enable`` (KIP-890)."""
-    rules: Rules = LATEST
-    """What the broker's release does otherwise than Apache Kafka 4.3."""
+    rules: Rules
+    """The rules of the broker's release, where they differ from Apache Kafka 4.3."""

@@ -40,6 +40,11 @@ class EpochCache:
         self._epochs.append(epoch)
         self._starts.append(start_offset)
 
+    def note(self, epoch: int, base_offset: int) -> None:
+        """A batch of ``epoch`` begins at ``base_offset``: news where no batch of it came before."""
+        if epoch > self.latest:
+            self.assign(epoch, base_offset)
+
     def truncate_to(self, offset: int) -> None:
         """Forget epochs that begin at ``offset`` or above."""
         while self._starts and self._starts[-1] >= offset:

@@ -1,4 +1,4 @@
-"""What must hold in every log at every moment; asked by tests and simulations after each event.
+"""Conditions that must hold in every log at every moment; tests and simulations check them.
 
 The same facts are derived twice, from what the log remembers and from its bytes, and compared.
 """
@@ -144,10 +144,11 @@ def _check_bytes(state: LogState, batches: tuple[bytes, ...], name: str) -> None
     """Stored batches lie in order below the log end and were written by the epoch that the cache
     names.
 
-    The cache may begin behind the log: deleted records that are back after a crash are unknown to
-    it, as on a real broker.
+    The cache may begin behind the log, or know nothing: deleted records that are back after a crash
+    are unknown to it, as on a real broker.
     """
-    known_from = max(state.log_start_offset, state.epochs[0][1] if state.epochs else 0)
+    cache_start = state.epochs[0][1] if state.epochs else state.log_end_offset
+    known_from = max(state.log_start_offset, cache_start)
     headers = [read_batch_header(batch, 0) for batch in batches]
     for earlier, later in pairwise(headers):
         _require(

@@ -1,15 +1,16 @@
 """One partition, as a value machine: batches in, offsets out (Kafka's UnifiedLog).
 
-It appends, reads, and keeps what follows from the bytes: producer state, aborted transactions,
-leader epochs. Three bounds say who may read how far::
+It appends, reads, and keeps the state that follows from the bytes. Its parts: ``local`` (batches
+and their indexes on the disk), ``producers`` (their state, snapshots, guards), ``epochs`` (leader
+epochs). It owns the bounds, which say how far each reader may read::
 
     log start ≤ last stable offset ≤ high watermark ≤ log end
                 (read_committed)     (read_uncommitted)  (followers)
 
 Rules that everything below obeys:
 
-1. A batch is checked completely before anything changes; a refused one leaves no trace. One append
-   is one batch.
+1. A leader checks a batch completely before anything changes (``txnsim.log.leader_append``); a
+   refused one leaves no trace. One append is one batch.
 2. The bytes of a producer are stored as they came, but for the place (offset, leader epoch) and,
    where the topic demands it, the timestamp.
 3. All knowledge besides the bytes follows from them by the same steps for the living leader, a
@@ -18,65 +19,76 @@ Rules that everything below obeys:
    (``txnsim.log.snapshots``).
 4. The last stable offset is derived, never stored.
 
-It knows no clock, no socket and no other replica: ``now_ms`` is an argument and whoever owns the
+It knows no clock, no socket and no other replica: ``now_ms`` is an argument, and the owner of the
 log moves the high watermark.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-import msgspec
-
-from txnsim.errors import CorruptBatchError, ErrorCode, InvariantViolation, Rejection
-from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
-from txnsim.log.append_info import (
-    Refusal,
-    check_data,
-    check_gate,
-    check_marker_of,
-    is_open,
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.log import invariants, timestamps
+from txnsim.log.answers import (
+    EpochEndOffset,
+    LogRead,
+    LogState,
+    TimestampOffset,
 )
-from txnsim.log.config import LogConfig, TimestampType
-from txnsim.log.loaded_log import LoadedLog
-from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry
+from txnsim.log.config import LogConfig
+from txnsim.log.epoch_cache import EpochCache
+from txnsim.log.local_log import LocalLog
+from txnsim.log.producer_state_manager import ProducerStateManager
 from txnsim.log.replicated import described
-from txnsim.log.validation import (
-    check_envelope,
-    check_size,
-    examine,
-    needs_examination,
-    newest_timestamp,
-    recoded,
-)
-from txnsim.log.verification import SENTINEL
-from txnsim.types import ReplicatedBatch, TopicPartition
-from txnsim.wire.batch import (
-    BatchHeader,
-    assign,
-    control_batch,
-    read_batch_header,
-    restamp,
-)
-from txnsim.wire.control import MARKER_BYTES
+from txnsim.log.segment import Segment
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.log.unpacking import Steps
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.wire.batch import read_batch_header
 
-TAIL_BATCHES_MAX: Final = 64
-"""How many of the newest batches are kept described for followers; of older ones the header is read
-again.
+LATE_TRANSACTION_GRACE_MS: Final = 300_000
+"""A transaction is late this long after the longest timeout that a producer may ask for
+(UnifiedLog.hasLateTransaction).
 """
 
-_LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 
-
-class PartitionLog(LoadedLog):
+class PartitionLog:
     """The log of one partition on one replica.
 
-    ``config`` may be replaced at any time.
+    ``config`` may be replaced at any time. The parts answer questions of their own; what changes
+    more than one of them is done here.
     """
 
-    __slots__ = ()
+    __slots__ = (
+        *("_high_watermark", "_leader_epoch", "_leader_epoch_start_offset", "_log_start_offset"),
+        *("config", "epochs", "local", "producers", "topic_partition"),
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        leader_epoch: int,
+        start_offset: int = 0,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.config = config
+        self.local = LocalLog(
+            topic_partition=topic_partition,
+            start_offset=start_offset,
+            index_interval_bytes=config.index_interval_bytes,
+        )
+        self.producers = ProducerStateManager()
+        self.epochs = EpochCache()
+        if leader_epoch >= 0:
+            self.epochs.assign(leader_epoch, start_offset)
+        self._leader_epoch = leader_epoch
+        self._leader_epoch_start_offset = start_offset
+        self._log_start_offset = start_offset
+        self._high_watermark = start_offset
 
     @classmethod
     def replay(
@@ -102,294 +114,226 @@ class PartitionLog(LoadedLog):
                     leader_epoch=stored.leader_epoch,
                     start_offset=stored.base_offset,
                 )
-            log._append_stored(stored, now_ms=now_ms)
+            log.append(stored, now_ms=now_ms)
         if log is None:
             log = cls(topic_partition=topic_partition, config=config, leader_epoch=leader_epoch)
-        log.advance_high_watermark(
-            log._log_end_offset if high_watermark is None else high_watermark
-        )
+        log.advance_high_watermark(log.log_end_offset if high_watermark is None else high_watermark)
         log.become_leader(leader_epoch)
         return log
 
-    # Commands of the leader
+    # Bounds
 
-    def start_verification(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        base_sequence: int,
-        supports_epoch_bump: bool,
-        now_ms: int,
-    ) -> int | Rejection:
-        """Ask for a guard before the coordinator is asked about this transaction (KIP-890).
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._log_start_offset
 
-        Returns:
-            The guard to show with the append; ``SENTINEL`` when the transaction is open here
-            already and nobody need be asked; a rejection when the epoch is fenced here already.
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+        return self.local.end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset that is not on every in-sync replica."""
+        return self._high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset that a read_committed reader does not see: all below it is decided and
+        replicated.
+
+        Where DeleteRecords cut into a transaction that is still open, it is the base offset of the
+        batch that holds the log start, and may lie below it
+        (UnifiedLog.maybeIncrementFirstUnstableOffset).
         """
-        entry = self._producers.find(producer_id)
-        if entry is not None:
-            rules = self.config.rules
-            # KAFKA-18042
-            if producer_epoch < entry.producer_epoch and rules.stale_epoch_is_refused_early:
-                return Rejection(
-                    error=ErrorCode.invalid_producer_epoch,
-                    reason=f"epoch {producer_epoch} of producer {producer_id} is below "
-                    f"{entry.producer_epoch}, the last one seen on {self.topic_partition}",
-                    rule="verify.stale-epoch-first",
-                )
-            if is_open(entry, producer_epoch, rules):
-                return SENTINEL
-        return self._verification.start(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            supports_epoch_bump=supports_epoch_bump,
-            now_ms=now_ms,
-        )
+        first_unstable = self.producers.state.first_unstable_offset()
+        if first_unstable is None:
+            return self._high_watermark
+        if first_unstable < self._log_start_offset:
+            first_unstable = self.local.base_of(self._log_start_offset)
+        return min(first_unstable, self._high_watermark)
 
-    def append_client(
+    @property
+    def is_all_stable(self) -> bool:
+        """Whether no transaction is open below the high watermark."""
+        return self.last_stable_offset == self._high_watermark
+
+    @property
+    def leader_epoch(self) -> int:
+        """Epoch of the leader that writes here."""
+        return self._leader_epoch
+
+    @property
+    def leader_epoch_start_offset(self) -> int:
+        """Log end when this epoch began; until the high watermark is there, ListOffsets answers
+        OFFSET_NOT_AVAILABLE.
+        """
+        return self._leader_epoch_start_offset
+
+    # Queries
+
+    def read(
         self,
-        batch: bytes,
+        offset: int,
         *,
-        guard: int,
-        now_ms: int,
-        header: BatchHeader | None = None,
-        newest: AppendRejection | int | None = None,
-    ) -> Appended | AppendRejection:
-        """Append a producer's batch (AppendOrigin.CLIENT), which is one whole batch of magic 2.
+        max_bytes: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        min_one_batch: bool = True,
+        up_to_log_end: bool = False,
+        is_all_stable: bool = False,
+    ) -> LogRead | Rejection:
+        """Whole stored batches from the one that holds ``offset`` on; the reader drops the records
+        before it.
 
         Args:
-            batch: As it came.
-            guard: What ``start_verification`` gave for it; of no meaning outside of transactions.
-            now_ms: The cluster's time.
-            header: The batch's header, if the caller has read it already.
-            newest: What ``newest_in_steps`` has found, if the caller has looked already.
+            offset: Where to begin.
+            max_bytes: No batch that would exceed this, but see ``min_one_batch``.
+            isolation: Whether to stop at the last stable offset.
+            min_one_batch: Give the first batch even if it is larger (KIP-74).
+            up_to_log_end: For followers: all records, with any ``isolation``.
+            is_all_stable: The reader found that nothing was open below the high watermark a moment
+                ago, and assumes that of records replicated since, too (KAFKA-9807).
         """
-        if header is None:
-            try:
-                header = read_batch_header(batch, 0)
-            except CorruptBatchError as error:
-                return AppendRejection(error=ErrorCode.corrupt_message, reason=str(error))
-        if len(batch) != header.size:
-            batch = batch[: header.size]
-        config = self.config
-        rejection = check_envelope(
-            header, batch, config=config, log_start_offset=self._log_start_offset
-        )
-        if rejection is not None:
-            return rejection
-        newest = newest_timestamp(header, batch) if newest is None else newest
-        if not isinstance(newest, int):
-            return self._dated(newest)
-        if needs_examination(header, newest, config=config, now_ms=now_ms):
-            verdict = examine(
-                header,
-                batch,
-                topic_partition=self.topic_partition,
-                config=config,
-                now_ms=now_ms,
-                log_start_offset=self._log_start_offset,
+        local = self.local
+        if not self._log_start_offset <= offset <= local.end_offset:
+            return Rejection(
+                error=ErrorCode.offset_out_of_range,
+                reason=f"{self.topic_partition} has offsets {self._log_start_offset} to "
+                f"{local.end_offset}, asked for {offset}",
             )
-            if not isinstance(verdict, int):
-                return verdict
-            newest = verdict
-        if config.codec is not None and config.codec != header.compression:
-            batch = recoded(batch, header, config)
-            header = read_batch_header(batch, 0)
-            rejection = check_size(header.size, config, rule="batch.recompressed-too-large")
+        last_stable_offset = self._high_watermark if is_all_stable else self.last_stable_offset
+        is_committed = isolation == IsolationLevel.READ_COMMITTED and not up_to_log_end
+        if up_to_log_end:
+            upper = local.end_offset
         else:
-            rejection = check_size(header.size, config)
-        if rejection is not None:
-            return rejection
-        if header.producer_id >= 0:
-            entry = self._producers.find(header.producer_id)
-            if entry is not None and entry.producer_epoch == header.producer_epoch:
-                cached = entry.find_batch(header.base_sequence, header.last_sequence)
-                if cached is not None:
-                    return Appended(
-                        base_offset=cached.first_offset,
-                        last_offset=cached.last_offset,
-                        log_append_time_ms=cached.timestamp,
-                        log_start_offset=self._log_start_offset,
-                        duplicate=True,
-                    )
-            refusal = self._check_producer(entry, header, guard=guard, is_client=True)
-            if refusal is not None:
-                return self._refused(refusal)
-        return self._write(batch, header, max_timestamp=newest, now_ms=now_ms)
-
-    def _dated(self, rejection: AppendRejection) -> AppendRejection:
-        """A rejection with the log start of now, where its error shows one."""
-        if rejection.error is ErrorCode.message_too_large:
-            return rejection
-        return msgspec.structs.replace(rejection, log_start_offset=self._log_start_offset)
-
-    def append_coordinator(
-        self, batch: bytes, *, now_ms: int, guard: int = SENTINEL
-    ) -> Appended | AppendRejection:
-        """Append a batch that a coordinator of this broker has made (AppendOrigin.COORDINATOR).
-
-        It is our own, so its CRC and records are taken as right; sequences and duplicates don't
-        concern it. Transactional offset commits show a guard like a client's batch.
-        """
-        header = read_batch_header(batch, 0)
-        rejection = check_size(header.size, self.config)
-        if rejection is not None:
-            return rejection
-        if header.producer_id >= 0:
-            entry = self._producers.find(header.producer_id)
-            refusal = self._check_producer(entry, header, guard=guard, is_client=False)
-            if refusal is not None:
-                return self._refused(refusal)
-        return self._write(batch, header, max_timestamp=header.max_timestamp_ms, now_ms=now_ms)
-
-    def append_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        transaction_version: int,
-        now_ms: int,
-        start_offset: int = NO_OFFSET,
-    ) -> Appended | AppendRejection:
-        """End the producer's transaction on this partition (WriteTxnMarkers).
-
-        The marker is written even where no transaction is open: it leaves its epochs, and recovery
-        relies on that. With a ``start_offset`` it is written only where one is open since there
-        (text of KIP-664); with coordinator epoch -1, the one that is known here then stays.
-        """
-        admitted = self._admit_marker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=transaction_version,
-            start_offset=start_offset,
-        )
-        if isinstance(admitted, AppendRejection):
-            return admitted
-        return self._write_marker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            committed=committed,
-            coordinator_epoch=admitted,
-            now_ms=now_ms,
-        )
-
-    def _write_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        committed: bool,
-        coordinator_epoch: int,
-        now_ms: int,
-    ) -> Appended:
-        offset = self._log_end_offset
-        batch = control_batch(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            committed=committed,
-            coordinator_epoch=coordinator_epoch,
-            base_offset=offset,
-            leader_epoch=self._leader_epoch,
-            timestamp_ms=now_ms,
-            log_append_time=self.config.timestamp_type is _LOG_APPEND_TIME,
-        )
-        self._verification.on_marker(
-            producer_id,
-            producer_epoch,
-            spares_own_epoch=self.config.rules.own_epoch_marker_keeps_guard,
-        )
-        self._store_bytes(
-            batch, offset, offset, self._leader_epoch, timestamp_ms=now_ms, now_ms=now_ms
-        )
-        completed = self._producers.apply_marker(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            committed=committed,
-            offset=offset,
-            timestamp=now_ms,
-        )
-        if completed is not None:
-            self._index_completed(completed)
-        if self._tail is not None:
-            self._tail.append(
-                ReplicatedBatch(
-                    data=batch,
-                    base_offset=offset,
-                    last_offset=offset,
-                    leader_epoch=self._leader_epoch,
-                    producer_id=producer_id,
-                    producer_epoch=producer_epoch,
-                    last_sequence=-1,
-                    timestamp_ms=now_ms,
-                    is_transactional=True,
-                    is_control=True,
-                    is_marker=True,
-                    committed=committed,
-                    coordinator_epoch=coordinator_epoch,
-                )
+            upper = last_stable_offset if is_committed else self._high_watermark
+        span = None
+        if offset < upper:
+            span = local.segments.read(
+                offset, upper, max_bytes=max_bytes, min_one_batch=min_one_batch
             )
-        return Appended(
-            base_offset=offset,
-            last_offset=offset,
-            log_append_time_ms=NO_TIMESTAMP,
+        aborted: tuple[AbortedTxn, ...] | None = () if is_committed else None
+        if is_committed and span is not None:
+            aborted = local.aborted_in(offset, span)
+        return LogRead(
+            records=() if span is None else tuple(span.batches),
+            size=0 if span is None else span.size,
+            high_watermark=self._high_watermark,
+            last_stable_offset=last_stable_offset,
             log_start_offset=self._log_start_offset,
+            aborted=aborted,
         )
 
-    def _admit_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        transaction_version: int,
-        start_offset: int,
-    ) -> int | AppendRejection:
-        """The coordinator epoch that the marker leaves, or why it is refused."""
-        if producer_id < 0 or producer_epoch < 0:
-            # MemoryRecords.writeEndTransactionalMarker throws, and the client sees what it sees of
-            # any bug.
-            return AppendRejection(
-                error=ErrorCode.unknown_server_error,
-                reason=f"a marker needs a producer, found id {producer_id} epoch {producer_epoch}",
-                rule="marker.epoch-negative",
-            )
-        if self.config.max_message_bytes < MARKER_BYTES:
-            return AppendRejection(
-                error=ErrorCode.message_too_large,
-                reason=f"a marker of {MARKER_BYTES} bytes exceeds max.message.bytes"
-                f" {self.config.max_message_bytes}",
-                rule="batch.too-large",
-            )
-        entry = self._producers.find(producer_id)
-        refusal = check_marker_of(
-            entry,
-            start_offset=start_offset,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=transaction_version,
-            rules=self.config.rules,
+    def readable_bytes(
+        self, offset: int, isolation: IsolationLevel, *, up_to_log_end: bool = False
+    ) -> int:
+        """The number of bytes that a read from ``offset`` could return: a waiting Fetch compares it
+        with its MinBytes.
+        """
+        upper = self.latest(isolation, up_to_log_end=up_to_log_end)
+        if not self._log_start_offset <= offset < upper:
+            return 0
+        return self.local.readable_bytes(offset, upper)
+
+    def latest(self, isolation: IsolationLevel, *, up_to_log_end: bool = False) -> int:
+        """ListOffsets LATEST: the end of the records that such a reader may see."""
+        if up_to_log_end:
+            return self.local.end_offset
+        if isolation == IsolationLevel.READ_COMMITTED:
+            return self.last_stable_offset
+        return self._high_watermark
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, isolation: IsolationLevel, *, up_to_log_end: bool = False
+    ) -> Steps[TimestampOffset | None]:
+        """The first record stamped ``timestamp_ms`` or later, unless it lies beyond what the reader
+        may see.
+        """
+        found = yield from timestamps.first_at_or_after(
+            self.local.segments, timestamp_ms, start=self._log_start_offset
         )
-        is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
-        if transaction_version < 0 and not is_stale:
-            return AppendRejection(
-                error=ErrorCode.unknown_server_error,
-                reason=f"there is no transaction version {transaction_version}",
+        return self._found(found, self.latest(isolation, up_to_log_end=up_to_log_end))
+
+    def offset_of_max_timestamp(
+        self, isolation: IsolationLevel, *, up_to_log_end: bool = False
+    ) -> Steps[TimestampOffset | None]:
+        """The record with the largest timestamp (KIP-734), deleted ones included until their
+        segment is removed.
+        """
+        found = yield from timestamps.first_of_max(self.local.segments)
+        return self._found(found, self.latest(isolation, up_to_log_end=up_to_log_end))
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
+        """Where the epoch ended, or the largest known one below it (OffsetForLeaderEpoch)."""
+        epoch, end_offset = self.epochs.end_offset_for(
+            leader_epoch, log_end_offset=self.local.end_offset
+        )
+        return EpochEndOffset(leader_epoch=epoch, end_offset=end_offset)
+
+    def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
+        """Whether a transaction is open for longer than any timeout could explain (KIP-664)."""
+        oldest = self.producers.state.oldest_transaction_timestamp()
+        return oldest > 0 and now_ms - oldest > max_timeout_ms + LATE_TRANSACTION_GRACE_MS
+
+    def batches(self, start_offset: int = 0) -> Iterator[bytes]:
+        """Stored batches from the one that holds ``start_offset`` on, committed or not."""
+        return self.local.segments.batches(start_offset)
+
+    def snapshot(self) -> LogState:
+        """All that is known besides the bytes, as a value."""
+        producers = self.producers.state
+        return LogState(
+            log_start_offset=self._log_start_offset,
+            log_end_offset=self.local.end_offset,
+            high_watermark=self._high_watermark,
+            last_stable_offset=self.last_stable_offset,
+            producers=producers.images(),
+            ongoing=producers.ongoing(),
+            unreplicated=producers.unreplicated(),
+            aborted=self.local.index.entries(),
+            epochs=self.epochs.entries(),
+        )
+
+    def check_invariants(self) -> None:
+        """Compare the state with the bytes and with itself; for tests and simulations.
+
+        Raises:
+            InvariantViolation: Something does not hold; the message names it.
+        """
+        invariants.check(self.snapshot(), tuple(self.batches()), name=str(self.topic_partition))
+
+    # Commands: a new batch
+
+    def append(self, batch: ReplicatedBatch, *, now_ms: int) -> None:
+        """Store a batch that has its place, with all that follows from it: the one way onto a log,
+        for batches that a leader has checked (``txnsim.log.leader_append``) and for those that a
+        follower takes over as they are (AppendOrigin.REPLICATION).
+
+        Args:
+            batch: The stored bytes, with their description for a log.
+            now_ms: The cluster's time, for the age of segments.
+
+        Raises:
+            InvariantViolation: It lies below the log end.
+        """
+        if batch.base_offset < self.local.end_offset:
+            raise InvariantViolation(
+                f"{self.topic_partition}: a batch begins at {batch.base_offset}, below the log end"
+                f" {self.local.end_offset}"
             )
-        if refusal is not None:
-            return self._refused(refusal)
-        if start_offset != NO_OFFSET and entry is not None and coordinator_epoch == NO_EPOCH:
-            return entry.coordinator_epoch
-        return coordinator_epoch
+        if self.local.is_due(batch, self.config, now_ms=now_ms):
+            self._roll(batch.base_offset, now_ms)
+        self.local.append(batch, now_ms=now_ms)
+        self.epochs.note(batch.leader_epoch, batch.base_offset)
+        completed = self.producers.append(batch, self.config.rules)
+        if completed is not None:
+            self.local.index.note(completed)
+
+    # Commands: who writes
 
     def become_leader(self, leader_epoch: int) -> None:
-        """A leader of this epoch writes from now on; what the last one was verifying is lost
+        """A leader of this epoch writes from now on. Verifications of the last leader are lost
         (Partition.makeLeader).
         """
         if leader_epoch < self._leader_epoch:
@@ -397,22 +341,17 @@ class PartitionLog(LoadedLog):
                 f"{self.topic_partition}: leader epoch {leader_epoch} after {self._leader_epoch}"
             )
         if leader_epoch > self._leader_epoch:
-            self._leader_epoch_start_offset = self._log_end_offset
+            self._leader_epoch_start_offset = self.local.end_offset
         self._leader_epoch = leader_epoch
-        self._epochs.assign(leader_epoch, self._log_end_offset)
-        self._verification.clear()
+        self.epochs.assign(leader_epoch, self.local.end_offset)
+        self.producers.verification.clear()
 
-    def keep_tail(self) -> None:
-        """There are followers: what is appended from now on is kept described for them."""
-        if self._tail is None:
-            self._tail = deque(maxlen=TAIL_BATCHES_MAX)
+    def become_follower(self, leader_epoch: int) -> None:
+        """Another replica leads under this epoch (Partition.makeFollower)."""
+        self._leader_epoch = leader_epoch
+        self.local.drop_tail()
 
-    def replicate_all(self) -> None:
-        """All that has been appended is replicated: there is no other replica in sync."""
-        end = self._log_end_offset
-        if end > self._high_watermark:
-            self._high_watermark = end
-            self._producers.release_below(end)
+    # Commands: bounds
 
     def delete_records_before(self, offset: int) -> int | Rejection:
         """Raise the log start (DeleteRecords); -1 stands for the high watermark.
@@ -434,6 +373,119 @@ class PartitionLog(LoadedLog):
         self.raise_log_start(offset)
         return self._log_start_offset
 
+    def advance_high_watermark(self, offset: int) -> bool:
+        """All below ``offset`` is replicated; whether that is news. It never falls here, and never
+        passes the log end.
+        """
+        offset = min(offset, self.local.end_offset)
+        if offset <= self._high_watermark:
+            return False
+        self._high_watermark = offset
+        self.producers.state.release_below(offset)
+        return True
+
+    def raise_log_start(self, offset: int) -> bool:
+        """Delete the records below ``offset``, never above the high watermark; whether anything
+        changed (UnifiedLog.maybeIncrementLogStartOffset).
+
+        Segments that lie below are removed by the next ``delete_old_segments``.
+        """
+        if not self._log_start_offset < offset <= self._high_watermark:
+            return False
+        self._log_start_offset = offset
+        self.producers.state.release_below(offset)
+        if not self.config.rules.producers_outlive_records:
+            self.producers.state.evict_below(offset)
+        self.epochs.drop_before(offset)
+        return True
+
+    def follow_high_watermark(self, high_watermark: int) -> bool:
+        """Take over the leader's high watermark as far as this log reaches; whether that is news.
+
+        It may fall: a new leader knows less than the last one until its followers have fetched
+        (UnifiedLog.maybeUpdateHighWatermark).
+        """
+        offset = max(min(high_watermark, self.local.end_offset), self._log_start_offset)
+        before, self._high_watermark = self._high_watermark, offset
+        if offset > before:
+            self.producers.state.release_below(offset)
+        return offset != before
+
+    # Commands: a follower cuts off, a broker starts
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> None:
+        """Cut the log off at ``offset`` and rebuild the derived state from the rest
+        (UnifiedLog.truncateTo).
+        """
+        local = self.local
+        if offset >= local.end_offset:
+            # An epoch that began here and wrote nothing contradicts the leader's log all the same:
+            # kept, both would go on parting at the end of this log for ever.
+            self.epochs.truncate_to(local.end_offset)
+            return
+        if offset < local.segments.first_base_offset:
+            self.restart_at(offset, now_ms=now_ms)
+            return
+        local.truncate_to(offset, now_ms=now_ms)
+        self._log_start_offset = min(self._log_start_offset, offset)
+        self._high_watermark = min(self._high_watermark, offset)
+        self.epochs.truncate_to(offset)
+        self.reload_producers(now_ms)
+
+    def restart_at(self, offset: int, *, now_ms: int) -> None:
+        """Drop everything; the next record will have this offset
+        (UnifiedLog.truncateFullyAndStartAt).
+        """
+        self.local.restart_at(offset, self.config, now_ms=now_ms)
+        self.producers.restart()
+        self.epochs = EpochCache()
+        self._log_start_offset = offset
+        self._high_watermark = offset
+
+    def reopen(self, high_watermark: int, *, log_start_offset: int, now_ms: int) -> None:
+        """A broker starts on this log. Everything that was only in memory is gone: the high
+        watermark and the log start come from the checkpoints, each producer from a snapshot at the
+        end of the log.
+
+        Stopped in order or not, there is such a snapshot: a clean stop leaves it, and recovery
+        takes one once it has read the last segment (LogLoader.recoverSegment).
+
+        Args:
+            high_watermark: As it was noted.
+            log_start_offset: As it was noted, 0 if it was not. A log that ends below is emptied.
+            now_ms: The cluster's time: producers may have expired.
+        """
+        self.producers.verification.clear()
+        self.local.drop_tail()
+        if self.local.end_offset < log_start_offset:
+            self.restart_at(log_start_offset, now_ms=now_ms)
+        self.begin_at(log_start_offset)
+        self.producers.take_snapshot(self.local.end_offset)
+        self.reload_producers(now_ms)
+        self.follow_high_watermark(high_watermark)
+
+    def begin_at(self, log_start_offset: int) -> None:
+        """Set the bounds of a log that was opened: it begins there, but never before its first
+        segment, and nothing behind is known to be replicated.
+        """
+        self._log_start_offset = max(log_start_offset, self.local.segments.first_base_offset)
+        self._high_watermark = self._log_start_offset
+
+    def reload_producers(self, now_ms: int) -> None:
+        """Rebuild the producers' state from the newest snapshot and the batches behind it
+        (UnifiedLog.rebuildProducerState).
+        """
+        self.producers.reload(
+            self.local.segments,
+            start=self._log_start_offset,
+            end=self.local.end_offset,
+            now_ms=now_ms,
+            expiration_ms=self.config.producer_id_expiration_ms,
+        )
+        self.producers.state.release_below(self._high_watermark)
+
+    # Commands: upkeep
+
     def expire_producers(self, now_ms: int) -> tuple[int, ...]:
         """Forget producers and verification entries that are idle for
         ``producer.id.expiration.ms``; the producers' ids.
@@ -441,110 +493,96 @@ class PartitionLog(LoadedLog):
         A producer's age is counted from the timestamp of its last batch, which its client chose.
         """
         expiration_ms = self.config.producer_id_expiration_ms
-        self._verification.expire(now_ms=now_ms, expiration_ms=expiration_ms)
-        return self._producers.expire(
+        self.producers.verification.expire(now_ms=now_ms, expiration_ms=expiration_ms)
+        return self.producers.state.expire(
             now_ms=now_ms,
             expiration_ms=expiration_ms,
             markers_count=self.config.rules.markers_renew_producers,
         )
 
+    def roll(self, now_ms: int) -> None:
+        """End the active segment, unless nothing is in it (UnifiedLog.roll)."""
+        if len(self.local.segments.active):
+            self._roll(self.local.end_offset, now_ms)
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Remove whole segments from the old end: below the log start in any case, by size and by
+        age where ``cleanup.policy`` has ``delete``; how many (UnifiedLog.deleteOldSegments).
+
+        Nothing at or above the high watermark goes. The age of a segment is that of its youngest
+        record.
+        """
+        segments, config = self.local.segments, self.config
+        if len(segments) == 1 and not len(segments.active):
+            return 0
+
+        def is_below_log_start(segment: Segment) -> bool:
+            return 0 <= segments.higher_base_offset(segment, -1) <= self._log_start_offset
+
+        removed = self._delete_while(is_below_log_start, now_ms)
+        if not config.is_deleted:
+            return removed
+        excess = segments.size_bytes - config.retention_bytes
+
+        def is_excess(segment: Segment) -> bool:
+            nonlocal excess
+            excess -= segment.size_bytes
+            return excess >= 0
+
+        if config.retention_bytes >= 0 and excess >= 0:
+            removed += self._delete_while(is_excess, now_ms)
+        if config.retention_ms >= 0:
+            removed += self._delete_while(
+                lambda segment: now_ms - segment.largest_timestamp > config.retention_ms, now_ms
+            )
+        return removed
+
+    def replace_segments(
+        self, old: Sequence[Segment], new: Segment, aborted: Sequence[AbortedTxn]
+    ) -> bool:
+        """Put a cleaned segment in place of ``old``, with the aborted transactions that it still
+        knows; whether those were still here (UnifiedLog.replaceSegments).
+        """
+        is_done = self.local.replace(old, new, aborted)
+        if is_done:
+            for segment in old[1:]:
+                self.producers.snapshots.remove(segment.base_offset)
+        return is_done
+
     # Parts
 
-    def _check_producer(
-        self, entry: ProducerEntry | None, header: BatchHeader, *, guard: int, is_client: bool
-    ) -> Refusal | None:
-        """Gate and data rules for a batch of a producer; drops the verification entry once both are
-        passed.
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        """End the active segment, with a snapshot of the producers where the next one begins."""
+        self.local.roll(base_offset, self.config, now_ms=now_ms)
+        self.producers.take_snapshot(base_offset)
+
+    def _delete_while(self, may_go: Callable[[Segment], bool], now_ms: int) -> int:
+        """Delete the oldest segments up to the first one that has to stay; a new active one is
+        begun where all go.
         """
-        producer_id = header.producer_id
-        is_transactional = header.is_transactional
-        verification = self._verification
-        rules = self.config.rules
-        if is_transactional:
-            refusal = check_gate(
-                entry,
-                producer_id=producer_id,
-                producer_epoch=header.producer_epoch,
-                is_verified=verification.matches(producer_id, guard)
-                or not self.config.verification_enabled
-                or not rules.transactions_are_verified
-                or not (rules.guards_are_compared or guard == SENTINEL)
-                or not (rules.offset_commits_are_verified or is_client),
-                rules=rules,
-            )
-            if refusal is not None:
-                return refusal
-        refusal = check_data(
-            entry,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            is_transactional=is_transactional,
-            is_client=is_client,
-            verification=verification.find(producer_id),
-            rules=rules,
-        )
-        if refusal is None and is_transactional:
-            verification.on_data(producer_id)
-        return refusal
+        local = self.local
+        gone = local.removable(may_go, below=self._high_watermark)
+        if not gone:
+            return 0
+        if len(gone) == len(local.segments):
+            self._roll(local.end_offset, now_ms)
+        self.raise_log_start(local.segments.higher_base_offset(gone[-1], local.end_offset))
+        local.drop_first(len(gone))
+        for segment in gone:
+            self.producers.snapshots.remove(segment.base_offset)
+        return len(gone)
 
-    def _refused(self, refusal: Refusal) -> AppendRejection:
-        return AppendRejection(
-            error=refusal.error,
-            reason=f"{self.topic_partition}: {refusal.reason}",
-            rule=refusal.rule,
-            log_start_offset=self._log_start_offset,
-        )
-
-    def _write(
-        self, batch: bytes, header: BatchHeader, *, max_timestamp: int, now_ms: int
-    ) -> Appended:
-        """Give a checked batch its place and store it."""
-        log_append_time_ms = NO_TIMESTAMP
-        if self.config.timestamp_type is _LOG_APPEND_TIME:
-            log_append_time_ms = max_timestamp = now_ms
-            batch = restamp(batch, max_timestamp_ms=now_ms, log_append_time=True)
-        elif max_timestamp != header.max_timestamp_ms or header.is_log_append_time:
-            batch = restamp(batch, max_timestamp_ms=max_timestamp, log_append_time=False)
-        base_offset = self._log_end_offset
-        last_offset = base_offset + header.last_offset_delta
-        leader_epoch = self._leader_epoch
-        batch = assign(batch, base_offset=base_offset, leader_epoch=leader_epoch)
-        self._store_bytes(
-            batch,
-            base_offset,
-            last_offset,
-            leader_epoch,
-            timestamp_ms=max_timestamp,
-            now_ms=now_ms,
-        )
-        if header.producer_id >= 0:
-            self._producers.apply_data(
-                producer_id=header.producer_id,
-                producer_epoch=header.producer_epoch,
-                last_sequence=header.last_sequence,
-                base_offset=base_offset,
-                last_offset=last_offset,
-                timestamp=max_timestamp,
-                is_transactional=header.is_transactional,
-            )
-        if self._tail is not None:
-            self._tail.append(
-                ReplicatedBatch(
-                    data=batch,
-                    base_offset=base_offset,
-                    last_offset=last_offset,
-                    leader_epoch=leader_epoch,
-                    producer_id=header.producer_id,
-                    producer_epoch=header.producer_epoch,
-                    last_sequence=header.last_sequence,
-                    timestamp_ms=max_timestamp,
-                    is_transactional=header.is_transactional,
-                    is_control=False,
-                )
-            )
-        return Appended(
-            base_offset=base_offset,
-            last_offset=last_offset,
-            log_append_time_ms=log_append_time_ms,
-            log_start_offset=self._log_start_offset,
+    def _found(self, found: tuple[int, int] | None, upper: int) -> TimestampOffset | None:
+        """A record that was found by its time, unless it lies beyond ``upper``."""
+        if found is None or found[1] >= upper:
+            return None
+        timestamp_ms, offset = found
+        # The epochs of deleted records are forgotten, but for what their batches say.
+        batch = next(self.batches(offset), None) if offset < self._log_start_offset else None
+        return TimestampOffset(
+            timestamp_ms=timestamp_ms,
+            offset=offset,
+            leader_epoch=self.epochs.epoch_of(offset)
+            if batch is None
+            else read_batch_header(batch).leader_epoch,
         )

@@ -3,7 +3,7 @@
 Per producer id: the epoch, the last five batches, and the first offset of the transaction that is
 open *here*. This knowledge is a function of the log: it is built by ``apply_data`` and
 ``apply_marker``, which serve the living leader, a follower and a reload alike. It knows nothing of
-the coordinator; that the two can disagree is what a hanging transaction is.
+the coordinator; a hanging transaction is a disagreement of the two.
 
 Whether a batch may be appended is decided before, in ``txnsim.log.append_info``; nothing here
 refuses anything.
@@ -245,7 +245,7 @@ class ProducerState:
         """
         if not self._unreplicated:
             return
-        # Markers were written in the order of insertion, so the released ones stand in front.
+        # Markers were written in the order of insertion, so the released ones come first.
         released = []
         for first_offset, marker_offset in self._unreplicated.items():
             if marker_offset >= offset:

@@ -1,4 +1,4 @@
-"""A stored batch with what a log has to know of it: what travels to a follower, and what a reload
+"""A stored batch with its description for a log: it travels to a follower, and is what a reload
 makes of bytes.
 
 A leader that has just appended knows all of it and hands it on; where only bytes are left (older
@@ -8,12 +8,12 @@ MemoryRecords, which each broker parses for itself.
 
 from __future__ import annotations
 
-from txnsim.types import ReplicatedBatch
+from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.wire.batch import COMMIT, BatchHeader, read_batch_header, read_control_record
 
 
 def described(batch: bytes, header: BatchHeader | None = None) -> ReplicatedBatch:
-    """What a log has to know of stored bytes.
+    """Describe stored bytes, as a log needs it to append them.
 
     Raises:
         CorruptBatchError: They are no batch.

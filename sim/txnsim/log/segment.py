@@ -54,7 +54,7 @@ class Segment:
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.modified_ms = created_ms
-        """When it was last written; stands in for a largest timestamp where no record has one."""
+        """When it was last written; used as the largest timestamp where no record has one."""
         self.roll_jitter_ms = roll_jitter_ms
         self.index_interval_bytes = index_interval_bytes
         self.first_timestamp = NO_TIMESTAMP

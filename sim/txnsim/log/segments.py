@@ -28,7 +28,7 @@ class Span(NamedTuple):
     size: int
     segment: Segment
     reach: int
-    """Position behind what a reader of bytes would have got: the last batch may be cut off there.
+    """Position behind the bytes that a reader would have got: the last batch may be cut off there.
     """
 
 

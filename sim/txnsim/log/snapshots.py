@@ -1,9 +1,9 @@
 """Producer state as it was at some offsets (the snapshot files of Kafka's ProducerStateManager).
 
 A reload begins with the newest snapshot at or below the wanted end and replays only the batches
-behind it. One is taken where a segment ends and where a broker stops. A snapshot knows the last
-batch of each producer alone, and what it does not know is forgotten: producers whose records and
-snapshots are both deleted, and the four batches before the last one.
+behind it. One is taken where a segment ends and where a broker stops. A snapshot has only the last
+batch of each producer. So a reload loses the rest: producers whose records and snapshots are both
+deleted, and the four batches before the last one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Snapshots:
     # Commands
 
     def take(self, offset: int, entries: tuple[SnapshotEntry, ...]) -> None:
-        """Remember the state at ``offset``, unless there is one of it or of a later one."""
+        """Remember the state at ``offset``, unless a snapshot of it or of a later one exists."""
         if self._offsets and self._offsets[-1] >= offset:
             return
         self._offsets.append(offset)
@@ -43,7 +43,7 @@ class Snapshots:
             del self._snapshots[at]
 
     def keep(self, *, above: int, up_to: int) -> None:
-        """Forget what lies outside of a log that begins at ``above`` and ends at ``up_to``
+        """Forget the snapshots outside of a log that begins at ``above`` and ends at ``up_to``
         (ProducerStateManager.truncateAndReload).
         """
         first = bisect_right(self._offsets, above)

@@ -3,73 +3,87 @@ UnifiedLog.fetchOffsetByTimestamp, LogSegment.findOffsetByTimestamp).
 
 There is no time index within a segment: the headers are scanned. Only tools and consumers that seek
 ask this, and a header costs less than a microsecond. Control records are found like others, as on a
-real broker.
+real broker. A batch may hold hundreds of thousands of records, so they are read in steps; the log
+may have changed in between, so the next batch is looked up again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from txnsim.errors import MissingExtraError
 from txnsim.log.segment import Segment, max_timestamp_of
-from txnsim.wire.batch import Record, read_batch_header, read_records
+from txnsim.log.unpacking import Steps, payload_in_steps
+from txnsim.wire.batch import read_batch_header
+from txnsim.wire.compression import DECOMPRESSED_MAX
+from txnsim.wire.records import stamps_in
+
+Stamp = tuple[int, int]
+"""(timestamp, offset) of a record."""
+
+STEP_RECORDS: Final = 1_000
+_RECORD_NS: Final = 800
 
 
 def first_at_or_after(
     segments: Iterable[Segment], timestamp: int, *, start: int
-) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record at offset ``start`` or above that is stamped
-    ``timestamp`` or later.
+) -> Steps[Stamp | None]:
+    """The first record at offset ``start`` or above that is stamped ``timestamp`` or later.
 
     Only the first segment that reaches ``timestamp`` is asked, also where its records of that time
     lie below ``start``.
     """
-    for segment in segments:
-        if segment.largest_timestamp >= timestamp:
-            return _in_segment(segment, timestamp, start=start)
+    found = (segment for segment in segments if segment.largest_timestamp >= timestamp)
+    segment = next(found, None)
+    at = start
+    while segment is not None:
+        index = _index_of(segment, at, timestamp)
+        if index is None:
+            break
+        at = segment.last_offset(index) + 1
+        stamp = yield from _first(
+            segment.batch(index), lambda stamp: stamp[0] >= timestamp and stamp[1] >= start
+        )
+        if stamp is not None:
+            return stamp
     return None
 
 
-def first_of_max(segments: Iterable[Segment]) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record that carries the largest timestamp of the log."""
+def first_of_max(segments: Iterable[Segment]) -> Steps[Stamp | None]:
+    """The first record that carries the largest timestamp of the log."""
     segment = max(segments, key=lambda segment: segment.max_timestamp)
-    for batch in segment.batches():
-        if max_timestamp_of(batch) == segment.max_timestamp:
-            for found in _stamped_offsets(batch):
-                if found[0] == segment.max_timestamp:
-                    return found
-            return None
-    return None
+    newest = segment.max_timestamp
+    index = _index_of(segment, segment.base_offset, newest)
+    if index is None:
+        return None
+    return (yield from _first(segment.batch(index), lambda stamp: stamp[0] == newest))
 
 
-def _in_segment(segment: Segment, timestamp: int, *, start: int) -> tuple[int, int] | None:
+def _index_of(segment: Segment, start: int, timestamp: int) -> int | None:
+    """The first batch with offsets of at least ``start`` that reaches the timestamp."""
     for index in range(segment.index_of(start), len(segment)):
-        batch = segment.batch(index)
-        if max_timestamp_of(batch) < timestamp:
-            continue
-        for found in _stamped_offsets(batch):
-            if found[0] >= timestamp and found[1] >= start:
-                return found
+        if max_timestamp_of(segment.batch(index)) >= timestamp:
+            return index
     return None
 
 
-def _stamped_offsets(batch: bytes) -> list[tuple[int, int]]:
-    """(timestamp, offset) of each record of a batch; of one that can't be opened what its header
-    says.
-    """
+def _first(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stamp | None]:
+    """The first such record of a batch; of one that can't be opened what its header says."""
+    header = read_batch_header(batch)
     try:
-        return [(_stamp(record), record.offset) for record in read_records(batch)]
+        payload = yield from payload_in_steps(header, batch, DECOMPRESSED_MAX)
     except MissingExtraError:
-        # No codec: the first record carries the base timestamp, and nobody knows which one the
-        # largest.
-        header = read_batch_header(batch)
-        return [
+        # No codec: the first record carries the base timestamp, and the record with the largest one
+        # is unknown.
+        stamps = (
             (header.base_timestamp_ms, header.base_offset),
             (header.max_timestamp_ms, header.last_offset),
-        ]
-
-
-def _stamp(record: Record) -> int:
-    """The timestamp of a record that was read, which always has one."""
-    assert record.timestamp_ms is not None
-    return record.timestamp_ms
+        )
+        return next(filter(is_wanted, stamps), None)
+    for number, stamp in enumerate(stamps_in(payload, header), start=1):
+        if is_wanted(stamp):
+            return stamp
+        if not number % STEP_RECORDS:
+            yield STEP_RECORDS * _RECORD_NS
+    return None

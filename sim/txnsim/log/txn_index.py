@@ -14,6 +14,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from txnsim.log.producer_state import CompletedTxn
+
 
 class AbortedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One aborted transaction; ``last_offset`` is the offset of its marker."""
@@ -45,6 +47,18 @@ class TxnIndex:
         assert not self._entries or entry.last_offset > self._last_offsets[-1]
         self._entries.append(entry)
         self._last_offsets.append(entry.last_offset)
+
+    def note(self, completed: CompletedTxn) -> None:
+        """A marker was written: remember the transaction that it ended, if that was aborted."""
+        if not completed.committed:
+            self.append(
+                AbortedTxn(
+                    producer_id=completed.producer_id,
+                    first_offset=completed.first_offset,
+                    last_offset=completed.last_offset,
+                    last_stable_offset=completed.last_stable_offset,
+                )
+            )
 
     def truncate_to(self, offset: int) -> None:
         """Forget transactions whose marker lies at ``offset`` or above."""

@@ -17,8 +17,11 @@ and all that the header of a very large batch says.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
+
+import msgspec
 
 from txnsim.errors import (
     CorruptBatchError,
@@ -28,29 +31,29 @@ from txnsim.errors import (
 )
 from txnsim.log.answers import NO_TIMESTAMP, UNKNOWN_OFFSET, AppendRejection
 from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
+from txnsim.log.record_errors import RecordErrors, Refused
+from txnsim.log.unpacking import Payload, Steps, at_once, payload_in_steps
 from txnsim.types import TopicPartition
-from txnsim.wire.batch import HEADER_SIZE, NONE, BatchHeader, crc_is_valid, read_records
-from txnsim.wire.batch_rewrite import recoded_batch
-from txnsim.wire.compression import decompress_in_steps
-from txnsim.wire.record_walk import NO_DELTA, newest_delta_ms, walk
-from txnsim.wire.records import Record
+from txnsim.wire.batch import HEADER_SIZE, NONE, BatchHeader, crc_is_valid
+from txnsim.wire.batch_rewrite import recoded_batch, scan_records
+from txnsim.wire.record_walk import WALK_PIECES, Walked, newest_delta_ms, walk_in_steps
+from txnsim.wire.records import payload_of
 
 DEVIATIONS: Final = (
     "The offsets of records inside a compressed batch are not looked at; Apache Kafka numbers them "
     "anew where they are not 0, 1, 2 and so on.",
-    "A compressed batch that unpacks to more than 32 MiB, or that holds more than 250,000 records, "
-    "is MESSAGE_TOO_LARGE; Apache Kafka unpacks any batch, however long one of its threads is busy "
-    "with it.",
+    "A compressed batch that unpacks to more than 32 MiB, or that holds more than 250,000 records "
+    "and headers, is MESSAGE_TOO_LARGE; Apache Kafka unpacks any batch, however long one of its "
+    "threads is busy with it.",
 )
 
 UNPACKED_BYTES_MAX: Final = 32 << 20
 UNPACKED_RECORDS_MAX: Final = 250_000
-LIGHT_RECORDS_MAX: Final = 20_000
-LIGHT_BYTES_MAX: Final = 16_384
-"""Of compressed batches that are looked at without a break: they unpack in 50 ms at most."""
-WALK_RECORDS: Final = 20_000
-"""Records between two breaks."""
-_RECORD_NS: Final = 350
+REREAD_HOLDS_MS: Final = 60_000
+"""A fault may hold the append for longer: then times are judged anew."""
+WALK_BYTES: Final = 64 << 10
+"""Batches that are looked at without a break: a header has two bytes at least."""
+_RECORD_NS: Final = 400
 
 _CREATE_TIME: Final = TimestampType.CREATE_TIME
 _NO_KEY: Final = "Compacted topic cannot accept message without key in topic partition"
@@ -67,8 +70,8 @@ def check_size(
     offset.
 
     Args:
-        size: Of the batch.
-        config: Of the log.
+        size: Size of the batch.
+        config: Config of the log.
         rule: Row of docs/rules.md by which a batch above max.message.bytes is refused.
     """
     if size > config.max_message_bytes:
@@ -127,16 +130,78 @@ def check_envelope(
     return None
 
 
-def is_heavy(headers: Iterable[BatchHeader]) -> bool:
-    """Whether the records of a request take long to look at: they are many, or may be once they are
-    unpacked.
+Recoded = bytes | AppendRejection
+"""A batch in its topic's codec, or why it is too large then."""
+
+
+class Reread(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch came to whose records had to be read one by one, before anything was decided."""
+
+    newest: int
+    config: LogConfig
+    """Of the log, as it was."""
+    at_ms: int
+    """The cluster's time when it was done."""
+    verdict: AppendRejection | int | None
+    """Of ``examine``; None where it had nothing to find out."""
+    recoded: Recoded | None
+    """Where its topic's codec is another one."""
+
+    def holds(self, config: LogConfig, now_ms: int) -> bool:
+        """Whether it still is what would be found out now."""
+        return self.config is config and now_ms - self.at_ms <= REREAD_HOLDS_MS
+
+
+def reread(
+    header: BatchHeader,
+    batch: bytes,
+    newest: int,
+    *,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    now_ms: int,
+    log_start_offset: int,
+    payload: Payload | None = None,
+) -> Reread | None:
+    """Read the records as the topic demands: for keys and times, and to write them in its codec.
+    It asks nothing of a log's state, so it may be done beside the loop. None where nothing has to
+    be read. ``payload`` are the records, where they have been unpacked.
     """
-    records = packed = 0
+    verdict = None
+    if needs_examination(header, newest, config=config, now_ms=now_ms):
+        verdict = examine(
+            header,
+            batch,
+            topic_partition=topic_partition,
+            config=config,
+            now_ms=now_ms,
+            log_start_offset=log_start_offset,
+            payload=payload,
+        )
+    written = None
+    if needs_recoding(header, config) and not isinstance(verdict, AppendRejection):
+        written = recoded(batch, header, config, payload)
+    if verdict is None and written is None:
+        return None
+    return Reread(newest=newest, config=config, at_ms=now_ms, verdict=verdict, recoded=written)
+
+
+def needs_recoding(header: BatchHeader, config: LogConfig) -> bool:
+    """Whether the topic keeps its records in another codec than they came in."""
+    return config.codec is not None and config.codec != header.compression
+
+
+def is_heavy(headers: Iterable[BatchHeader]) -> bool:
+    """Whether the records of a request may take long to look at: they are many, may have many
+    headers, or have to be unpacked first.
+    """
+    records = size = 0
     for header in headers:
-        records += header.records_count
         if header.compression != NONE:
-            packed += header.size
-    return records > LIGHT_RECORDS_MAX or packed > LIGHT_BYTES_MAX
+            return True
+        records += header.records_count
+        size += header.size
+    return records > WALK_PIECES or size > WALK_BYTES
 
 
 def newest_timestamp(
@@ -153,62 +218,50 @@ def newest_timestamp(
         if delta_ms is None:
             return _not_so_many(header, log_start_offset)
         return header.base_timestamp_ms + delta_ms
-    steps = newest_in_steps(header, batch, log_start_offset=log_start_offset)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: AppendRejection | int = end.value
-            return found
+    return at_once(newest_in_steps(header, batch, log_start_offset=log_start_offset))
 
 
 def newest_in_steps(
     header: BatchHeader, batch: bytes, *, log_start_offset: int = UNKNOWN_OFFSET
-) -> Generator[int, None, AppendRejection | int]:
-    """Look for the same, step by step: nothing of a log's state is asked.
-
-    Yields:
-        About how many nanoseconds the step took.
-    """
-    records, at = batch, HEADER_SIZE
-    if header.compression != NONE:
-        try:
-            records = yield from decompress_in_steps(
-                header.compression, batch[HEADER_SIZE : header.size], UNPACKED_BYTES_MAX
-            )
-            at = 0
-        except MissingExtraError:
-            # A codec that is not installed is given the benefit of the doubt.
-            return header.max_timestamp_ms
-        except UnpacksTooLargeError as error:
-            return _too_large(str(error))
-        except CorruptBatchError:
-            return AppendRejection(
-                error=ErrorCode.unknown_server_error,
-                reason="the records of the batch can't be unpacked with codec "
-                f"{header.compression}",
-                log_start_offset=log_start_offset,
-                rule="batch.codec",
-            )
-        if header.records_count > UNPACKED_RECORDS_MAX:
-            return _too_large(
-                f"{header.records_count} records in a compressed batch, at most "
-                f"{UNPACKED_RECORDS_MAX} are unpacked"
-            )
-    left, delta_ms = header.records_count, NO_DELTA
+) -> Steps[AppendRejection | int]:
+    """Look for the same, step by step; needs no state of a log."""
     try:
-        while left:
-            found = walk(records, at, min(left, WALK_RECORDS), delta_ms)
-            if found is None:
-                break
-            delta_ms, at = found
-            left -= min(left, WALK_RECORDS)
-            yield WALK_RECORDS * _RECORD_NS
+        records = yield from payload_in_steps(header, batch, UNPACKED_BYTES_MAX)
+    except MissingExtraError:
+        # Batches of a codec that is not installed count as sound.
+        return header.max_timestamp_ms
+    except UnpacksTooLargeError as error:
+        return _too_large(str(error))
+    except CorruptBatchError:
+        return AppendRejection(
+            error=ErrorCode.unknown_server_error,
+            reason=f"the records of the batch can't be unpacked with codec {header.compression}",
+            log_start_offset=log_start_offset,
+            rule="batch.codec",
+        )
+    if header.compression != NONE and header.records_count > UNPACKED_RECORDS_MAX:
+        return _too_large(
+            f"{header.records_count} records in a compressed batch, at most "
+            f"{UNPACKED_RECORDS_MAX} are unpacked"
+        )
+    walked = 0
+    steps = walk_in_steps(records, 0, header.records_count)
+    try:
+        while True:
+            some = next(steps)
+            walked += some
+            if walked > UNPACKED_RECORDS_MAX and header.compression != NONE:
+                return _too_large(
+                    f"more than {UNPACKED_RECORDS_MAX} records and headers in a compressed batch"
+                )
+            yield some * _RECORD_NS
+    except StopIteration as last:
+        found: Walked | None = last.value
     except CorruptBatchError as error:
         return _invalid(str(error), log_start_offset, "batch.inner-count")
-    if left or at != len(records):
+    if found is None or found.at != len(records):
         return _not_so_many(header, log_start_offset)
-    return header.base_timestamp_ms + delta_ms
+    return header.base_timestamp_ms + found.newest
 
 
 def needs_examination(
@@ -227,17 +280,28 @@ def needs_examination(
     )
 
 
-def recoded(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
+def recoded(
+    batch: bytes, header: BatchHeader, config: LogConfig, payload: Payload | None = None
+) -> Recoded:
     """The batch in its topic's codec (``compression.type``), its records looked at before; where a
     codec's library is not installed it stays as it is.
     """
     assert config.codec is not None
-    try:
-        return recoded_batch(
-            header, read_records(batch), codec=config.codec, level=config.codec_level
+    found: bytes | int = batch
+    with suppress(MissingExtraError):
+        found = recoded_batch(
+            header,
+            payload_of(batch, header) if payload is None else payload,
+            codec=config.codec,
+            level=config.codec_level,
+            size_max=min(config.max_message_bytes, config.segment_bytes),
         )
-    except MissingExtraError:
-        return batch
+    size = found if isinstance(found, int) else len(found)
+    rejection = check_size(size, config, rule="batch.recompressed-too-large")
+    if rejection is not None:
+        return rejection
+    assert isinstance(found, bytes)
+    return found
 
 
 def examine(
@@ -248,80 +312,92 @@ def examine(
     config: LogConfig,
     now_ms: int,
     log_start_offset: int,
+    payload: Payload | None = None,
 ) -> AppendRejection | int:
-    """Look at each record; that it can be read has been seen (``newest_timestamp``).
+    """Look at each record; that it can be read has been seen (``newest_timestamp``). ``payload``
+    are the records, where they have been unpacked.
 
     Returns:
         The true maximum of the timestamps, which the stored batch must carry; or why the batch is
         refused.
     """
     try:
-        records = read_records(batch)
+        if payload is None:
+            payload = payload_of(batch, header)
     except MissingExtraError:
         return _judge_closed(
             header, config=config, now_ms=now_ms, log_start_offset=log_start_offset
         )
-    errors: list[tuple[int, str]] = []
-    is_timestamp_error = False
+    no_key = f"{_NO_KEY} {topic_partition}"
+
+    def tell(refused: Refused) -> str:
+        if config.is_compacted and refused.key_size < 0:
+            return no_key
+        return _timestamp_text(refused, header, config=config, now_ms=now_ms)
+
+    errors = RecordErrors(tell)
+    lacks_key = is_timestamp_error = False
     timestamp_max = NO_TIMESTAMP
-    for index, record in enumerate(records):
-        timestamp = NO_TIMESTAMP if record.timestamp_ms is None else record.timestamp_ms
+    for index, record in enumerate(scan_records(payload, header.records_count)):
+        timestamp = header.max_timestamp_ms
+        if not header.is_log_append_time:
+            timestamp = header.base_timestamp_ms + record.timestamp_delta_ms
         timestamp_max = max(timestamp_max, timestamp)
         if config.is_compacted and record.key is None:
-            errors.append((index, f"{_NO_KEY} {topic_partition}"))
-            continue
-        problem = _timestamp_problem(
-            timestamp, index, header, config=config, now_ms=now_ms, record=record
-        )
-        if problem is not None:
-            errors.append((index, problem))
+            lacks_key = True
+        elif _is_wrong_time(timestamp, header, config=config, now_ms=now_ms):
             is_timestamp_error = True
+        else:
+            continue
+        errors.note(Refused(index, timestamp, _size(record.key), record.value_size))
     if errors:
+        rule = "batch.key-required"
+        if is_timestamp_error:
+            rule = "batch.worst-record" if lacks_key else _timestamp_rule(header, config)
         return _records_refused(
-            errors,
-            log_start_offset,
-            is_timestamp_error=is_timestamp_error,
-            rule=_record_rule(header, errors, config, is_timestamp_error=is_timestamp_error),
+            errors, log_start_offset, is_timestamp_error=is_timestamp_error, rule=rule
         )
     return timestamp_max
 
 
-def _timestamp_problem(
-    timestamp: int,
-    offset: int,
-    header: BatchHeader,
-    *,
-    config: LogConfig,
-    now_ms: int,
-    record: Record | None = None,
-) -> str | None:
-    """What is wrong with one record's timestamp (LogValidator.validateTimestamp)."""
+def _size(content: bytes | None) -> int:
+    return -1 if content is None else len(content)
+
+
+def _is_wrong_time(timestamp: int, header: BatchHeader, *, config: LogConfig, now_ms: int) -> bool:
+    """Whether a record's timestamp refuses it (LogValidator.validateTimestamp)."""
     if config.timestamp_type is _CREATE_TIME and timestamp != NO_TIMESTAMP:
         oldest = now_ms - config.timestamp_before_max_ms
         newest = now_ms + config.timestamp_after_max_ms
-        if oldest <= timestamp <= newest:
-            return None
+        return not oldest <= timestamp <= newest
+    return header.is_log_append_time
+
+
+def _timestamp_text(
+    refused: Refused, header: BatchHeader, *, config: LogConfig, now_ms: int
+) -> str:
+    """Why it does."""
+    if config.timestamp_type is _CREATE_TIME and refused.timestamp != NO_TIMESTAMP:
+        oldest = now_ms - config.timestamp_before_max_ms
+        newest = now_ms + config.timestamp_after_max_ms
         return (
-            f"Timestamp {timestamp} of message with offset {offset} is out of range. "
-            f"The timestamp should be within [{oldest}, {newest}]"
+            f"Timestamp {refused.timestamp} of message with offset {refused.position} is out of "
+            f"range. The timestamp should be within [{oldest}, {newest}]"
         )
-    if not header.is_log_append_time:
-        return None
-    return _WRONG_TYPE.format(record=_shown(offset, timestamp, header, record))
+    return _WRONG_TYPE.format(record=_shown(refused, header))
 
 
-def _shown(offset: int, timestamp: int, header: BatchHeader, record: Record | None) -> str:
+def _shown(record: Refused, header: BatchHeader) -> str:
     """A record as Kafka prints it. Of compressed ones it reads sizes alone, and shows those of
     nothing as they are on the wire.
     """
     kind, nothing = (
         ("DefaultRecord", 0) if header.compression == NONE else ("PartialDefaultRecord", -1)
     )
-    key, value = (None, None) if record is None else (record.key, record.value)
     return (
-        f"{kind}(offset={offset}, timestamp={timestamp}, "
-        f"key={nothing if key is None else len(key)} bytes, "
-        f"value={nothing if value is None else len(value)} bytes)"
+        f"{kind}(offset={record.position}, timestamp={record.timestamp}, "
+        f"key={max(nothing, record.key_size)} bytes, "
+        f"value={max(nothing, record.value_size)} bytes)"
     )
 
 
@@ -330,11 +406,12 @@ def _judge_closed(
 ) -> AppendRejection | int:
     """A batch that can't be opened: the header's two timestamps stand for all."""
     for timestamp in (header.base_timestamp_ms, header.max_timestamp_ms):
-        problem = _timestamp_problem(timestamp, 0, header, config=config, now_ms=now_ms)
-        if problem is not None:
+        if _is_wrong_time(timestamp, header, config=config, now_ms=now_ms):
             return AppendRejection(
                 error=ErrorCode.invalid_timestamp,
-                reason=problem,
+                reason=_timestamp_text(
+                    Refused(0, timestamp, -1, -1), header, config=config, now_ms=now_ms
+                ),
                 log_start_offset=log_start_offset,
                 rule=_timestamp_rule(header, config),
             )
@@ -342,7 +419,7 @@ def _judge_closed(
 
 
 def _records_refused(
-    errors: list[tuple[int, str]], log_start_offset: int, *, is_timestamp_error: bool, rule: str
+    errors: RecordErrors, log_start_offset: int, *, is_timestamp_error: bool, rule: str
 ) -> AppendRejection:
     """Any refused record refuses the whole batch (LogValidator.processRecordErrors, KIP-467)."""
     if is_timestamp_error:
@@ -361,23 +438,9 @@ def _records_refused(
         error=error,
         reason=reason,
         log_start_offset=log_start_offset,
-        record_errors=tuple(errors),
+        record_errors=errors,
         rule=rule,
     )
-
-
-def _record_rule(
-    header: BatchHeader,
-    errors: list[tuple[int, str]],
-    config: LogConfig,
-    *,
-    is_timestamp_error: bool,
-) -> str:
-    if not is_timestamp_error:
-        return "batch.key-required"
-    if any(text.startswith(_NO_KEY) for _, text in errors):
-        return "batch.worst-record"
-    return _timestamp_rule(header, config)
 
 
 def _timestamp_rule(header: BatchHeader, config: LogConfig) -> str:

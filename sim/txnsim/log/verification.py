@@ -5,7 +5,7 @@ transaction is really open. The answer takes a while, and this race would remain
 
 1. a Produce asks, the coordinator says yes;
 2. the transaction is aborted and its marker written here;
-3. the Produce goes on to append, and opens a transaction that nobody will ever end.
+3. the Produce goes on to append, and opens a transaction that no marker will ever end.
 
 So the leader makes an entry with a *guard* before it asks. The marker of step 2 removes the entry;
 the append of step 3 shows its guard, which no longer matches, and is refused. Entries live in the
@@ -18,39 +18,24 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 SENTINEL: Final = 0
-"""No guard: the transaction was open on this partition already, nobody had to be asked."""
+"""No guard: the transaction was open on this partition already and needed no check."""
 
 
-class VerificationEntry:
+class VerificationEntry(msgspec.Struct, kw_only=True, eq=False):
     """The question about one producer that is on its way to the coordinator."""
 
-    __slots__ = (
-        "created_ms",
-        "guard",
-        "lowest_sequence",
-        "producer_epoch",
-        "supports_epoch_bump",
-    )
-
-    def __init__(
-        self,
-        *,
-        guard: int,
-        created_ms: int,
-        producer_epoch: int,
-        lowest_sequence: int,
-        supports_epoch_bump: bool,
-    ) -> None:
-        self.guard = guard
-        self.created_ms = created_ms
-        self.producer_epoch = producer_epoch
-        self.lowest_sequence = lowest_sequence
-        self.supports_epoch_bump = supports_epoch_bump
-        """The client speaks transactions v2; fixed when the entry is made."""
+    guard: int
+    created_ms: int
+    producer_epoch: int
+    lowest_sequence: int
+    supports_epoch_bump: bool
+    """The client speaks transactions v2; fixed when the entry is made."""
 
 
-class Verification:
+class VerificationEntries:
     """Entries of one partition, by producer id."""
 
     __slots__ = ("_entries", "_guard_last")
@@ -103,7 +88,7 @@ class Verification:
     def on_marker(
         self, producer_id: int, producer_epoch: int, *, spares_own_epoch: bool = True
     ) -> None:
-        """A marker of the producer is written: whatever was being verified is over.
+        """A marker of the producer is written: its verifications are over.
 
         Except when the marker carries the epoch that is being verified and the client speaks
         transactions v2: there a marker bumps the epoch, so this one is a retry of the previous

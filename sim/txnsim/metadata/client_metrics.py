@@ -1,9 +1,9 @@
-"""Metrics that clients push (KIP-714): who is to push what, how often, and what came in. Pure.
+"""Metrics that clients push (KIP-714): which ones, how often, and the pushed data. Pure.
 
-A client names itself by an instance id that the broker has given it. What it is to push follows
-from the subscriptions that match it; an id over that tells both sides whether they mean the same.
-A client that comes too early, or with an old subscription, is refused, and everything of it is
-forgotten when its connection ends or after a while. What is pushed is taken and counted. Kafka's
+A client names itself by an instance id that the broker has given it. The subscriptions that match
+the client decide what it has to push; both sides compare them by an id.
+A client that pushes too early, or for an old subscription, is refused. The broker forgets a client
+when its connection ends or after a while. It accepts and counts the pushed metrics. Kafka's
 counterparts: ClientMetricsManager, ClientMetricsInstance.
 """
 
@@ -19,12 +19,12 @@ import crc32c
 import msgspec
 
 from txnsim.errors import CorruptBatchError, ErrorCode, Rejection
-from txnsim.metadata.resource_configs import (
+from txnsim.metadata.client_metrics_configs import (
     CLIENT_METRICS_CONFIGS,
-    Configs,
     Subscription,
     subscription,
 )
+from txnsim.metadata.config_values import Configs
 from txnsim.placement import java_hash
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, decompress
 
@@ -33,7 +33,8 @@ ACCEPTED: Final = (ZSTD, LZ4, GZIP, SNAPPY)
 INSTANCES_MAX: Final = 16_384
 EXPIRY_MS: Final = 60_000
 EXPIRY_INTERVALS: Final = 3
-"""A client instance is forgotten after so many push intervals, and not before ``EXPIRY_MS``."""
+"""A client instance is forgotten after this number of push intervals, and not before ``EXPIRY_MS``.
+"""
 ALL: Final = "*"
 
 _INTERVAL_MS: Final = int(CLIENT_METRICS_CONFIGS["interval.ms"].default)
@@ -49,10 +50,10 @@ _LOAD: Final = 0.75
 
 
 class TelemetryClient(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a client: subscriptions choose by it."""
+    """The attributes of a client: subscriptions choose by them."""
 
     connection: object
-    """Whatever tells its connection from others."""
+    """Identifies its connection."""
     client_id: str
     software_name: str | None
     software_version: str | None
@@ -72,7 +73,7 @@ class TelemetryClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client instance is to push."""
+    """The metrics that a client instance has to push."""
 
     instance_id: uuid.UUID
     subscription_id: int
@@ -142,12 +143,12 @@ class ClientMetrics:
         self._max_bytes = max_bytes
         self._new_id = new_id
         self._instances: OrderedDict[uuid.UUID, _Instance] = OrderedDict()
-        """The one that was asked for least recently first."""
+        """Least recently used first."""
         self._by_connection: dict[object, uuid.UUID] = {}
         self.pushes: dict[ErrorCode, int] = {}
         """How many pushes ended how."""
         self.bytes_total = 0
-        """Of all that was taken, decompressed."""
+        """Bytes of all accepted metrics, decompressed."""
 
     @property
     def max_bytes(self) -> int:
@@ -169,7 +170,7 @@ class ClientMetrics:
         *,
         now_ms: int,
     ) -> Wanted | Rejection:
-        """What a client is to push; one without an id is given one."""
+        """The metrics that a client has to push; a client without an id gets one."""
         if instance_id is None or not instance_id.int:
             instance_id = self._new_id()
         instance = self._instance(instance_id, client, subscriptions, now_ms)
@@ -260,12 +261,12 @@ class ClientMetrics:
         subscriptions: Mapping[str, Configs],
         now_ms: int,
     ) -> _Instance:
-        """The instance, begun anew where the subscriptions are others than before."""
+        """The instance; a new one where the subscriptions have changed."""
         known = self._instances.get(instance_id)
         if known is not None and known.expires_ms <= now_ms:
             known = None
         if known is None or known.subscriptions != subscriptions:
-            # Who it is was settled when it was first met.
+            # The first request of an instance settles its attributes.
             who = client if known is None else known.client
             known = _Instance(wanted_of(instance_id, who, subscriptions), who, subscriptions)
             self._instances[instance_id] = known
@@ -304,7 +305,7 @@ def _matches(one: Subscription, attributes: Mapping[str, str | None]) -> bool:
 
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: uuid.UUID) -> int:
-    """A checksum over what is wanted, mixed with the id (ClientMetricsManager.
+    """A checksum over the wanted metrics, mixed with the id (ClientMetricsManager.
     computeSubscriptionId).
     """
     checksum = crc32c.crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())

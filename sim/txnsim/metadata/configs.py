@@ -1,4 +1,4 @@
-"""Topic and broker configs: names, types, defaults, and what a valid value is.
+"""Topic and broker configs: names, types, defaults, and valid values.
 
 A table and pure functions over it. A topic's value is its own, else the dynamic config of all
 brokers, else the setting of that name, else Kafka's default. Kafka's counterparts: LogConfig,
@@ -18,7 +18,7 @@ import msgspec
 from txnsim import settings as settings_module
 from txnsim.log.config import LogConfig, TimestampType
 from txnsim.metadata.image import ClusterImage, TopicImage
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.settings import Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -146,7 +146,7 @@ _TIMESTAMP_TYPES: Final = {
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
 OFFSET_MAP_ENTRY_BYTES: Final = 24
-"""Of a key that the cleaner remembers: its MD5 and an offset (SkimpyOffsetMap)."""
+"""Size of a key that the cleaner remembers: its MD5 and an offset (SkimpyOffsetMap)."""
 _CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 """Codecs by name; ``producer`` is none of them."""
 _LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
@@ -170,7 +170,7 @@ _KINDS: Final[Mapping[str, ConfigType]] = {
     "replica.lag.time.max.ms": _LONG,
     "transaction.state.log.replication.factor": ConfigType.SHORT,
 }
-"""Types that a setting's Python type does not tell."""
+"""Types that don't follow from a setting's Python type."""
 INTERNAL_BROKER_CONFIGS: Final = frozenset(
     {
         "group.consumer.regex.refresh.interval.ms",
@@ -179,7 +179,7 @@ INTERNAL_BROKER_CONFIGS: Final = frozenset(
         "unstable.api.versions.enable",
     }
 )
-"""Broker configs that Kafka defines as internal: shown only where somebody has set them
+"""Broker configs that Kafka defines as internal: shown only where they are set
 (AbstractConfig.nonInternalValues).
 """
 _HOUR_MS: Final = 3_600_000
@@ -189,11 +189,11 @@ _STAND_INS: Final[Mapping[str, Mapping[str, int]]] = {
     "log.roll.jitter.ms": {"log.roll.jitter.hours": _HOUR_MS},
     "log.roll.ms": {"log.roll.hours": _HOUR_MS},
 }
-"""Broker configs without a default of their own, and which others stand in for them, in units of
-how many ms (ServerTopicConfigSynonyms).
+"""Broker configs without a default of their own, and the configs that Kafka uses instead, in units
+of how many ms (ServerTopicConfigSynonyms).
 """
 _UNSET: Final = frozenset(_STAND_INS) | {"log.retention.minutes"}
-"""What is null unless it is given."""
+"""Configs that are null unless they are set."""
 _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     member: (first, *others)
     for first, others in _STAND_INS.items()
@@ -336,7 +336,7 @@ def _items(value: str) -> list[str]:
 # Effective values
 
 NO_BROKER: Final = BrokerId(-1)
-"""In place of a broker: what is configured for all of them."""
+"""In place of a broker: the config of all brokers."""
 
 
 def effective_settings(settings: Settings, image: ClusterImage, broker_id: BrokerId) -> Settings:
@@ -399,8 +399,8 @@ def resolved_value(
 
 
 def _stand_in(key: ConfigKey, settings: Settings) -> str:
-    """What a topic config is where neither it nor its broker config is given: the first of those
-    that stand in, or its default.
+    """The value of a topic config where neither it nor its broker config is set: the first other
+    config that Kafka uses instead, or its default.
     """
     for name, unit_ms in _STAND_INS.get(key.broker_name or "", {}).items():
         value = _static(name, settings)
@@ -436,7 +436,7 @@ def broker_value(name: str, *, broker: str, image: ClusterImage, settings: Setti
     scopes = (broker, "") if broker else ("",)
     found = broker_synonyms(name, key, scopes=scopes, image=image, settings=settings)
     if not broker:
-        # The defaults of all brokers are described by what was set for them alone.
+        # The description of all brokers' defaults has only the configs that were set for them.
         found = [entry for entry in found if entry[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER]
     value: str | None = None
     source = ConfigSource.DEFAULT
@@ -460,9 +460,7 @@ def source_of(broker: str) -> ConfigSource:
 
 
 def _unknown_value(name: str, source: ConfigSource) -> ConfigValue:
-    """A config that somebody set and Kafka does not know: it may hold a secret, so it is not
-    shown.
-    """
+    """A config that Kafka does not know: its value may be a secret, so it is not shown."""
     return ConfigValue(
         name=name,
         value=None,
@@ -500,7 +498,7 @@ def broker_synonyms(
         for each in names
         if each not in _UNSET
     ]
-    # ConfigHelper.configSynonyms: what comes before the first value of its own is not told.
+    # ConfigHelper.configSynonyms: drop the entries before the first value of the config itself.
     return list(dropwhile(lambda entry: entry[0] != name, found))
 
 
@@ -510,7 +508,7 @@ def _static(name: str, settings: Settings) -> str | None:
     if field is None:
         return None
     value = getattr(settings, field)
-    # What is unset by default differs from it as soon as it is given.
+    # A config that is unset by default differs from it as soon as it is set.
     return None if value == getattr(settings_module.DEFAULTS, field) else text(value)
 
 
@@ -528,10 +526,10 @@ def log_config(
     settings: Settings,
     broker_id: BrokerId = NO_BROKER,
     *,
-    rules: Rules = LATEST,
+    rules: Rules,
 ) -> LogConfig:
     """What a partition's log on a broker needs to know, resolved; unless a broker is given only
-    what is configured for all of them counts. ``rules`` are those of the broker's release.
+    the config of all brokers counts. ``rules`` are those of the broker's release.
     """
 
     def value(name: str) -> str:
@@ -551,7 +549,7 @@ def log_config(
     segment_ms = int(value("segment.ms"))
     max_compaction_lag_ms = int(value("max.compaction.lag.ms"))
     if is_compacted:
-        # LogConfig.maxSegmentMs: what is never rolled is never cleaned.
+        # LogConfig.maxSegmentMs: a segment that is never rolled is never cleaned.
         segment_ms = min(segment_ms, max_compaction_lag_ms)
     return LogConfig(
         rules=rules,

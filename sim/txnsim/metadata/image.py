@@ -25,7 +25,7 @@ CLIENT_LISTENER: Final = "PLAINTEXT"
 
 
 class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered broker as clients are told of it."""
+    """A registered broker as clients see it."""
 
     broker_id: BrokerId
     epoch: int
@@ -39,7 +39,7 @@ class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
     has_failed_directory: bool = False
     """Its log directory is offline: it lives, but none of its replicas can be served."""
     incarnation_id: uuid.UUID | None = None
-    """Of the process; None for those that a cluster is formatted with."""
+    """Id of the process; None for brokers that a cluster is formatted with."""
     addresses: Mapping[str, tuple[str, int]] = {}
     """Listener name -> host and port, of listeners besides the first."""
 
@@ -49,7 +49,7 @@ class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
-    """Who leads a partition, under which epoch, and who follows."""
+    """The leader of a partition, its leader epoch, and the replicas."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
@@ -61,7 +61,7 @@ class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
     the ISR fell below its minimum when they left (KIP-966).
     """
     last_known_elr: tuple[BrokerId, ...] = ()
-    """The last leader, where there is none: elected again if nobody else is left (KIP-966)."""
+    """The last leader, where there is none: elected again if no other replica is left (KIP-966)."""
     is_recovering: bool = False
     """Its leader came from an unclean election and has not said yet that it is up (KIP-704)."""
     removing: tuple[BrokerId, ...] = ()
@@ -76,7 +76,7 @@ class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicImage(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic: its id, its partitions by index, its own configs (only what was set)."""
+    """A topic: its id, its partitions by index, its own configs (only those that were set)."""
 
     name: str
     topic_id: uuid.UUID
@@ -106,7 +106,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     client_metrics: Mapping[str, Mapping[str, str]] = {}
     """Subscriptions for client metrics by name (KIP-714)."""
     client_quotas: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
-    """Quotas by whom they are for (``metadata.quotas``)."""
+    """Quotas by their entity (``metadata.quotas``)."""
     acls: Acls = NO_ACLS
     """Every ACL (AclsImage)."""
     scram: Credentials = {}
@@ -127,7 +127,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return None if name is None else self.topics[name]
 
     def alive_brokers(self) -> tuple[BrokerImage, ...]:
-        """Brokers that clients are told of, by id."""
+        """Brokers that clients see, by id."""
         return tuple(
             broker
             for _, broker in sorted(self.brokers.items())
@@ -262,15 +262,12 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_client_quotas(
-        self, entity: tuple[tuple[str, str | None], ...], values: Mapping[str, float]
+        self, changed: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]
     ) -> ClusterImage:
-        """The image with the quotas of one entity replaced; without any it is gone."""
-        others = {key: value for key, value in self.client_quotas.items() if key != entity}
-        return msgspec.structs.replace(
-            self,
-            offset=self.offset + 1,
-            client_quotas={**others, entity: dict(values)} if values else others,
-        )
+        """The image with the quotas of these entities replaced; one without any is gone."""
+        kept = {key: value for key, value in self.client_quotas.items() if key not in changed}
+        kept.update({key: dict(values) for key, values in changed.items() if values})
+        return msgspec.structs.replace(self, offset=self.offset + len(changed), client_quotas=kept)
 
     def with_acls(self, acls: Acls) -> ClusterImage:
         """The image with those ACLs; this very one where they are no others."""

@@ -1,4 +1,4 @@
-"""What becomes of one partition when its ISR changes or a leader is wanted. Pure.
+"""Changes of one partition: its ISR changes, or it needs a leader. Pure.
 
 A change is built in Kafka's order: first a reassignment ends where its replicas are in sync
 (KIP-455), then the eligible leader replicas follow the ISR (KIP-966), then a leader is elected,
@@ -24,9 +24,9 @@ Brokers = tuple[BrokerId, ...]
 class Election(Enum):
     """How far an election may go (PartitionChangeBuilder.Election)."""
 
-    PREFERRED = "the first replica if it may lead, else whoever may"
-    ONLINE = "stay with the leader if it may lead, else whoever may"
-    UNCLEAN = "the same, and if nobody may, any live replica: what it lacks is lost"
+    PREFERRED = "the first replica if it may lead, else any that may"
+    ONLINE = "stay with the leader if it may lead, else any that may"
+    UNCLEAN = "the same, and if none may, any live replica: records that it lacks are lost"
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that somebody wants, and the rules of the partition's topic."""
+    """A requested change, and the rules of the partition's topic."""
 
     target_isr: Brokers
     is_acceptable: Callable[[BrokerId], bool]
@@ -50,7 +50,7 @@ class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the feature ``eligible.leader.replicas.version`` is on."""
     election: Election = Election.ONLINE
     unclean_shutdown: BrokerId | None = None
-    """A replica that may have lost what it had: not eligible any more."""
+    """A replica that may have lost records: not eligible any more."""
     has_recovered: bool = False
     """The leader says that it is up after an unclean election."""
     placement: Placement | None = None
@@ -74,7 +74,7 @@ def changed_partition(partition: PartitionImage, change: PartitionChange) -> Par
     has_new_epoch = has_new_leader or not set(partition.replicas) <= set(placement.replicas)
     is_recovering = partition.is_recovering and not change.has_recovered
     if has_new_leader and elected.is_unclean:
-        # The new leader may lack what the others have; its log is the truth from now on.
+        # The new leader may lack records of the others; its log is the truth from now on.
         isr, elr, is_recovering = (elected.leader,), (), True
     elif has_new_leader and elected.leader in elr:
         isr = (elected.leader,)
@@ -118,7 +118,7 @@ def _arrived(placement: Placement, isr: Brokers) -> tuple[Placement, Brokers]:
         return placement, isr
     kept_isr = tuple(replica for replica in isr if replica not in removing)
     kept = tuple(replica for replica in placement.replicas if replica not in removing)
-    # Somebody in sync has to be left, and new replicas may be ill: all of them must be in sync.
+    # At least one replica has to stay in sync. New replicas may lag: all of them must be in sync.
     is_over = bool(kept) and (bool(kept_isr) or not removing) and set(adding) <= set(kept_isr)
     if len(adding) < len(removing):
         # Fewer replicas than before: the ISR must not get smaller than it has to.
@@ -167,7 +167,9 @@ def _elect(
 
 
 def _last_known(partition: PartitionImage, change: PartitionChange, leader: BrokerId) -> Brokers:
-    """Who led before nobody did (PartitionChangeBuilder.maybeUpdateLastKnownLeader)."""
+    """The last leader before the partition lost it
+    (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
+    """
     if not change.has_elr or leader == partition.leader:
         return partition.last_known_elr
     if leader == NO_LEADER:

@@ -1,7 +1,7 @@
-"""Quotas of users, client ids and addresses: what may be set, and which ones a filter finds
+"""Quotas of users, client ids and addresses: valid values, and the ones that a filter finds
 (KIP-546).
 
-Pure. They are kept and told, and nobody is slowed down. Kafka's counterparts:
+Pure. They are kept and described, but slow no client down. Kafka's counterparts:
 ClientQuotaControlManager, ClientQuotasImage.
 """
 
@@ -27,14 +27,14 @@ Entity = tuple[tuple[str, str | None], ...]
 _ORDER: Final = (CLIENT_ID, USER, IP)
 
 DEVIATIONS: Final = (
-    "Client quotas are kept and described, but nobody is throttled by them, and every answer has a "
+    "Client quotas are kept and described, but they throttle no client, and every answer has a "
     "throttle time of 0.",
     "A quota of an address takes addresses and localhost; Apache Kafka looks names of hosts up.",
 )
 
 
 class QuotaType(Enum):
-    """What a value may be."""
+    """The type of a value."""
 
     DOUBLE = "any number"
     INT = 2_147_483_647
@@ -59,7 +59,7 @@ class QuotaChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which quotas are wanted."""
+    """A filter for quotas."""
 
     exact: Mapping[str, str | None]
     """Kind -> name; None finds the default."""
@@ -70,16 +70,16 @@ class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
-    """An entity in its order; of a kind that is given twice, the last one holds."""
+    """An entity in its order; if a kind comes twice, the last one holds."""
     given = dict(pairs)
     known = tuple((kind, given.pop(kind)) for kind in _ORDER if kind in given)
     return known + tuple(given.items())
 
 
-def altered_quotas(
+def altered_values(
     image: ClusterImage, entity: Entity, changes: Iterable[QuotaChange]
-) -> ClusterImage | Rejection:
-    """The image with an entity's quotas changed: all of the changes or none."""
+) -> dict[str, float] | Rejection:
+    """An entity's quotas with all of the changes, or why there is none of them."""
     keys = _keys_of(entity)
     if isinstance(keys, Rejection):
         return keys
@@ -92,9 +92,21 @@ def altered_quotas(
         if refusal is not None:
             return refusal
         values[change.key] = change.value
-    if values == image.client_quotas.get(entity, {}):
-        return image
-    return image.with_client_quotas(entity, values)
+    return values
+
+
+def altered_quotas(
+    image: ClusterImage, changes: Mapping[Entity, Iterable[QuotaChange]]
+) -> ClusterImage:
+    """The image with the quotas of many entities changed at once
+    (ClientQuotaControlManager.alterClientQuotas); what is refused is left out.
+    """
+    changed: dict[Entity, dict[str, float]] = {}
+    for entity, of_it in changes.items():
+        values = altered_values(image, entity, of_it)
+        if not isinstance(values, Rejection) and values != image.client_quotas.get(entity, {}):
+            changed[entity] = values
+    return image.with_client_quotas(changed) if changed else image
 
 
 def found_quotas(

@@ -1,3 +1,3 @@
-"""What is measured: one table of names, units and meanings (``table``), and its exposition for
+"""The metrics: one table of names, units and meanings (``table``), and its exposition for
 Prometheus (``exposition``).
 """

@@ -22,7 +22,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class _Readings(Collector):
-    """Asks for the readings whenever somebody scrapes."""
+    """Asks for the readings at each scrape."""
 
     def __init__(self, read: Callable[[], Iterable[Reading]]) -> None:
         self._read = read

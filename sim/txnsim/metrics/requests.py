@@ -1,6 +1,6 @@
 """What the clients of one broker ask: how often, how long it takes, how large it is, what fails.
 
-Every request passes here, so what is kept of each is a handful of additions: a time falls into the
+Every request passes here, so each costs only a handful of additions: a time falls into the
 bucket of its number of bits, and only who scrapes makes distributions of them, and means of sums.
 Times are nanoseconds of one stopwatch that the caller has read; nothing here has a clock. Kafka's
 counterpart: RequestMetrics.
@@ -17,7 +17,7 @@ from txnsim.wire import codec
 from txnsim.wire.error_codes import errors_of, position_of_error
 
 BITS_MAX: Final = 64
-"""Of a time: nanoseconds of centuries."""
+"""Bits of a time: nanoseconds of centuries."""
 
 
 class ApiMeter:
@@ -68,25 +68,25 @@ class ApiMeter:
         self.remote_counts[waited_ns.bit_length()] += 1
 
     def tell_error(self, error: int) -> None:
-        """An answer, or an element of it, told of this error."""
+        """Count this error of an answer, or of an element of it."""
         error = int(error)
         self.errors[error] = self.errors.get(error, 0) + 1
 
     def tell_error_in(self, body: bytes) -> None:
-        """An answer that was encoded before told of an error."""
+        """Count the error of an answer that was encoded before."""
         at = self.error_at
         assert at is not None
         self.tell_error(int.from_bytes(body[at : at + 2], "big", signed=True))
 
     def tell_errors_of(self, message: Any) -> None:
-        """Count the errors that an answer tells of, if any."""
+        """Count the errors of an answer, if any."""
         tell = errors_of(message.__class__)
         if tell is not None:
             tell(message, self.tell_error)
 
 
 NO_METER: Final = ApiMeter(None)
-"""Of a connection that has not been asked anything."""
+"""The meter of a connection without requests."""
 
 
 class ApiTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class ApiTotals(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def local_ns(self) -> int:
-        """What is left of the whole time: handlers' first steps."""
+        """The rest of the whole time: handlers' first steps."""
         return self.total_ns - self.remote_ns
 
 
@@ -122,7 +122,7 @@ class RequestMeters(dict[tuple[int, int], ApiMeter]):
         return meter
 
     def totals(self) -> Iterator[ApiTotals]:
-        """What was seen of each API, by their keys."""
+        """The counts of each API, by its key."""
         by_key: dict[int, dict[int, ApiMeter]] = {}
         for (api_key, version), meter in sorted(self.items()):
             by_key.setdefault(api_key, {})[version] = meter
@@ -140,7 +140,7 @@ def _folded(api_key: int, versions: dict[int, ApiMeter]) -> ApiTotals:
         for error, count in meter.errors.items():
             errors[error] = errors.get(error, 0) + count
     remote = _columns(meter.remote_counts for meter in meters)
-    # Who did not wait is not counted one by one.
+    # Requests without a wait are not counted one by one.
     remote[0] += sum(requests.values()) - sum(remote)
     return ApiTotals(
         api_key=api_key,

@@ -1,7 +1,7 @@
 """Every metric once: name, kind, unit, labels, what it means, what to do, Kafka's own name of it.
 
-Values come as ``Reading``s from whoever can look at a cluster (``server.readings``); nothing here
-does.
+Values come as ``Reading``s from ``server.views.readings``, which can look at a cluster; this
+package can't.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
     meaning: str
     advice: str
-    """What an operator does about it."""
+    """The advice to an operator."""
     kafka: str | None = None
     """Kafka's JMX name where it has the same metric."""
     draft: str | None = None
@@ -44,9 +44,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     metric: str
     labels: tuple[str, ...]
     value: float
-    """Of a histogram the sum."""
+    """The value; of a histogram, the sum."""
     counts: tuple[int, ...] = ()
-    """Of a histogram: how many values are within each bound, and how many there are."""
+    """For a histogram: how many values are within each bound, and how many there are."""
 
 
 LATE_TRANSACTIONS: Final = "txnsim_partitions_with_late_transactions"
@@ -154,7 +154,7 @@ METRICS: Final = (
         labels=("broker",),
         meaning="transactions with a marker for a partition whose leader is not known",
         advice=(
-            "above 0 for long: a partition's leader is gone and nobody has taken over; start a "
+            "above 0 for long: a partition's leader is gone and no other has taken over; start a "
             "broker that has a replica in sync"
         ),
         kafka=(
@@ -204,7 +204,7 @@ METRICS: Final = (
         unit="partitions",
         labels=("broker",),
         meaning="partitions that a coordinator verified or added for this leader (KIP-890)",
-        advice="none: what verification failures are compared with",
+        advice="none: the number to compare verification failures with",
     ),
     Metric(
         name=UNVERIFIED,
@@ -286,7 +286,7 @@ METRICS: Final = (
         labels=(),
         meaning="partitions of the whole cluster that have no leader",
         advice=(
-            "above 0: nobody can write or read them; start a broker that has a replica in sync, "
+            "above 0: clients can't write or read them; start a broker that has a replica in sync, "
             "then run `txnsim txns find-hanging --all`: Kafka 4.3 drops the markers of "
             "transactions that end meanwhile (KAFKA-20734)"
         ),

@@ -1,6 +1,6 @@
 """A broker towards the controller: registration, heartbeats, controlled shutdown.
 
-It registers until it is given an epoch, then sends a heartbeat every
+It registers until it gets an epoch, then sends a heartbeat every
 ``broker.heartbeat.interval.ms``, one at a time: the next one waits for the answer or the deadline
 of the last. It says when the broker has been unfenced, and when it may stop. Kafka's counterpart:
 BrokerLifecycleManager.
@@ -11,20 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 import structlog
 
 from txnsim.errors import ErrorCode, PeerError
+from txnsim.interbroker.lifecycle import (
+    BrokerHeartbeatCommand,
+    BrokerHeartbeatReply,
+    BrokerRegistrationCommand,
+    BrokerRegistrationReply,
+)
 from txnsim.node.peers import Peers
 from txnsim.runtime.env import Clock, TimerHandle
 from txnsim.runtime.pending import Pending
 from txnsim.settings import Settings
-from txnsim.types import (
-    BrokerHeartbeatCommand,
-    BrokerHeartbeatReply,
-    BrokerId,
-    BrokerRegistrationCommand,
-    BrokerRegistrationReply,
-)
+from txnsim.types import BrokerId
 
 SOON_MS: Final = 10
 """Pause before the first heartbeat that asks to be unfenced; as Kafka's after its catch-up."""
@@ -34,56 +35,36 @@ SHUTDOWN_PAUSE_MS: Final = 50
 _log: Final = structlog.get_logger("txnsim.broker")
 
 
-class BrokerLifecycle:
+class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
     """One incarnation of a broker, from its registration to its end."""
 
-    __slots__ = (
-        *("_clock", "_in_flight", "_is_shutting_down", "_is_soon", "_metadata_offset"),
-        *("_on_registered", "_on_shutdown", "_on_unfenced", "_peers", "_registration"),
-        *("_settings", "_timer", "_was_answered", "broker_epoch", "broker_id", "is_fenced"),
-        *("has_failed_directory", "is_failure_known", "is_stopped"),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: BrokerId,
-        peers: Peers,
-        clock: Clock,
-        settings: Settings,
-        metadata_offset: Callable[[], int],
-    ) -> None:
-        """Nothing is sent yet.
-
-        Args:
-            broker_id: The broker's.
-            peers: Reach the controller.
-            clock: Pauses, monotonic.
-            settings: Intervals and timeouts.
-            metadata_offset: How far the broker has followed the metadata.
-        """
-        self.broker_id = broker_id
-        self.broker_epoch = -1
-        self.is_fenced = True
-        """As the last heartbeat was answered."""
-        self.is_stopped = False
-        self.has_failed_directory = False
-        """Its log directory is offline."""
-        self.is_failure_known = False
-        """The controller has heard of that."""
-        self._peers = peers
-        self._clock = clock
-        self._settings = settings
-        self._metadata_offset = metadata_offset
-        self._registration: BrokerRegistrationCommand | None = None
-        self._on_registered: Callable[[int], object] | None = None
-        self._on_unfenced: Callable[[], object] | None = None
-        self._on_shutdown: Callable[[], object] | None = None
-        self._timer: TimerHandle | None = None
-        self._in_flight = False
-        self._is_soon = False
-        self._is_shutting_down = False
-        self._was_answered = False
+    broker_id: BrokerId
+    """The broker's."""
+    broker_epoch: int = -1
+    is_fenced: bool = True
+    """As the last heartbeat was answered."""
+    is_stopped: bool = False
+    has_failed_directory: bool = False
+    """Its log directory is offline."""
+    is_failure_known: bool = False
+    """The controller has learned of it."""
+    peers: Peers
+    """Reach the controller."""
+    clock: Clock
+    """Pauses, monotonic."""
+    settings: Settings
+    """Intervals and timeouts."""
+    metadata_offset: Callable[[], int]
+    """How far the broker has followed the metadata."""
+    _registration: BrokerRegistrationCommand | None = None
+    _on_registered: Callable[[int], object] | None = None
+    _on_unfenced: Callable[[], object] | None = None
+    _on_shutdown: Callable[[], object] | None = None
+    _timer: TimerHandle | None = None
+    _in_flight: bool = False
+    _is_soon: bool = False
+    _is_shutting_down: bool = False
+    _was_answered: bool = False
 
     # Life
 
@@ -91,7 +72,7 @@ class BrokerLifecycle:
         """The broker is registered and unfenced already: only heartbeats are left to send."""
         self.broker_epoch = broker_epoch
         self.is_fenced = False
-        self._schedule(self._settings.broker_heartbeat_interval_ms)
+        self._schedule(self.settings.broker_heartbeat_interval_ms)
 
     def register(
         self,
@@ -103,7 +84,7 @@ class BrokerLifecycle:
         """Register, then ask to be unfenced.
 
         Args:
-            registration: What the broker tells of itself.
+            registration: The broker's data about itself.
             on_registered: Called once with the broker epoch.
             on_unfenced: Called once, when it is a member like any other.
         """
@@ -147,29 +128,27 @@ class BrokerLifecycle:
         if self._timer is not None:
             self._timer.cancel()
         if not self.is_stopped:
-            self._timer = self._clock.call_later(
-                0 if self._is_soon else delay_ms, self._communicate
-            )
+            self._timer = self.clock.call_later(0 if self._is_soon else delay_ms, self._communicate)
         self._is_soon = False
 
     def _communicate(self) -> None:
         self._in_flight = True
         # Half a session, so that one lost heartbeat does not fence the broker (KAFKA-14392).
-        timeout_ms = self._settings.broker_session_timeout_ms // 2
+        timeout_ms = self.settings.broker_session_timeout_ms // 2
         if self.broker_epoch < 0:
             assert self._registration is not None
-            self._peers.register_broker(self._registration, timeout_ms=timeout_ms).on_done(
+            self.peers.register_broker(self._registration, timeout_ms=timeout_ms).on_done(
                 self._registered
             )
             return
         command = BrokerHeartbeatCommand(
             broker_id=self.broker_id,
             broker_epoch=self.broker_epoch,
-            metadata_offset=self._metadata_offset(),
+            metadata_offset=self.metadata_offset(),
             want_shut_down=self._is_shutting_down,
             has_failed_directory=self.has_failed_directory,
         )
-        self._peers.heartbeat(command, timeout_ms=timeout_ms).on_done(
+        self.peers.heartbeat(command, timeout_ms=timeout_ms).on_done(
             lambda answer: self._heard(answer, command)
         )
 
@@ -204,7 +183,7 @@ class BrokerLifecycle:
         first_of_shutdown = self._is_shutting_down and not self._was_answered
         self._was_answered = self._is_shutting_down
         self._schedule(
-            SHUTDOWN_PAUSE_MS if first_of_shutdown else self._settings.broker_heartbeat_interval_ms
+            SHUTDOWN_PAUSE_MS if first_of_shutdown else self.settings.broker_heartbeat_interval_ms
         )
         if not reply.is_fenced and self._on_unfenced is not None:
             on_unfenced, self._on_unfenced = self._on_unfenced, None
@@ -213,7 +192,7 @@ class BrokerLifecycle:
     def _has_reply(
         self, answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply], what: str
     ) -> bool:
-        """Whether the controller has granted it; if not, it is asked again after a pause."""
+        """Whether the controller has granted it; if not, the broker asks again after a pause."""
         error = answer.exception()
         if error is None and answer.result().error == ErrorCode.none:
             return True
@@ -222,5 +201,5 @@ class BrokerLifecycle:
         why = error or ErrorCode(answer.result().error).name
         _log.info("broker.not_granted", broker=self.broker_id, what=what, why=str(why))
         self._is_soon = False  # never at once after a failure
-        self._schedule(self._settings.broker_heartbeat_interval_ms)
+        self._schedule(self.settings.broker_heartbeat_interval_ms)
         return False

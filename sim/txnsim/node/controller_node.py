@@ -1,4 +1,4 @@
-"""The controller as a node of the cluster: what brokers ask of it, and what it does by itself.
+"""The controller as a node of the cluster: its answers to brokers, and its own acts.
 
 The shell around the controller's decisions. Brokers reach it over links like any other: their
 registrations, heartbeats and AlterPartition can be delayed, lost or cut off. By itself it fences
@@ -9,7 +9,9 @@ ControllerApis.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import structlog
@@ -27,23 +29,22 @@ from txnsim.controller.registrations import (
     unfence_broker,
 )
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.interbroker.lifecycle import (
+    BrokerHeartbeatCommand,
+    BrokerHeartbeatReply,
+    BrokerRegistrationCommand,
+    BrokerRegistrationReply,
+)
+from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply
+from txnsim.interbroker.transactions import AllocateProducerIdsCommand, AllocateProducerIdsReply
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.runtime.env import Environment, TimerHandle
+from txnsim.runtime.standstill import stood_still
+from txnsim.runtime.trace import NO_CAUSE
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID, ProducerIdAllocator
-from txnsim.types import (
-    AllocateProducerIdsCommand,
-    AllocateProducerIdsReply,
-    AlterPartitionCommand,
-    AlterPartitionReply,
-    BrokerHeartbeatCommand,
-    BrokerHeartbeatReply,
-    BrokerId,
-    BrokerRegistrationCommand,
-    BrokerRegistrationReply,
-    ProducerId,
-)
+from txnsim.types import BrokerId, ProducerId
 
 _log: Final = structlog.get_logger("txnsim.controller")
 
@@ -63,7 +64,7 @@ class ControllerNode:
         Args:
             metadata: What it publishes.
             environment: The world.
-            first_producer_id: Ids below are somebody's already.
+            first_producer_id: Ids below are already allocated.
         """
         self.metadata = metadata
         self._environment = environment
@@ -199,7 +200,7 @@ class ControllerNode:
             case _:
                 return fence_broker(image, broker_id, settings)
 
-    # What it does by itself
+    # Own acts
 
     def _healed(self, source: BrokerId, target: BrokerId) -> None:
         if self._is_running and source == CONTROLLER_ID:
@@ -212,43 +213,87 @@ class ControllerNode:
             self._session_timer = None
         if deadline_ms is not None and self._is_running:
             delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
-            # Heartbeats that are due as well come first: after a pause of the whole process nobody
-            # is to blame.
+            # Heartbeats that are due as well come first.
+            at_turn_end = self._environment.tasks.at_turn_end
             self._session_timer = self._clock.call_later(
-                delay_ms, lambda: self._environment.tasks.at_turn_end(self._end_sessions)
+                delay_ms, partial(at_turn_end, partial(self._end_sessions, deadline_ms))
             )
 
-    def _end_sessions(self) -> None:
-        """Fence who was not heard of, one after the other
+    def _end_sessions(self, due_ms: int) -> None:
+        """Fence brokers without a heartbeat in time, one after the other
         (ReplicationControlManager.maybeFenceOneStaleBroker).
+
+        Where this comes late, the whole process stood still, and heartbeats may be on their way
+        still. Kafka's controller fences no broker because of its own delay either: it notes when a
+        heartbeat arrives, before it gets to it (ClusterControlManager.trackBrokerHeartbeat).
         """
         now_ms = self._clock.monotonic_ms()
+        if stood_still(due_ms, now_ms):
+            _log.info("controller.sessions_renewed", late_ms=now_ms - due_ms)
+            self._sessions.renew(now_ms)
         while self._is_running and (stale := self._sessions.expired(now_ms)) is not None:
             self._sessions.fence(stale)
             _log.info("controller.session_ended", broker=stale)
-            if self.metadata.image.is_alive(stale):
-                self._trace_state(stale, BrokerState.FENCED)
-            self.metadata.publish(fence_broker(self.metadata.image, stale, self.metadata.settings))
+            settings = self.metadata.settings
+            with self._timer_fired("broker.session.timeout", settings.broker_session_timeout_ms):
+                if self.metadata.image.is_alive(stale):
+                    self._trace_state(stale, BrokerState.FENCED)
+                self.metadata.publish(fence_broker(self.metadata.image, stale, settings))
         self._arm_sessions()
 
     def _arm_unclean(self) -> None:
         interval_ms = self.metadata.settings.unclean_leader_election_interval_ms
         self._unclean_timer = self._clock.call_at(
             self._clock.now_ms() + interval_ms,
-            lambda: self._from_time_to_time(elect_unclean, self._arm_unclean),
+            lambda: self._from_time_to_time(
+                elect_unclean,
+                self._arm_unclean,
+                timer="unclean.leader.election",
+                waited_ms=interval_ms,
+            ),
         )
 
     def _arm_rebalance(self) -> None:
         interval_ms = 1_000 * self.metadata.settings.leader_imbalance_check_interval_seconds
         self._rebalance_timer = self._clock.call_later(
-            interval_ms, lambda: self._from_time_to_time(rebalance_leaders, self._arm_rebalance)
+            interval_ms,
+            lambda: self._from_time_to_time(
+                rebalance_leaders,
+                self._arm_rebalance,
+                timer="leader.imbalance.check",
+                waited_ms=interval_ms,
+            ),
         )
 
     def _from_time_to_time(
-        self, change: Callable[..., ClusterImage], arm: Callable[[], None]
+        self,
+        change: Callable[..., ClusterImage],
+        arm: Callable[[], None],
+        *,
+        timer: str,
+        waited_ms: int,
     ) -> None:
-        self.metadata.publish(change(self.metadata.image, self.metadata.settings))
+        image = change(self.metadata.image, self.metadata.settings)
+        if image is not self.metadata.image:
+            with self._timer_fired(timer, waited_ms):
+                self.metadata.publish(image)
         arm()
+
+    @contextmanager
+    def _timer_fired(self, timer: str, waited_ms: int) -> Iterator[None]:
+        """A timer has found something to do, and is the cause of what is done inside."""
+        tracer = self._environment.tracer
+        if not tracer.on:
+            yield
+            return
+        data = {"timer": timer, "waited_ms": waited_ms}
+        before = tracer.caused_by(
+            tracer.emit("timer.fire", f"broker/{CONTROLLER_ID}", parents=(NO_CAUSE,), data=data)
+        )
+        try:
+            yield
+        finally:
+            tracer.caused_by(before)
 
     def _trace_state(self, broker_id: BrokerId, state: BrokerState) -> None:
         tracer = self._environment.tracer

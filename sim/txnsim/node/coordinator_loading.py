@@ -1,54 +1,71 @@
 """A coordinator's load: the time between leading a partition of its log and answering for it.
 
-Reading a log in memory takes no time, so what makes a load last is declared: the setting
-``coordinator_load_min_ms`` and the fault point ``coordinator.load``. Meanwhile clients hear
+What makes a load last is declared: the setting ``coordinator_load_min_ms`` and the fault point
+``coordinator.load``. Reading a log in memory takes no time beyond that, but all brokers share one
+loop: a long log is read in slices, one load of a broker after the other. Meanwhile clients hear
 COORDINATOR_LOAD_IN_PROGRESS. Kafka's counterpart: the scheduled task of
 TransactionStateManager.loadTransactionsForTxnTopicPartition.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, Protocol
 
+import msgspec
+
+from txnsim.faults.crossings import FaultEffect
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
 from txnsim.node.crossings import Crossings, error_in, is_lost
-from txnsim.runtime.env import Clock, TimerHandle
-from txnsim.types import Subject, TopicPartition, Verdict
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.turns import SLICE_NS, Slices
+from txnsim.types import TopicPartition
+
+RECORD_NS: Final = 15_000
+"""What reading a record counts for: slices end at the same place in every run."""
 
 
 class Load(Protocol):
     """What is done at the end of a load."""
 
-    def __call__(self, *, is_readable: bool) -> object:
-        """Read the log and own its entries; without reading it where it is not readable."""
+    def __call__(self, *, is_readable: bool) -> Iterator[int]:
+        """Read the log and own its entries; without reading it where it is not readable. Each step
+        yields how many records it has read.
+        """
 
 
-class CoordinatorLoading:
+class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
     """The loads of one broker's coordinators."""
 
-    __slots__ = ("_clock", "_crossings", "_is_stopped", "_min_ms", "_number", "_timers")
+    crossings: Crossings
+    clock: Clock
+    tasks: Tasks
+    min_ms: int
+    _waiting: deque[Iterator[int]] = msgspec.field(default_factory=deque)
+    """Logs that are to be read."""
+    _is_reading: bool = False
+    _number: int = 0
+    _timers: dict[int, TimerHandle] = {}
+    _is_stopped: bool = False
 
-    def __init__(self, *, crossings: Crossings, clock: Clock, min_ms: int) -> None:
-        self._crossings = crossings
-        self._clock = clock
-        self._min_ms = min_ms
-        self._number = 0
-        self._timers: dict[int, TimerHandle] = {}
-        self._is_stopped = False
-
-    def load(self, topic_partition: TopicPartition, finish: Load) -> None:
-        """Call ``finish`` when the load is over: at once, where nothing makes it last."""
-        if self._min_ms == 0:
-            self._cross(topic_partition, finish)
+    def load(self, topic_partition: TopicPartition, read: Load) -> None:
+        """Have the log read, at once where nothing makes the load last: what one slice bears is
+        read before this returns.
+        """
+        if self.min_ms == 0:
+            self._cross(topic_partition, read)
             return
         self._number += 1
         number = self._number
 
         def after_a_while() -> None:
             self._timers.pop(number, None)
-            self._cross(topic_partition, finish)
+            self._cross(topic_partition, read)
 
-        self._timers[number] = self._clock.call_later(self._min_ms, after_a_while)
+        self._timers[number] = self.clock.call_later(self.min_ms, after_a_while)
 
     def stop(self) -> None:
         """The broker is gone: loads end without an effect."""
@@ -56,14 +73,41 @@ class CoordinatorLoading:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._waiting.clear()
 
-    def _cross(self, topic_partition: TopicPartition, finish: Load) -> None:
-        self._crossings.go_on(
-            lambda verdict: self._obey(verdict, finish),
+    def _cross(self, topic_partition: TopicPartition, read: Load) -> None:
+        self.crossings.go_on(
+            lambda verdict: self._obey(verdict, read),
             FaultPoint.COORDINATOR_LOAD,
             Subject(partitions=(topic_partition,)),
         )
 
-    def _obey(self, verdict: Verdict | None, finish: Load) -> None:
-        if not self._is_stopped and not is_lost(verdict):
-            finish(is_readable=not error_in(verdict))
+    def _obey(self, verdict: FaultEffect | None, read: Load) -> None:
+        if self._is_stopped or is_lost(verdict):
+            return
+        self._waiting.append(read(is_readable=not error_in(verdict)))
+        self._see_to_waiting()
+
+    def _see_to_waiting(self) -> None:
+        if self._waiting and not self._is_reading:
+            self._is_reading = True
+            self.tasks.drive(self._read_waiting(), self._have_read, name="coordinator loading")
+
+    async def _read_waiting(self) -> None:
+        """Read the logs one after the other; wait where a slice of the turn is used up."""
+        slices, spent_ns = Slices(self.tasks.turns), 0
+        while self._waiting:
+            for records in self._waiting.popleft():
+                spent_ns += records * RECORD_NS
+                if spent_ns >= SLICE_NS:
+                    spent_ns = 0
+                    await slices.next()
+                    if self._is_stopped:
+                        return
+
+    def _have_read(self, _: object, error: BaseException | None) -> None:
+        self._is_reading = False
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            # One log that can't be read keeps no other one waiting.
+            self.tasks.soon(self._see_to_waiting)
+            raise error

@@ -1,9 +1,9 @@
 """The fault points inside of one broker: what crosses them, and how it waits.
 
-Requests cross their points in the network and the server. What a broker does by itself (an append,
-a scan, taking up an image) crosses one here: a shell asks whether it may go on, names what is about
-to happen, and knows no rule. While nothing is armed nobody asks. A broker that has stopped does
-nothing any more, whatever is released later.
+Requests cross their points in the network and the server. Other acts of a broker (an append, a
+scan, the intake of an image) cross one here: a shell names the act and asks whether it may go on,
+and knows no rule. While nothing is armed it does not ask. A broker that has stopped does nothing
+any more, whatever is released later.
 """
 
 from __future__ import annotations
@@ -11,58 +11,53 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
+from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.runtime.env import Network, Tasks
-from txnsim.types import Crossing, Subject, SubmitOutcome, Verdict
 
 NO_API = -1
 """These are no requests: rules that name an API don't concern them."""
-NOBODY = Subject()
 
-Then = Callable[[Verdict | None], object]
-"""What goes on, told the verdict; None: nobody had anything against it."""
+Then = Callable[[FaultEffect | None], object]
+"""The continuation; it gets the verdict, None if no rule objects."""
 
 
-class Crossings:
-    """What one broker has to be asked about."""
+class Crossings(msgspec.Struct, kw_only=True, eq=False):
+    """The fault points inside of one broker."""
 
-    __slots__ = ("_network", "_node", "_number", "_tasks", "is_stopped")
-
-    def __init__(self, *, node: str, network: Network, tasks: Tasks) -> None:
-        """A broker's points.
-
-        Args:
-            node: The broker's name in fault plans.
-            network: Where the interceptor is found.
-            tasks: Owner of what waits.
-        """
-        self._node = node
-        self._network = network
-        self._tasks = tasks
-        self._number = 0
-        self.is_stopped = False
+    node: str
+    """The broker's name in fault plans."""
+    network: Network
+    """Where the interceptor is found."""
+    tasks: Tasks
+    """Owner of what waits."""
+    _number: int = 0
+    is_stopped: bool = False
 
     @property
     def armed(self) -> bool:
-        """Whether anybody wants to be asked."""
-        return self._network.interceptor.armed
+        """Whether any rule is armed."""
+        return self.network.interceptor.armed
 
     def stop(self) -> None:
         """The broker is gone: nothing that waits goes on."""
         self.is_stopped = True
 
     async def verdict(
-        self, point: FaultPoint, subject: Subject = NOBODY, *, kind: str = "", role: str = ""
-    ) -> Verdict | None:
+        self, point: FaultPoint, subject: Subject = NO_SUBJECT, *, kind: str = "", role: str = ""
+    ) -> FaultEffect | None:
         """Ask, and wait as long as it takes; None to go on."""
         answer = self._cross(point, subject, kind, role)
-        return answer if answer is None or isinstance(answer, Verdict) else await answer
+        return answer if answer is None or isinstance(answer, FaultEffect) else await answer
 
     def go_on(
         self,
         then: Then,
         point: FaultPoint,
-        subject: Subject = NOBODY,
+        subject: Subject = NO_SUBJECT,
         *,
         kind: str = "",
         role: str = "",
@@ -72,24 +67,24 @@ class Crossings:
             then(None)
             return
         answer = self._cross(point, subject, kind, role)
-        if answer is None or isinstance(answer, Verdict):
+        if answer is None or isinstance(answer, FaultEffect):
             then(answer)
             return
-        self._tasks.drive(
+        self.tasks.drive(
             _waited(answer),
             lambda verdict, error: self._released(verdict, error, then),
-            name=f"{point} at {self._node}",
+            name=f"{point} at {self.node}",
         )
 
     def _cross(
         self, point: FaultPoint, subject: Subject, kind: str, role: str
-    ) -> Verdict | Awaitable[Verdict] | None:
+    ) -> FaultEffect | Awaitable[FaultEffect] | None:
         self._number += 1
-        return self._network.interceptor.cross(
+        return self.network.interceptor.cross(
             Crossing(
                 point=point,
-                source=self._node,
-                target=self._node,
+                source=self.node,
+                target=self.node,
                 api_key=NO_API,
                 api_version=NO_API,
                 correlation_id=self._number,
@@ -99,7 +94,9 @@ class Crossings:
             )
         )
 
-    def _released(self, verdict: Verdict | None, error: BaseException | None, then: Then) -> None:
+    def _released(
+        self, verdict: FaultEffect | None, error: BaseException | None, then: Then
+    ) -> None:
         if error is None:
             if not self.is_stopped:
                 then(verdict)
@@ -109,7 +106,7 @@ class Crossings:
 
 Scan = Callable[[], object]
 TimerGate = Callable[[str, Scan, Scan], None]
-"""(kind, the scan that is due, what is done instead where it is left out)."""
+"""(kind, the scan that is due, the action instead where it is left out)."""
 
 
 def at_once(_kind: str, scan: Scan, _left_out: Scan) -> None:
@@ -130,17 +127,17 @@ def timer_gate(crossings: Crossings) -> TimerGate:
     return gate
 
 
-def is_lost(verdict: Verdict | None) -> bool:
+def is_lost(verdict: FaultEffect | None) -> bool:
     """Whether a step is not to be done."""
     return verdict is not None and verdict.outcome is SubmitOutcome.DROP
 
 
-def error_in(verdict: Verdict | None) -> int:
+def error_in(verdict: FaultEffect | None) -> int:
     """The error that a step is to end with; 0 without one."""
     if verdict is None or verdict.outcome is not SubmitOutcome.ERROR:
         return 0
     return verdict.error
 
 
-async def _waited(verdict: Awaitable[Verdict]) -> Verdict:
+async def _waited(verdict: Awaitable[FaultEffect]) -> FaultEffect:
     return await verdict

@@ -1,57 +1,59 @@
 """A broker hears of new metadata and takes it up, unless a fault keeps the news from it.
 
 An image says all there is, so of several that wait only the newest is needed. They wait in a row,
-as in Kafka, where one thread hands images to the parts of a broker. Kafka's counterparts:
-MetadataLoader, BrokerMetadataPublisher.
+as in Kafka, where one thread hands images to the parts of a broker. One that changes many replicas
+is taken up in slices, as all brokers share one loop. Kafka's counterparts: MetadataLoader,
+BrokerMetadataPublisher.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
 
+import msgspec
+
+from txnsim.faults.crossings import FaultEffect
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.crossings import Crossings, is_lost
 from txnsim.replica.replicas import changed_roles
-from txnsim.types import BrokerId, Subject, Verdict
+from txnsim.runtime.env import Clock
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.turns import Pace
+from txnsim.types import BrokerId
+
+AT_ONCE_MAX: Final = 500
+"""Partitions that are hosted without a break."""
 
 
-class ImageIntake:
+class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
     """The images of one broker."""
 
-    __slots__ = ("_broker_id", "_crossings", "_current", "_held", "_next", "_take_up")
+    broker_id: BrokerId
+    """Whose."""
+    crossings: Crossings
+    """Its fault points."""
+    current: Callable[[], ClusterImage]
+    """The image that was taken up last."""
+    take_up: Callable[[ClusterImage], Iterable[int]]
+    """Lets an image take effect; each step yields how much it was."""
+    clock: Clock
+    _held: ClusterImage | None = None
+    _next: ClusterImage | None = None
+    _taken_up: Pending[None] | None = None
+    """While an image is taken up in slices."""
 
-    def __init__(
-        self,
-        *,
-        broker_id: BrokerId,
-        crossings: Crossings,
-        current: Callable[[], ClusterImage],
-        take_up: Callable[[ClusterImage], object],
-    ) -> None:
-        """Nothing waits yet.
-
-        Args:
-            broker_id: Whose.
-            crossings: Its fault points.
-            current: What was taken up last.
-            take_up: Lets an image take effect.
-        """
-        self._broker_id = broker_id
-        self._crossings = crossings
-        self._current = current
-        self._take_up = take_up
-        self._held: ClusterImage | None = None
-        self._next: ClusterImage | None = None
-
-    def told(self, image: ClusterImage) -> None:
+    def receive(self, image: ClusterImage) -> None:
         """There is a new image: take it up, now or once those before it have been."""
         if self._held is not None:
             self._next = image
-        elif self._crossings.armed:
+        elif self.crossings.armed:
             self._held = image
-            roles = changed_roles(self._current(), image, self._broker_id)
-            self._crossings.go_on(
+            roles = changed_roles(self.current(), image, self.broker_id)
+            self.crossings.go_on(
                 lambda verdict: self._decided(image, verdict),
                 FaultPoint.METADATA_APPLY,
                 Subject(partitions=roles),
@@ -59,10 +61,63 @@ class ImageIntake:
         else:
             self._take_up(image)
 
-    def _decided(self, image: ClusterImage, verdict: Verdict | None) -> None:
+    async def up_to_date(self) -> None:
+        """Wait until what is being taken up in slices has been; what a fault keeps from the broker
+        is not waited for.
+        """
+        while self._taken_up is not None:
+            await self._taken_up
+
+    def _decided(self, image: ClusterImage, verdict: FaultEffect | None) -> None:
         self._held = None
         if not is_lost(verdict):
             self._take_up(image)
-        newer, self._next = self._next, None
-        if newer is not None:
-            self.told(newer)
+        self._see_to_next()
+
+    def _see_to_next(self) -> None:
+        if self._held is None and self._next is not None:
+            newer, self._next = self._next, None
+            self.receive(newer)
+
+    def _take_up(self, image: ClusterImage) -> None:
+        if not _is_large(self.current(), image):
+            for _ in self.take_up(image):
+                pass
+            return
+        self._held, self._taken_up = image, Pending(self.crossings.tasks)
+        self.crossings.tasks.drive(
+            self._taken_in_slices(image), self._have_taken, name="taking up metadata"
+        )
+
+    async def _taken_in_slices(self, image: ClusterImage) -> None:
+        pace = Pace(self.crossings.tasks.turns, self.clock.stopwatch_ns)
+        for done in self.take_up(image):
+            if pace.has_done(done):
+                await pace.rest()
+                if self.crossings.is_stopped:
+                    return
+
+    def _have_taken(self, _: object, error: BaseException | None) -> None:
+        taken_up, self._taken_up, self._held = self._taken_up, None, None
+        if taken_up is not None:
+            taken_up.resolve(None)
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            raise error
+        if not self.crossings.is_stopped:
+            self._see_to_next()
+
+
+def _is_large(old: ClusterImage, new: ClusterImage) -> bool:
+    """Whether so many partitions may be others that they are too much for one slice."""
+    has_same_configs = new.broker_configs is old.broker_configs
+    if new.topics is old.topics and has_same_configs:
+        return False
+    before, after = old.topics, new.topics
+    changed = sum(
+        len(topic.partitions)
+        for name, topic in after.items()
+        if before.get(name) is not topic or not has_same_configs
+    )
+    if changed <= AT_ONCE_MAX:
+        changed += sum(len(topic.partitions) for name, topic in before.items() if name not in after)
+    return changed > AT_ONCE_MAX

@@ -1,12 +1,12 @@
-"""The gate before a broker's logs: who appends asks here first, while somebody may object.
+"""The gate before a broker's logs: an append asks here first, while something may object.
 
 Two things can object: a full disk, which takes the log directory offline with the first write that
 fails, and fault rules at the points ``log.append``, ``log.flush`` and ``log.index``. Waiting here
-is a request thread that stands still: its request waits, others pass it, and whatever they do to
-the log is found done when it goes on. So who asks looks at leader, epochs and guards afterwards.
+makes a request wait like a stopped request thread: other requests pass it, and their changes of the
+log are there when it goes on. So the caller checks leader, epochs and guards afterwards.
 
 The log itself is pure and flushes, rolls and indexes in one step. What a rule takes away from that
-step is taken back behind it, before anybody can have looked. Kafka's counterparts:
+step is taken back behind it, before any reader can have looked. Kafka's counterparts:
 UnifiedLog.append's maybeHandleIOException, LogDirFailureChannel.
 """
 
@@ -18,17 +18,14 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode
+from txnsim.faults.crossings import FaultEffect
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
+from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.crossings import Crossings, error_in, is_lost
 from txnsim.replica.broker_logs import BrokerLogs
-from txnsim.types import (
-    INTERNAL_TOPICS,
-    ReplicatedBatch,
-    Subject,
-    TopicPartition,
-    Verdict,
-)
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 LEADER: Final = "leader"
 FOLLOWER: Final = "follower"
@@ -40,50 +37,37 @@ PRODUCER_SNAPSHOT: Final = "producer-snapshot"
 
 
 class Durable(msgspec.Struct, frozen=True, gc=False):
-    """What of a log was on disk before something was appended."""
+    """How much of a log was on disk before an append."""
 
     recovery_point: int
     snapshot_offset: int | None
 
 
-class LogGate:
+class LogGate(msgspec.Struct, kw_only=True, eq=False):
     """The gate of one broker."""
 
-    __slots__ = ("_crossings", "_directory_failed", "_disk")
-
-    def __init__(
-        self,
-        *,
-        crossings: Crossings,
-        disk: BrokerLogs,
-        directory_failed: Callable[[], object],
-    ) -> None:
-        """A gate.
-
-        Args:
-            crossings: The broker's fault points.
-            disk: Its logs.
-            directory_failed: Takes the log directory offline.
-        """
-        self._crossings = crossings
-        self._disk = disk
-        self._directory_failed = directory_failed
+    crossings: Crossings
+    """The broker's fault points."""
+    disk: BrokerLogs
+    """Its logs."""
+    directory_failed: Callable[[], object]
+    """Takes the log directory offline."""
 
     @property
     def is_open(self) -> bool:
-        """Nobody objects to anything: who appends need not ask."""
-        return not (self._crossings.armed or self._disk.is_full)
+        """Whether nothing can object: then an append need not ask."""
+        return not (self.crossings.armed or self.disk.is_full)
 
     def refuse_full(self) -> ErrorCode | None:
         """The error of a write for which there is no room; it takes the directory offline."""
-        if not self._disk.is_full:
+        if not self.disk.is_full:
             return None
-        self._directory_failed()
+        self.directory_failed()
         return ErrorCode.kafka_storage_error
 
     async def admit(self, subject: Subject, *, kind: str, role: str = LEADER) -> ErrorCode | None:
         """Wait until a batch may be appended; the error that it meets instead."""
-        crossings = self._crossings
+        crossings = self.crossings
         if crossings.armed:
             error = error_in(
                 await crossings.verdict(FaultPoint.LOG_APPEND, subject, kind=kind, role=role)
@@ -91,13 +75,13 @@ class LogGate:
             if error:
                 return ErrorCode(error)
         if crossings.is_stopped:
-            return ErrorCode.not_leader_or_follower  # nobody hears it
+            return ErrorCode.not_leader_or_follower  # the answer goes to no client
         return self.refuse_full()
 
     async def admit_replicated(
         self, topic_partition: TopicPartition, batch: ReplicatedBatch
     ) -> ErrorCode | None:
-        """The same for a follower and what its leader has written."""
+        """The same for a follower and its leader's batches."""
         is_internal = topic_partition.topic in INTERNAL_TOPICS
         subject = Subject(
             producer_id=batch.producer_id if batch.producer_id >= 0 else None,
@@ -111,7 +95,7 @@ class LogGate:
 
     def durable(self, log: PartitionLog) -> Durable:
         """To be asked for before an append, and given to ``appended``."""
-        return Durable(log.recovery_point, log.newest_snapshot_offset)
+        return Durable(log.local.recovery_point, log.producers.newest_snapshot_offset)
 
     def appended(
         self,
@@ -122,36 +106,38 @@ class LogGate:
         aborted_at: int | None = None,
         producer_id: int | None = None,
     ) -> None:
-        """A batch is in the log: ask about what was noted and flushed with it.
+        """A batch is in the log: ask about the index entries and the flush that came with it.
 
         Args:
             log: The log.
-            before: What was durable before.
-            role: What this replica is.
+            before: How much was durable before.
+            role: Leader or follower.
             aborted_at: Offset of the batch, if it is a marker that aborts.
-            producer_id: Of that marker.
+            producer_id: Producer id of that marker.
         """
-        if not self._crossings.armed:
+        if not self.crossings.armed:
             return
         where = log.topic_partition
-        if aborted_at is not None and log.has_aborted_range(aborted_at):
-            self._crossings.go_on(
-                lambda verdict: log.lose_aborted_range(aborted_at) if is_lost(verdict) else None,
+        if aborted_at is not None and aborted_at in log.local.index:
+            self.crossings.go_on(
+                lambda verdict: log.local.index.remove(aborted_at) if is_lost(verdict) else None,
                 FaultPoint.LOG_INDEX,
                 Subject(partitions=(where,), producer_id=producer_id, committed=False),
                 kind=ABORTED_RANGE,
                 role=role,
             )
-        snapshot = log.newest_snapshot_offset
+        snapshot = log.producers.newest_snapshot_offset
         if snapshot is not None and snapshot != before.snapshot_offset:
-            self._crossings.go_on(
-                lambda verdict: log.lose_snapshot(snapshot) if is_lost(verdict) else None,
+            self.crossings.go_on(
+                lambda verdict: (
+                    log.producers.snapshots.remove(snapshot) if is_lost(verdict) else None
+                ),
                 FaultPoint.LOG_INDEX,
                 Subject(partitions=(where,)),
                 kind=PRODUCER_SNAPSHOT,
                 role=role,
             )
-        if log.recovery_point > before.recovery_point:
+        if log.local.recovery_point > before.recovery_point:
             self._flush(log, where, before.recovery_point, role)
 
     def replicated(self, log: PartitionLog, before: Durable, batch: ReplicatedBatch) -> None:
@@ -166,13 +152,13 @@ class LogGate:
         )
 
     def _flush(self, log: PartitionLog, where: TopicPartition, before: int, role: str) -> None:
-        end = log.recovery_point
-        log.lose_flush(before)
+        end = log.local.recovery_point
+        log.local.lose_flush(before)
 
-        def flush(verdict: Verdict | None) -> None:
+        def flush(verdict: FaultEffect | None) -> None:
             if error_in(verdict):
-                self._directory_failed()
+                self.directory_failed()
             elif not is_lost(verdict):
-                log.flush_up_to(end)
+                log.local.flush_up_to(end)
 
-        self._crossings.go_on(flush, FaultPoint.LOG_FLUSH, Subject(partitions=(where,)), role=role)
+        self.crossings.go_on(flush, FaultPoint.LOG_FLUSH, Subject(partitions=(where,)), role=role)

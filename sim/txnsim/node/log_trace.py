@@ -1,7 +1,7 @@
-"""What happens to a partition's log, told to the trace.
+"""Events of a partition's log, for the trace.
 
-The log itself is pure and tells nobody; these functions compare it before and after, and are called
-only while the trace is on.
+The log itself is pure and knows no trace. These functions compare it before and after; they are
+called only while the trace is on.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import Rejection
+from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import Appended
 from txnsim.log.partition_log import PartitionLog
-from txnsim.runtime.trace import NO_CAUSE, Tracer
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, TxnMarker
+from txnsim.runtime.trace import NO_CAUSE, Tracer, Transaction
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.wire.batch_header import BatchHeader
 
 NAMES_MAX: Final = 4_096
@@ -28,7 +29,7 @@ CLOSED_MAX: Final = 1_024
 
 
 class LogBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a log stood before something was done to it."""
+    """The bounds of a log before a change."""
 
     last_stable_offset: int
     high_watermark: int
@@ -37,33 +38,58 @@ class LogBounds(msgspec.Struct, frozen=True, kw_only=True):
     open_offset: int
     """First offset of the producer's open transaction, -1 without one."""
     rule: str = ""
-    """Row of docs/rules.md by which what was done is taken, unless it is refused."""
+    """Row of docs/rules.md that explains an accepted append."""
 
 
-def bounds(log: PartitionLog, producer_id: int) -> LogBounds:
-    """Where the log stands now, as far as this producer is concerned."""
+def bounds(log: PartitionLog, producer_id: int, rule: str = "") -> LogBounds:
+    """The present bounds of the log, and the state of this producer."""
     return LogBounds(
         last_stable_offset=log.last_stable_offset,
         high_watermark=log.high_watermark,
-        producer_epoch=log.epoch_of(producer_id),
-        open_offset=log.open_transaction_of(producer_id),
+        producer_epoch=log.producers.epoch_of(producer_id),
+        open_offset=log.producers.open_transaction_of(producer_id),
+        rule=rule,
     )
+
+
+def as_found(log: PartitionLog, leader_epoch: int) -> dict[str, object]:
+    """What a reader of the trace must know of a log when a broker becomes its leader; offsets that
+    are 0 are left out.
+    """
+    found: dict[str, object] = {
+        "start": log.log_start_offset,
+        "end": log.log_end_offset,
+        "hw": log.high_watermark,
+        "lso": log.last_stable_offset,
+        "producers": [
+            {
+                "pid": producer.producer_id,
+                "epoch": producer.producer_epoch,
+                "first": producer.current_txn_start_offset,
+                "seq": producer.last_sequence,
+                "timestamp": producer.last_timestamp,
+                "coordinator_epoch": producer.coordinator_epoch,
+            }
+            for producer in log.producers.open()
+        ],
+    }
+    data = {"tp": str(log.topic_partition), "role": "leader", "epoch": leader_epoch}
+    return {**data, **{name: value for name, value in found.items() if value}}
 
 
 def bounds_for_data(log: PartitionLog, header: BatchHeader) -> LogBounds:
     """The same before a batch of a client is appended."""
-    rule = log.rule_of_data(header)
-    return msgspec.structs.replace(bounds(log, header.producer_id), rule=rule)
+    return bounds(log, header.producer_id, log.producers.rule_of_data(header))
 
 
 def bounds_for_marker(log: PartitionLog, marker: TxnMarker) -> LogBounds:
     """The same before a marker is appended."""
-    rule = log.rule_of_marker(
+    rule = log.producers.rule_of_marker(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         transaction_version=marker.transaction_version,
     )
-    return msgspec.structs.replace(bounds(log, marker.producer_id), rule=rule)
+    return bounds(log, marker.producer_id, rule)
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -71,10 +97,26 @@ class _Written(msgspec.Struct, frozen=True):
 
     offset: int
     event: int
-    tx: str
+    tx: Transaction
 
 
 _NOTHING: Final = _Written(-1, NO_CAUSE, "")
+
+
+class _Log:
+    """Remembered values of a log."""
+
+    __slots__ = ("closed", "is_routine", "name", "node", "unreplicated")
+
+    def __init__(self, broker: str, topic_partition: TopicPartition) -> None:
+        self.name = str(topic_partition)
+        self.node = f"{broker}/log/{self.name}"
+        self.is_routine = topic_partition.topic == TRANSACTION_STATE_TOPIC
+        """Whether it is a transaction coordinator's log, whose bounds follow each record."""
+        self.unreplicated: deque[_Written] = deque(maxlen=UNREPLICATED_MAX)
+        """Above the high watermark, in the order of their offsets."""
+        self.closed: dict[int, _Written] = {}
+        """Markers above the last stable offset, by the first offset of their transaction."""
 
 
 class LogTrace:
@@ -84,20 +126,22 @@ class LogTrace:
     fetches, which move it, are many and say nothing. So both are remembered until then.
     """
 
-    __slots__ = ("_broker", "_closed", "_names", "_tracer", "_unreplicated")
+    __slots__ = ("_broker", "_logs", "_names", "_tracer")
 
     def __init__(self, tracer: Tracer, broker: str) -> None:
         self._tracer = tracer
         self._broker = broker
-        self._unreplicated: dict[TopicPartition, deque[_Written]] = {}
-        """Above the high watermark, in the order of their offsets."""
-        self._closed: dict[TopicPartition, dict[int, _Written]] = {}
-        """Markers above the last stable offset, by the first offset of their transaction."""
+        self._logs: dict[TopicPartition, _Log] = {}
         self._names: dict[int, str] = {}
 
     @property
+    def full(self) -> bool:
+        """Whether everything is recorded."""
+        return self._tracer.full
+
+    @property
     def on(self) -> bool:
-        """Whether anybody listens: ask before looking at bounds."""
+        """Whether the trace has a listener: ask before looking at bounds."""
         return self._tracer.on
 
     def appended(
@@ -112,25 +156,27 @@ class LogTrace:
 
         It is the current cause from now on, until ``moved`` gets the one that is returned.
         """
-        where = log.topic_partition
+        tracer, producer_id = self._tracer, header.producer_id
+        at = self._log(log.topic_partition)
         if transactional_id is not None:
-            self._remember(header.producer_id, transactional_id)
-        tx = self._tx(header.producer_id, header.producer_epoch)
-        records = {
-            **_records(where, header),
-            "base": result.base_offset,
-            "rule": before.rule,
-        }
+            self._remember(producer_id, transactional_id)
+        tx = self._tx(producer_id, header.producer_epoch)
+        base = result.base_offset
         if result.duplicate:
-            return self._tracer.caused_by(self._emit("log.duplicate", where, records, tx=tx))
-        opened = before.open_offset < 0 <= log.open_transaction_of(header.producer_id)
-        last = result.base_offset + header.last_offset_delta
-        cause = self._emit("log.append", where, {**records, "last": last, "opened": opened}, tx=tx)
-        self._bumped(log, header.producer_id, before, cause, tx)
+            data = (_duplicate, at.name, header, base, before.rule)
+            return tracer.caused_by(tracer.emit("log.duplicate", at.node, tx=tx, data=data))
+        opened = before.open_offset < 0 <= log.producers.open_transaction_of(producer_id)
+        # Brief has a budget.
+        size = header.size if tracer.full else None
+        payload = (_append, at.name, header, base, before.rule, opened, size)
+        cause = tracer.emit("log.append", at.node, tx=tx, data=payload)
+        if not tx or tracer.full:
+            self._bumped(log, producer_id, before, cause, tx)
         if opened:
-            data = _pid(log, header.producer_id, header.producer_epoch)
-            self._emit("pid.open", where, {**data, "first": result.base_offset}, (cause,), tx=tx)
-        return self.covers(log, cause, tx=tx)
+            epoch = log.producers.coordinator_epoch_of(producer_id)
+            opening = (_opening, at.name, header, base, epoch)
+            tracer.emit("pid.open", at.node, parents=(cause,), tx=tx, data=opening)
+        return self._covered(at, log.log_end_offset - 1, cause, tx)
 
     def refused(
         self,
@@ -146,7 +192,8 @@ class LogTrace:
             "log.reject",
             topic_partition,
             {
-                **_records(topic_partition, header),
+                **_records(str(topic_partition), header),
+                "bytes": header.size,
                 "error": refusal.error.name.upper(),
                 "reason": refusal.reason,
                 "rule": refusal.rule,
@@ -156,34 +203,31 @@ class LogTrace:
 
     def marked(self, log: PartitionLog, marker: TxnMarker, offset: int, before: LogBounds) -> int:
         """A marker is in the log: the current cause from now on, as with ``appended``."""
-        where = log.topic_partition
+        tracer = self._tracer
+        at = self._log(log.topic_partition)
         tx = self._tx(marker.producer_id, marker.producer_epoch)
-        data = {**_marker(marker), "tp": str(where), "offset": offset, "rule": before.rule}
-        cause = self._emit("marker.written", where, data, tx=tx)
-        self._bumped(log, marker.producer_id, before, cause, tx)
+        payload = (_written, at.name, marker, offset, before.rule)
+        cause = tracer.emit("marker.written", at.node, tx=tx, data=payload)
+        if not tx or tracer.full:
+            self._bumped(log, marker.producer_id, before, cause, tx)
         first = before.open_offset
         if first >= 0:
-            closed = self._closed.setdefault(where, {})
+            closed = at.closed
             closed[first] = _Written(offset, cause, tx)
             if len(closed) > CLOSED_MAX:
                 del closed[next(iter(closed))]
-            data = {
-                **_pid(log, marker.producer_id, marker.producer_epoch),
-                "first": first,
-                "last": offset,
-                "committed": marker.committed,
-            }
-            self._emit("pid.close", where, data, (cause,), tx=tx)
+            closing = (_closing, at.name, marker, first, offset)
+            tracer.emit("pid.close", at.node, parents=(cause,), tx=tx, data=closing)
             if not marker.committed:
                 data = {
-                    "tp": str(where),
+                    "tp": at.name,
                     "pid": marker.producer_id,
                     "first": first,
                     "last": offset,
                     "lso": log.last_stable_offset,
                 }
-                self._emit("log.aborted", where, data, (cause,), tx=tx)
-        return self.covers(log, cause, tx=tx)
+                tracer.emit("log.aborted", at.node, parents=(cause,), tx=tx, data=data)
+        return self._covered(at, log.log_end_offset - 1, cause, tx)
 
     def marker_refused(
         self, topic_partition: TopicPartition, marker: TxnMarker, refusal: Rejection
@@ -201,18 +245,18 @@ class LogTrace:
             tx=self._tx(marker.producer_id, marker.producer_epoch),
         )
 
-    def covers(self, log: PartitionLog, cause: int | None = None, *, tx: str = "") -> int:
-        """The end of the log is due to ``cause``, or to the current one; the one before."""
-        before = self._tracer.cause
-        if cause is None:
-            cause = before
-        written = _Written(log.log_end_offset - 1, cause, tx)
-        waiting = self._unreplicated.get(log.topic_partition)
-        if waiting is None:
-            waiting = self._unreplicated[log.topic_partition] = deque(maxlen=UNREPLICATED_MAX)
-        while waiting and waiting[-1].offset >= written.offset:
-            waiting.pop()  # cut off meanwhile
-        waiting.append(written)
+    def covers(self, log: PartitionLog) -> int:
+        """The end of the log is due to the current cause, which is returned."""
+        scope = self._tracer.scope
+        cause = self._tracer.cause if scope is None else scope
+        where = log.topic_partition
+        at = self._logs.get(where) or self._log(where)
+        _note(at, log.log_end_offset - 1, cause, "")
+        return cause
+
+    def _covered(self, at: _Log, last: int, cause: int, tx: Transaction) -> int:
+        """The end of the log is due to ``cause``, the current one from now on; the one before."""
+        _note(at, last, cause, tx)
         return self._tracer.caused_by(cause)
 
     def moved(self, log: PartitionLog, before: LogBounds, cause: int | None = None) -> int:
@@ -220,34 +264,73 @@ class LogTrace:
 
         Args:
             log: The log.
-            before: Where it stood.
+            before: Its bounds before.
             cause: To be the current cause again; none where nothing was appended.
 
         Returns:
-            The event that readers of the log are due to; -1 for none.
+            The event that causes those of waiting readers; -1 for none.
         """
-        now = self._tracer.cause
-        passed = self._passed(log)
-        last = -1
+        last = NO_CAUSE
+        # Only with the high watermark may the last stable offset move.
         if log.high_watermark != before.high_watermark:
-            covered = passed or _NOTHING
-            causes: tuple[int, ...] = (covered.event, now)
-            last = self._bound("log.hw", log, log.high_watermark, causes, covered.tx, importance=0)
-        stable = log.last_stable_offset
-        if stable != before.last_stable_offset:
-            covered = self._closed_by(log, before) or passed or _NOTHING
-            # In the coordinators' log it follows each record: nothing there is transactional.
-            is_routine = log.topic_partition.topic == TRANSACTION_STATE_TOPIC
-            causes = (covered.event, last, now)
-            importance = 0 if is_routine else None
-            last = self._bound("log.lso", log, stable, causes, covered.tx, importance=importance)
+            last = self._moved(log, before.high_watermark, before.last_stable_offset)
         if cause is not None:
             self._tracer.caused_by(cause)
         return last
 
-    def due_to(self, cause: int, follow: Callable[[], object]) -> None:
-        """Do what follows from an event of a log."""
-        self._tracer.bound(follow, cause)()
+    def advanced(
+        self, log: PartitionLog, hw_before: int, lso_before: int, follow: Callable[[], object]
+    ) -> None:
+        """The same where a follower or the ISR has moved the high watermark.
+
+        Args:
+            log: The log.
+            hw_before: Its high watermark before.
+            lso_before: Its last stable offset before.
+            follow: Called with the move as the current cause of events.
+        """
+        tracer = self._tracer
+        moved = self._moved(log, hw_before, lso_before)
+        before = tracer.scope
+        if before is None:
+            before = tracer.caused_by(moved)
+            try:
+                follow()
+            finally:
+                tracer.caused_by(before)
+            return
+        tracer.scope = moved  # caused_by, written out: the hot path
+        try:
+            follow()
+        finally:
+            tracer.scope = before
+
+    def _moved(self, log: PartitionLog, hw_before: int, lso_before: int) -> int:
+        tracer = self._tracer
+        scope = tracer.scope
+        now = tracer.cause if scope is None else scope
+        where = log.topic_partition
+        at = self._logs.get(where) or self._log(where)
+        high = log.high_watermark
+        waiting = at.unreplicated
+        covered = _NOTHING
+        while waiting and waiting[0].offset < high:
+            covered = waiting.popleft()
+        last = NO_CAUSE
+        if high != hw_before:
+            if tracer.full:
+                last = self._bound("log.hw", at, high, (covered.event, now), covered.tx)
+            else:
+                last = covered.event if covered.event >= 0 else now
+                if at.is_routine:
+                    return last
+        stable = log.last_stable_offset
+        if stable != lso_before:
+            covered = _closed_by(at, lso_before, stable) or covered
+            causes = (covered.event, last, now)
+            importance = 0 if at.is_routine else None
+            last = self._bound("log.lso", at, stable, causes, covered.tx, importance)
+        return last
 
     def truncated(self, log: PartitionLog) -> None:
         """The end of a log was cut off, or all of it dropped."""
@@ -259,8 +342,14 @@ class LogTrace:
         )
 
     def started(self, log: PartitionLog, reason: str) -> None:
-        """The log begins at a later offset."""
-        data = {"tp": str(log.topic_partition), "to": log.log_start_offset, "reason": reason}
+        """The log begins at a later offset; transactions that were open there may be gone."""
+        data = {
+            "tp": str(log.topic_partition),
+            "to": log.log_start_offset,
+            "lso": log.last_stable_offset,
+            "open": [producer.producer_id for producer in log.producers.open()],
+            "reason": reason,
+        }
         self._emit("log.start", log.topic_partition, data)
 
     def timer(self, name: str, waited_ms: int) -> int:
@@ -285,33 +374,17 @@ class LogTrace:
     # Parts
 
     def _bumped(
-        self, log: PartitionLog, producer_id: int, before: LogBounds, cause: int, tx: str
+        self, log: PartitionLog, producer_id: int, before: LogBounds, cause: int, tx: Transaction
     ) -> None:
-        """The producer's epoch may have risen."""
-        epoch = log.epoch_of(producer_id)
+        """The producer's epoch may have risen; with a transaction the event of the cause has it
+        already.
+        """
+        epoch = log.producers.epoch_of(producer_id)
         if 0 <= before.producer_epoch < epoch:
             data = _pid(log, producer_id, epoch)
-            self._emit("pid.bump", log.topic_partition, data, (cause,), tx=tx)
-
-    def _passed(self, log: PartitionLog) -> _Written | None:
-        """The last of what the high watermark has passed since it was looked at."""
-        waiting = self._unreplicated.get(log.topic_partition)
-        passed = None
-        while waiting and waiting[0].offset < log.high_watermark:
-            passed = waiting.popleft()
-        return passed
-
-    def _closed_by(self, log: PartitionLog, before: LogBounds) -> _Written | None:
-        """The marker whose transaction held the last stable offset back."""
-        closed = self._closed.get(log.topic_partition)
-        if not closed:
-            return None
-        passed = [first for first in closed if first < log.last_stable_offset]
-        found = closed.get(before.last_stable_offset)
-        for first in passed:
-            one = closed.pop(first)
-            found = found or one
-        return found
+            importance = 0 if tx else None
+            where = log.topic_partition
+            self._emit("pid.bump", where, data, (cause,), tx=tx, importance=importance)
 
     def _remember(self, producer_id: int, transactional_id: str) -> None:
         names = self._names
@@ -320,27 +393,27 @@ class LogTrace:
             if len(names) > NAMES_MAX:
                 del names[next(iter(names))]
 
-    def _tx(self, producer_id: int, epoch: int) -> str:
-        """The transaction's name in the trace, where a batch has told its transactional id."""
+    def _tx(self, producer_id: int, epoch: int) -> Transaction:
+        """The transaction in the trace, where a batch has named its transactional id."""
         name = self._names.get(producer_id)
-        return "" if name is None else f"{name}/{producer_id}:{epoch}"
+        return "" if name is None else (name, producer_id, epoch)
 
     def _bound(
         self,
         kind: str,
-        log: PartitionLog,
+        at: _Log,
         to: int,
         causes: tuple[int, ...],
-        tx: str,
-        *,
-        importance: int | None,
+        tx: Transaction,
+        importance: int | None = None,
     ) -> int:
         """A bound has moved; nothing is made of it where the level leaves it out."""
         if importance == 0 and not self._tracer.full:
             return self._tracer.joined(causes)
-        where = log.topic_partition
-        data: dict[str, object] = {"tp": str(where), "to": to}
-        return self._emit(kind, where, data, causes, tx=tx, importance=importance)
+        data = {"tp": at.name, "to": to}
+        return self._tracer.emit(
+            kind, at.node, parents=causes, tx=tx, data=data, importance=importance
+        )
 
     def _emit(
         self,
@@ -349,28 +422,104 @@ class LogTrace:
         data: dict[str, object],
         causes: tuple[int, ...] = (),
         *,
-        tx: str = "",
+        tx: Transaction = "",
         importance: int | None = None,
     ) -> int:
+        node = self._log(topic_partition).node
         return self._tracer.emit(
-            kind,
-            f"{self._broker}/log/{topic_partition}",
-            parents=causes,
-            tx=tx,
-            data=data,
-            importance=importance,
+            kind, node, parents=causes, tx=tx, data=data, importance=importance
         )
 
+    def _log(self, topic_partition: TopicPartition) -> _Log:
+        log = self._logs.get(topic_partition)
+        if log is None:
+            log = self._logs[topic_partition] = _Log(self._broker, topic_partition)
+        return log
 
-def _records(topic_partition: TopicPartition, header: BatchHeader) -> dict[str, object]:
+
+def _note(at: _Log, last: int, cause: int, tx: Transaction) -> None:
+    waiting = at.unreplicated
+    while waiting and waiting[-1].offset >= last:
+        waiting.pop()  # cut off meanwhile
+    waiting.append(_Written(last, cause, tx))
+
+
+def _closed_by(at: _Log, lso_before: int, stable: int) -> _Written | None:
+    """The marker whose transaction held the last stable offset back."""
+    closed = at.closed
+    if not closed:
+        return None
+    found = closed.get(lso_before)
+    for first in [first for first in closed if first < stable]:
+        one = closed.pop(first)
+        found = found or one
+    return found
+
+
+# Payloads, made when they are encoded
+
+
+def _duplicate(name: str, header: BatchHeader, base: int, rule: str) -> dict[str, object]:
+    return {**_records(name, header), "bytes": header.size, "base": base, "rule": rule}
+
+
+def _append(
+    name: str,
+    header: BatchHeader,
+    base: int,
+    rule: str,
+    opened: bool,  # noqa: FBT001 - payloads go by position
+    size: int | None,
+) -> dict[str, object]:
+    data = _records(name, header)
+    data["base"] = base
+    data["rule"] = rule
+    data["last"] = base + header.last_offset_delta
+    data["opened"] = opened
+    if size is not None:
+        data["bytes"] = size
+    return data
+
+
+def _opening(name: str, header: BatchHeader, first: int, epoch: int) -> dict[str, object]:
+    data: dict[str, object] = {
+        "tp": name,
+        "pid": header.producer_id,
+        "epoch": header.producer_epoch,
+        "first": first,
+        "timestamp": header.max_timestamp_ms,
+    }
+    if epoch >= 0:
+        data["coordinator_epoch"] = epoch
+    return data
+
+
+def _written(name: str, marker: TxnMarker, offset: int, rule: str) -> dict[str, object]:
+    return {**_marker(marker), "tp": name, "offset": offset, "rule": rule}
+
+
+def _closing(name: str, marker: TxnMarker, first: int, last: int) -> dict[str, object]:
     return {
-        "tp": str(topic_partition),
+        "tp": name,
+        "pid": marker.producer_id,
+        "epoch": marker.producer_epoch,
+        "first": first,
+        "last": last,
+        "committed": marker.committed,
+    }
+
+
+def _records(name: str, header: BatchHeader) -> dict[str, object]:
+    data: dict[str, object] = {
+        "tp": name,
         "pid": header.producer_id,
         "epoch": header.producer_epoch,
         "seq": header.base_sequence,
         "txn": header.is_transactional,
-        **({"control": True} if header.is_control else {}),
     }
+    if header.is_control:
+        data["control"] = True
+    return data
 
 
 def _pid(log: PartitionLog, producer_id: int, epoch: int) -> dict[str, object]:

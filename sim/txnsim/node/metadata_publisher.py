@@ -1,9 +1,9 @@
-"""The metadata log as one object: who publishes images, and who is told.
+"""The metadata log as one object: its publisher, and its subscribers.
 
 The shell around ``controller.controller``: it holds the current image, draws topic ids, and
-publishes every change to all brokers before the one who asked is answered. A broker whose link to
-the controller is cut goes on with the image that it has, and is given the latest one after the
-heal. What brokers ask of the controller is in ``node.controller_node``. Kafka's counterparts:
+publishes every change to all brokers before the requester gets its answer. A broker whose link to
+the controller is cut goes on with its image, and gets the latest one after the heal. The requests
+of brokers to the controller are in ``node.controller_node``. Kafka's counterparts:
 QuorumController's log and MetadataLoader.
 """
 
@@ -18,8 +18,9 @@ from txnsim.controller.controller import NewTopic
 from txnsim.errors import Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases import Fleet
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
-from txnsim.types import INTERNAL_TOPICS, BrokerId
+from txnsim.types import BrokerId
 
 DEVIATIONS: Final = (
     "The controller is one object without a quorum: a change is visible on every broker that "
@@ -30,7 +31,7 @@ Subscriber = Callable[[ClusterImage], None]
 
 
 class _Subscription:
-    """Somebody who wants to know, and what was last told."""
+    """A subscriber, and the last image that it got."""
 
     __slots__ = ("broker_id", "image", "subscriber")
 
@@ -60,7 +61,7 @@ class Metadata:
 
         Args:
             image: Its metadata.
-            settings: Of the cluster.
+            settings: Settings of the cluster.
             random_bits: Chance for topic ids.
             fleet: Which broker runs which release; all the newest unless given.
             reaches: Whether the link from the controller to a broker is whole.
@@ -97,7 +98,7 @@ class Metadata:
         return unsubscribe
 
     def publish(self, image: ClusterImage) -> None:
-        """Make ``image`` the current one and tell everybody, in order of subscription."""
+        """Make ``image`` the current one and publish it, in order of subscription."""
         if image is self.image:
             return
         self.image = image
@@ -105,7 +106,7 @@ class Metadata:
             self._tell(subscription)
 
     def catch_up(self, broker_id: BrokerId) -> None:
-        """The link to a broker is whole again: it is told what it has missed, at once."""
+        """The link to a broker is whole again: publish the latest image to it at once."""
         for subscription in list(self._subscriptions):
             if subscription.broker_id == broker_id:
                 self._tell(subscription)
@@ -115,7 +116,7 @@ class Metadata:
         if subscription.image is self.image or subscription not in self._subscriptions:
             return
         if broker_id is None or self._reaches(broker_id):
-            # Always the latest: a subscriber may publish while others still wait to be told.
+            # Always the latest: a subscriber may publish while others still wait for it.
             subscription.image = self.image
             subscription.subscriber(self.image)
 
@@ -132,6 +133,29 @@ class Metadata:
         outcomes = controller.create_topics(
             self.image, wanted, settings=self.settings, new_topic_id=self.new_topic_id
         )
+        return self._created(outcomes, validate_only=validate_only)
+
+    async def create_topics_in_slices(
+        self, wanted: Sequence[NewTopic], pace: Pace | None, *, validate_only: bool = False
+    ) -> list[TopicImage | Rejection]:
+        """The same for many topics, decided on with breaks; again where it no longer holds, because
+        the metadata have changed meanwhile. Without a pace it is one step.
+        """
+        if pace is None:
+            return self.create_topics(wanted, validate_only=validate_only)
+        while True:
+            image = self.image
+            outcomes = await pace.run(
+                controller.create_topics_in_steps(
+                    image, wanted, settings=self.settings, new_topic_id=self.new_topic_id
+                )
+            )
+            if self.image is image or controller.still_holds(outcomes, image, self.image):
+                return self._created(outcomes, validate_only=validate_only)
+
+    def _created(
+        self, outcomes: list[TopicImage | Rejection], *, validate_only: bool
+    ) -> list[TopicImage | Rejection]:
         if not validate_only:
             self.publish(
                 self.image.with_topics([one for one in outcomes if isinstance(one, TopicImage)])
@@ -143,12 +167,11 @@ class Metadata:
         return self.create_topics((wanted,))[0]
 
     def auto_create(self, name: str) -> TopicImage | Rejection:
-        """Create a topic that somebody asked for by name, with its own settings where it is
-        internal.
+        """Create a topic that a client has asked for by name."""
+        return self.create_topic(self.automatic(name))
+
+    def automatic(self, name: str) -> NewTopic:
+        """The topic that is made of a name; internal ones have settings of their own
+        (AutoTopicCreationManager).
         """
-        wanted = (
-            controller.internal_topic(name, image=self.image, settings=self.settings)
-            if name in INTERNAL_TOPICS
-            else NewTopic(name=name)
-        )
-        return self.create_topic(wanted)
+        return controller.internal_topic(name, image=self.image, settings=self.settings)

@@ -1,7 +1,7 @@
 """Requests between brokers, typed: which API, which version, which command, which answer.
 
 The front of ``Network.request`` that the shells of a broker use. It knows the versions that a peer
-of this release speaks; what travels is a command of ``txnsim.types``. Kafka's counterparts:
+of this release speaks; it sends commands of ``txnsim.interbroker``. Kafka's counterparts:
 InterBrokerSendThread and NodeToControllerChannelManager.
 """
 
@@ -12,28 +12,32 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import PeerDisconnectedError
-from txnsim.releases import Fleet
-from txnsim.runtime.env import Network
-from txnsim.runtime.pending import Pending
-from txnsim.types import (
-    AddPartitionsToTxnCommand,
-    AddPartitionsToTxnReply,
-    AllocateProducerIdsCommand,
-    AllocateProducerIdsReply,
-    AlterPartitionCommand,
-    AlterPartitionReply,
+from txnsim.interbroker.lifecycle import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,
-    BrokerId,
     BrokerRegistrationCommand,
     BrokerRegistrationReply,
+)
+from txnsim.interbroker.replication import (
+    AlterPartitionCommand,
+    AlterPartitionReply,
     ReplicaFetchCommand,
     ReplicaFetchReply,
     ReplicaOffsetCommand,
     ReplicaOffsetReply,
+)
+from txnsim.interbroker.transactions import (
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    AllocateProducerIdsCommand,
+    AllocateProducerIdsReply,
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
+from txnsim.releases import Fleet
+from txnsim.runtime.env import Network
+from txnsim.runtime.pending import Pending
+from txnsim.types import BrokerId
 
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2
@@ -58,13 +62,13 @@ TRANSACTION_VERSION_FROM: Final = 2
 """Version of WriteTxnMarkers that first carries the transaction version (KIP-1228)."""
 
 CONTROLLER_ID: Final = BrokerId(3000)
-"""The controller's address among the peers. Clients are never told of it (KRaft shows them a random
-broker instead).
+"""The controller's address among the peers. Clients never see it (KRaft shows them a random broker
+instead).
 """
 
 
 class Peers:
-    """What one broker can ask of the others and of the controller.
+    """The requests of one broker to the others and to the controller.
 
     Each method answers with a future, so that a caller may await it or be called back without a
     task of its own. The futures raise ``PeerError`` where no answer came.
@@ -86,7 +90,7 @@ class Peers:
         self._timeout_ms = request_timeout_ms
 
     def close(self) -> None:
-        """The broker lives no longer: nothing that is left of it may ask anybody anything."""
+        """The broker is gone: the rest of it may not send requests."""
         self._network = _Gone()
 
     def knows_verification(self, target: BrokerId) -> bool:
@@ -208,20 +212,20 @@ class Peers:
     # Parts
 
     def _version(self, target: BrokerId, api_key: int) -> int:
-        """The highest version that both sides know, as ApiVersions would tell."""
+        """The highest version that both sides know, as ApiVersions would list it."""
         fleet = self._fleet
         own = fleet.highest(self._broker_id, api_key)
         return own if target == self._broker_id else min(own, fleet.highest(target, api_key))
 
 
-class _Nobody:
-    """Stands in for whoever runs coroutines: what is settled already is never waited for."""
+class _NoRunner:
+    """In place of a runner of coroutines: no task ever waits for a settled answer."""
 
     stepping = False
 
 
 def _closed(why: str) -> Pending[Any]:
-    answer: Pending[Any] = Pending(_Nobody())
+    answer: Pending[Any] = Pending(_NoRunner())
     answer.fail(PeerDisconnectedError(why))
     return answer
 

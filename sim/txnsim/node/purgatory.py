@@ -2,21 +2,26 @@
 
 A parked operation is a check that is run again whenever one of its keys is touched, and a deadline
 on the monotonic clock. It is answered once: by a check that says yes, by the deadline, or by
-``release_all``. It goes on after the present callback, in the same turn of the loop: whoever
-touches a key is never interrupted by what that sets free. Kafka's counterpart:
+``release_all``. It goes on after the present callback, in the same turn of the loop: the released
+work never interrupts the code that touches a key. Kafka's counterpart:
 DelayedOperationPurgatory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
 
 KeyT = TypeVar("KeyT", bound=Hashable)
+
+WIDE: Final = 500
+"""Who waits for more keys than that is not noted under each of them: to note it, and to forget it
+again, would take longer than others may be kept waiting.
+"""
 
 
 class _Parked(Generic[KeyT]):
@@ -26,8 +31,8 @@ class _Parked(Generic[KeyT]):
 
     def __init__(
         self,
-        keys: tuple[KeyT, ...],
-        check: Callable[[], bool],
+        keys: Collection[KeyT],
+        check: Callable[[KeyT], bool],
         answer: Pending[bool],
         *,
         timeout_ms: float,
@@ -44,29 +49,43 @@ class _Parked(Generic[KeyT]):
 class Purgatory(Generic[KeyT]):
     """Operations waiting for something to happen to one of their keys.
 
-    There is no timer per operation: those with one timeout stand in the order of their deadlines,
-    and one timer watches the first.
+    There is no timer per operation: operations with one timeout are in the order of their
+    deadlines, and one timer watches the first.
     """
 
-    __slots__ = ("_by_timeout", "_clock", "_parked", "_tasks")
+    __slots__ = ("_by_timeout", "_clock", "_parked", "_tasks", "_wide")
 
     def __init__(self, clock: Clock, tasks: Tasks) -> None:
         self._clock = clock
         self._tasks = tasks
         self._parked: dict[KeyT, dict[_Parked[KeyT], None]] = {}
         self._by_timeout: dict[float, dict[_Parked[KeyT], None]] = {}
+        self._wide: dict[_Parked[KeyT], None] = {}
+        """Those that wait for so many keys that they are asked whether a key is theirs."""
 
     async def wait(
-        self, keys: Iterable[KeyT], *, timeout_ms: float, check: Callable[[], bool]
+        self,
+        keys: Collection[KeyT],
+        *,
+        timeout_ms: float,
+        check: Callable[[KeyT], bool],
+        prepare: Callable[[], Awaitable[bool]] | None = None,
     ) -> bool:
-        """Wait until ``check()`` holds after one of ``keys`` was touched.
+        """Wait until ``check(key)`` holds after that one of ``keys`` was touched: it looks at no
+        other, since a request may wait for thousands.
+
+        Args:
+            keys: What it waits for; whether a key is among many of them has to be found quickly.
+            timeout_ms: How long.
+            check: Is called with a key that was touched.
+            prepare: Is awaited once nothing is missed any more; True where the wait is over then.
 
         Returns:
             True when the check held or the wait was released; False at the deadline.
         """
         answer: Pending[bool] = Pending(self._tasks)
         parked = _Parked(
-            tuple(keys),
+            keys,
             check,
             answer,
             timeout_ms=timeout_ms,
@@ -77,9 +96,14 @@ class Purgatory(Generic[KeyT]):
             same = self._by_timeout[timeout_ms] = {}
             self._arm(timeout_ms, timeout_ms)
         same[parked] = None
-        for key in parked.keys:
-            self._parked.setdefault(key, {})[parked] = None
+        if len(keys) > WIDE:
+            self._wide[parked] = None
+        else:
+            for key in keys:
+                self._parked.setdefault(key, {})[parked] = None
         try:
+            if prepare is not None and await prepare():
+                return True
             return await answer
         finally:
             # A cancelled waiter (its connection went away, the cluster stops) leaves nothing
@@ -88,28 +112,37 @@ class Purgatory(Generic[KeyT]):
 
     def touch(self, key: KeyT) -> None:
         """Something happened to ``key``: run the checks of those who wait for it."""
+        if self._wide:
+            for parked in [one for one in self._wide if key in one.keys]:
+                if parked.check(key):
+                    self._finish(parked, done=True)
         if not self._parked:
             return
         waiting = self._parked.get(key)
         if waiting is None:
             return
         for parked in list(waiting):
-            if parked.check():
+            if parked.check(key):
                 self._finish(parked, done=True)
 
     def release(self, key: KeyT) -> None:
         """Answer everything that waits for ``key`` (leadership moved, topic deleted)."""
+        for parked in [one for one in self._wide if key in one.keys]:
+            self._finish(parked, done=True)
         for parked in list(self._parked.get(key, ())):
             self._finish(parked, done=True)
 
     def release_all(self) -> None:
         """Answer everything: the broker stops."""
+        for parked in list(self._wide):
+            self._finish(parked, done=True)
         for key in list(self._parked):
             self.release(key)
 
     def __len__(self) -> int:
         """How many operations are parked."""
-        return len({parked for waiting in self._parked.values() for parked in waiting})
+        narrow = {parked for waiting in self._parked.values() for parked in waiting}
+        return len(narrow) + len(self._wide)
 
     def _finish(self, parked: _Parked[KeyT], *, done: bool) -> None:
         self._forget(parked)
@@ -121,6 +154,9 @@ class Purgatory(Generic[KeyT]):
         same = self._by_timeout.get(parked.timeout_ms)
         if same is not None:
             same.pop(parked, None)
+        if len(parked.keys) > WIDE:
+            self._wide.pop(parked, None)
+            return
         for key in parked.keys:
             waiting = self._parked.get(key)
             if waiting is not None:

@@ -1,16 +1,63 @@
 """The data pipeline: Kafka's log directories, traces and live streams as tables of Apache Spark.
 
-Everything here needs the extra ``txnsim[pipeline]`` and Java 17, and is imported by nobody who does
-not ask for it.
+Everything here needs the extra ``txnsim[spark]`` and Java 17. A program that does not ask for it
+imports none of it.
 
 - ``session``: the one way to a SparkSession; ``daemon`` has the compiled walk loaded before workers
   are forked.
 - ``source``: the data source ``kafka_log``; ``options`` and ``schemas`` are its public face,
-  ``planning`` shares segments out to tasks, ``tables`` has a module per table.
+  ``planning`` shares segments out to tasks, ``following`` knows how far directories have grown,
+  ``tables`` has a module per table.
+- ``tables.read_here``: the same tables in this process, where there is little.
 - ``scan``: from files to columns, the compiled walk over batch headers.
 - ``forensics``: what is open and what becomes of it; the life of a transactional id.
+- ``questions``: who waits, which application it was, what was lost, why the log grows.
 - ``soundness``: every rule that a log must keep.
-- ``export``: tables as Parquet.
+- ``export``: tables as Parquet; ``extract``: all records of one transactional id.
 - ``streaming``: records out of Kafka, each once, and alerts on what holds them back.
 - ``traces``: event traces as tables, analyses, figures.
+
+The names below are public; they are imported when they are first used.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.forensics.findings_frame import find_hanging
+    from txnsim.pipeline.session import register, spark_session
+    from txnsim.pipeline.streaming.lag_source import LagDataSource
+    from txnsim.pipeline.traces.plots import draw_all
+    from txnsim.pipeline.traces.tables import export_traces, register_views, traces_as_views
+
+__all__ = [
+    "LagDataSource",
+    "draw_all",
+    "export_traces",
+    "find_hanging",
+    "register",
+    "register_views",
+    "spark_session",
+    "traces_as_views",
+]
+
+_MODULES: Final = {
+    "LagDataSource": "txnsim.pipeline.streaming.lag_source",
+    "draw_all": "txnsim.pipeline.traces.plots",
+    "export_traces": "txnsim.pipeline.traces.tables",
+    "find_hanging": "txnsim.pipeline.forensics.findings_frame",
+    "register": "txnsim.pipeline.session",
+    "register_views": "txnsim.pipeline.traces.tables",
+    "spark_session": "txnsim.pipeline.session",
+    "traces_as_views": "txnsim.pipeline.traces.tables",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)

@@ -38,9 +38,7 @@ def load_kernels() -> None:
     endings = np.empty((fk.ENDING_COLUMNS, 1), dtype=np.int64)
     fk.scan_fragments(piece, 0, 0, 0, slots, fragments, 0, endings)
     fk.enter_all(slots, fragments, 0)
-    kernel_crc.check_crcs(
-        piece, numbers, numbers, numbers, kernel_crc.TABLES, np.empty(0, dtype=np.bool_)
-    )
+    kernel_crc.check_crcs(piece, numbers, numbers, numbers, np.empty(0, dtype=np.bool_))
 
 
 def quiet(worker: Worker) -> Worker:

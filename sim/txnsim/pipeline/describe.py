@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from txnsim.pipeline.scan.log_dirs import LogDirectory
+from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, untold
 from txnsim.pipeline.scan.segments import Replica, replicas_in
 from txnsim.storage.names import PartitionDirectory
 from txnsim.storage.replica_summary import ReplicaSummary, summarize
@@ -24,7 +24,7 @@ class Described(ReplicaSummary, frozen=True, kw_only=True):
     high_watermark: int | None
     """As noted, at most the end; None where it is not."""
     last_stable_offset: int
-    """Up to here read_committed consumers come; the end stands for a high watermark that nobody
+    """Up to here read_committed consumers come; the end, where no high watermark was
     noted.
     """
     withheld: int
@@ -36,27 +36,34 @@ def described(
     topics: frozenset[str] = frozenset(),
     *,
     progress: Callable[[str], object],
+    on_problem: OnProblem = untold,
 ) -> Iterator[Described]:
     """Read every replica, by directory, topic and partition.
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.
         topics: Only these; all where empty.
-        progress: Told which one is read now.
+        progress: Called with which one is read now.
+        on_problem: Called with a replica that can't be read, which is passed by.
 
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-        OSError: A file can't be read.
     """
     directories: dict[str, LogDirectory] = {}
-    for replica in replicas_in(paths, topics):
+    for replica in replicas_in(paths, topics, on_problem):
         if replica.log_dir not in directories:
-            directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir))
+            directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir), on_problem)
         progress(f"reading {replica.path}")
         folder = PartitionDirectory(
             topic_partition=replica.topic_partition, path=Path(replica.path)
         )
-        yield described_of(replica, directories[replica.log_dir], summarize(folder))
+        try:
+            summary = summarize(folder)
+        except OSError as error:
+            file = error.filename or replica.path
+            on_problem(f"{file}: {error.strerror or error}; its replica is passed by")
+            continue
+        yield described_of(replica, directories[replica.log_dir], summary)
 
 
 def described_of(replica: Replica, directory: LogDirectory, summary: ReplicaSummary) -> Described:

@@ -18,10 +18,16 @@ from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.pipeline.schemas import TABLES
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
     from pyspark.sql import SparkSession
 
 ALL: Final = "all"
 BY: Final = "topic"
+NO_TOPIC: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of rows without one, such as checkpoints that can't be read; as Spark calls it."""
+GROUP_ROWS: Final = 1 << 17
+"""Of a row group."""
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +107,92 @@ def export(spark: SparkSession, wanted: Export, table: str) -> Written:
         files=len(files),
         bytes=sum(file.stat().st_size for file in files),
     )
+
+
+def export_here(wanted: Export, table: str) -> Written:
+    """Write one table in this process, without Spark; readers find the same.
+
+    Args:
+        wanted: What ``check`` has passed.
+        table: One of its tables.
+
+    Raises:
+        OSError: The folder can't be written.
+    """
+    from txnsim.pipeline.tables.read_here import read_here
+
+    whole, part = wanted.target / table, wanted.target / f".{table}.part"
+    if part.exists():
+        shutil.rmtree(part)
+    part.mkdir(parents=True)
+    written = TopicFiles(part)
+    for batch in read_here(table, wanted.paths, topics=wanted.topics):
+        written.take(batch)
+    written.finish()
+    if whole.exists():
+        shutil.rmtree(whole)
+    part.rename(whole)
+    files = tuple(_files(whole))
+    return Written(
+        table=table,
+        directory=str(whole),
+        rows=written.rows,
+        files=len(files),
+        bytes=sum(file.stat().st_size for file in files),
+    )
+
+
+class TopicFiles:
+    """Files by topic, one open at a time: rows come topic by topic."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._topic: str | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._files = 0
+        self.rows = 0
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Rows of one topic."""
+        if not batch.num_rows:
+            return
+        topic = batch[BY][0].as_py() or NO_TOPIC
+        if topic != self._topic:
+            self._close()
+            self._topic = topic
+        self._held.append(batch.drop_columns([BY]))
+        self._held_rows += batch.num_rows
+        self.rows += batch.num_rows
+        if self._held_rows >= GROUP_ROWS:
+            self._write()
+
+    def finish(self) -> None:
+        """No more rows."""
+        self._close()
+
+    def _write(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_batches(self._held)
+        self._held, self._held_rows = [], 0
+        if self._writer is None:
+            folder = self._directory / f"{BY}={self._topic}"
+            folder.mkdir(exist_ok=True)
+            self._writer = pq.ParquetWriter(
+                folder / f"part-{self._files:05}.snappy.parquet", table.schema
+            )
+            self._files += 1
+        self._writer.write_table(table)
+
+    def _close(self) -> None:
+        if self._held:
+            self._write()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
 
 def _files(directory: Path) -> Iterator[Path]:

@@ -1,5 +1,5 @@
-"""The part of a query's WHERE that is taken over: places and producers, so that nobody reads what
-is not asked for.
+"""The part of a query's WHERE that is taken over: places and producers. So a job reads only
+what is asked for.
 
 Spark hands over conditions that must all hold. One that is taken over here is not looked at again
 by Spark; one by offset only leaves out segments that can't hold such rows, and stays with Spark.
@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.wanted import Wanted
 
 OFFSETS: Final = frozenset(
     {
@@ -50,40 +50,10 @@ Values = frozenset[object] | None
 """None: any."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for."""
-
-    log_dirs: frozenset[str] | None = None
-    brokers: frozenset[int] | None = None
-    topics: frozenset[str] | None = None
-    partitions: frozenset[int] | None = None
-    producer_ids: frozenset[int] | None = None
-    offset_min: int | None = None
-    offset_max: int | None = None
-
-    def has_replica(self, replica: Replica) -> bool:
-        """Whether rows of it are asked for."""
-        return (
-            (self.log_dirs is None or replica.log_dir in self.log_dirs)
-            and (self.brokers is None or replica.broker in self.brokers)
-            and (self.topics is None or replica.topic in self.topics)
-            and (self.partitions is None or replica.partition in self.partitions)
-        )
-
-    def has_segment(self, segment: SegmentFile) -> bool:
-        """Whether rows of it may be asked for."""
-        if self.offset_max is not None and segment.base_offset > self.offset_max:
-            return False
-        return (
-            self.offset_min is None
-            or segment.is_recovered  # what is cut in it ends those behind
-            or segment.next_base_offset is None
-            or segment.next_base_offset > self.offset_min
-        )
-
-
 def taken_over(table: str, filters: Iterable[Filter]) -> tuple[Wanted, list[Filter]]:
     """What is asked for, and which conditions Spark still has to look at."""
+    if table == "findings":  # judged from all replicas and the coordinators' logs together
+        return Wanted(), list(filters)
     wanted = Wanted()
     left: list[Filter] = []
     for one in filters:

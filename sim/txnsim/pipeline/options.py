@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -55,6 +56,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     check_records: bool = False
     """Look into every batch for the table of errors."""
     task_bytes: int = TASK_BYTES_DEFAULT
+    as_of_ms: int | None = None
+    """For the table ``findings``: when it was; None: the newest time that the directories tell."""
+    max_transaction_timeout_ms: int | None = None
+    """For the table ``findings``: younger transactions are not called hanging; None: 15 minutes."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaLogOptions:
@@ -70,6 +75,9 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         table = given.get("table", "batches")
         if table not in TABLES:
             raise _wrong("table", table, f"one of {', '.join(TABLES)}")
+        for name in ("asOf", "maxTransactionTimeoutMs"):
+            if name.lower() in given and table != "findings":
+                raise BadInputError(f"format {FORMAT}, option {name}: only of the table findings")
         return cls(
             paths=_paths(given),
             table=table,
@@ -80,12 +88,16 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             task_bytes=_size(
                 "taskBytes", given.get("taskbytes"), TASK_BYTES.get(table, TASK_BYTES_DEFAULT)
             ),
+            as_of_ms=None if "asof" not in given else time_ms_of(given["asof"]),
+            max_transaction_timeout_ms=_milliseconds(
+                "maxTransactionTimeoutMs", given.get("maxtransactiontimeoutms")
+            ),
         )
 
 
 NAMES: Final = (
     *("path", "paths", "table", "topics", "startOffsets"),
-    *("checkCrc", "checkRecords", "taskBytes"),
+    *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
 )
 """Of the options, as they are documented."""
 _KNOWN: Final = {name.lower(): name for name in NAMES}
@@ -149,9 +161,31 @@ def _truth(name: str, text: str) -> bool:
     return _TRUTH[text.lower()]
 
 
+def time_ms_of(text: str) -> int:
+    """A point in time: milliseconds since 1970, or ISO 8601, in UTC where it names no zone.
+
+    Raises:
+        BadInputError: It is neither.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise _wrong("asOf", text, "milliseconds since 1970, or ISO 8601") from error
+    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return int(when.timestamp() * 1_000)
+
+
+def _milliseconds(name: str, text: str | None) -> int | None:
+    return None if text is None else _number(name, text, "milliseconds")
+
+
 def _size(name: str, text: str | None, default: int) -> int:
-    if text is None:
-        return default
+    return default if text is None else _number(name, text, "bytes")
+
+
+def _number(name: str, text: str, unit: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise _wrong(name, text, "a number of bytes, 1 or more")
+        raise _wrong(name, text, f"a number of {unit}, 1 or more")
     return int(text)

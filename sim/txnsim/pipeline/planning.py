@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 
 from txnsim.pipeline import tasks
-from txnsim.pipeline.filters import Wanted
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.segments import (
@@ -24,6 +23,7 @@ from txnsim.pipeline.scan.segments import (
     replicas_in,
     segments_of,
 )
+from txnsim.pipeline.wanted import Wanted
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 REPLICAS_PER_TASK: Final = 64
@@ -46,6 +46,8 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     log_dirs: bool = False
     topic: str | None = None
     """Only of this one."""
+    is_whole: bool = False
+    """One task looks at everything."""
 
 
 _SEGMENTS: Final = Reads(segments=True)
@@ -63,6 +65,7 @@ READS: Final[Mapping[str, Reads]] = {
     "leader_epochs": _REPLICAS,
     "replicas": _REPLICAS,
     "errors": Reads(segments=True, replicas=True, log_dirs=True),
+    "findings": Reads(is_whole=True),
 }
 """Table -> what has to be planned for it. How rows are made is not known here (``tables``): Spark
 plans each read in a process of its own, which need not import numba for it.
@@ -75,11 +78,9 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    replicas = [
-        replica
-        for replica in replicas_in(options.paths, options.topics)
-        if wanted.has_replica(replica) and reads.topic in (None, replica.topic)
-    ]
+    if reads.is_whole:
+        return [Share(log_dirs=tuple(map(str, log_dirs_in(options.paths))))]
+    replicas = replicas_of(options, wanted, reads)
     shares: list[Share] = []
     if reads.segments:
         segments = filter(wanted.has_segment, _segments_of(replicas, options.start_offsets))
@@ -101,6 +102,39 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
             if wanted.log_dirs is None or str(path) in wanted.log_dirs
         ]
     return shares
+
+
+def grown_shares_of(
+    options: KafkaLogOptions, reads: Reads, spans: Mapping[str, tuple[int, int]]
+) -> list[Share]:
+    """The tasks of what was appended to logs.
+
+    Args:
+        options: What is read.
+        reads: Segments.
+        spans: Folder of a replica -> its offsets, from the first one to behind the last one.
+    """
+    grown = [one for one in replicas_of(options, Wanted(), reads) if one.path in spans]
+    starts = {path: first for path, (first, _) in spans.items()}
+    segments = (
+        msgspec.structs.replace(one, span=spans[one.replica.path])
+        for one in _segments_of(grown, starts)
+        if one.base_offset < spans[one.replica.path][1]
+    )
+    return [Share(segments=part) for part in shared_out(segments, options.task_bytes)]
+
+
+def replicas_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Replica]:
+    """The replicas that a job is about.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+    """
+    return [
+        replica
+        for replica in replicas_in(options.paths, options.topics)
+        if wanted.has_replica(replica) and reads.topic in (None, replica.topic)
+    ]
 
 
 def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:

@@ -17,6 +17,12 @@ class Column(msgspec.Struct, frozen=True):
     type: str
     """As Spark's DDL has it."""
     meaning: str
+    is_nullable: bool = True
+
+
+def _always(name: str, kind: str, meaning: str) -> Column:
+    """A column that is never null."""
+    return Column(name, kind, meaning, is_nullable=False)
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +44,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 HEADERS: Final = "array<struct<key: string, value: binary>>"
 PARTITIONS: Final = "array<struct<topic: string, partition: int>>"
-"""The two types that are not simple ones."""
+"""The two types of structs."""
+BROKERS: Final = "array<int>"
+TEXTS: Final = "array<string>"
+TIMESTAMP: Final = "timestamp"
 
 _DIRECTORY: Final = (
     Column("log_dir", "string", "The log directory, as it was found."),
@@ -187,7 +196,7 @@ _PRODUCER_STATE: Final = Table(
     ),
 )
 _ABORTED: Final = Table(
-    about="A row per aborted transaction (`.txnindex`), as read_committed consumers are told.",
+    about="A row per aborted transaction (`.txnindex`), as read_committed consumers get it.",
     columns=(
         *_SEGMENT,
         Column("producer_id", "bigint", "Whose transaction."),
@@ -284,7 +293,7 @@ _REPLICAS: Final = Table(
         Column("log_start_offset", "bigint", "Of `log-start-offset-checkpoint`; where that does "
                "not name the replica, the oldest segment's number."),
         Column("high_watermark", "bigint", "As checkpointed; null where it is not."),
-        Column("recovery_point", "bigint", "Flushed up to here; null where it is not told."),
+        Column("recovery_point", "bigint", "Flushed up to here; null where it is not known."),
         Column("last_snapshot_offset", "bigint", "Of the newest `.snapshot`."),
         Column("is_clean", "boolean", "The broker stopped in order (`.kafka_cleanshutdown`)."),
     ),
@@ -304,6 +313,51 @@ _ERRORS: Final = Table(
     ),
 )  # fmt: skip
 
+_FINDINGS: Final = Table(
+    about="A row per open transaction and partition, judged (docs/forensics.md). One task reads "
+    "all directories: for logs of many gigabytes use `txnsim.pipeline.find_hanging`, which shares "
+    "them out.",
+    columns=(
+        _always("log_dir", "string", "Where the replica lies whose word counts."),
+        _always("broker", "int", "Whose replica that is; -1 where its directory does not tell."),
+        _always("topic", "string", "Where the transaction is open."),
+        _always("partition", "int", "Where the transaction is open."),
+        _always("producer_id", "bigint", "Whose transaction."),
+        _always("producer_epoch", "int", "Of its last batch."),
+        Column("coordinator_epoch", "int", "Of the producer's last marker; null before the first."),
+        _always("start_offset", "bigint", "Of its first record."),
+        Column("started_at", TIMESTAMP, "Of its first batch; null where that is "
+               "not there any more."),
+        _always("last_written_at", TIMESTAMP, "Of its last batch."),
+        _always("as_of", TIMESTAMP, "The time that ages are counted to."),
+        _always("age_ms", "bigint", "From `last_written_at` to `as_of`."),
+        _always("verdict", "string", "hanging, decided, alive, replicas_disagree, "
+                "recent or unknown."),
+        _always("rule", "string", "What the coordinator's log decided."),
+        _always("reason", "string", "A sentence for people."),
+        _always("listed_by_kafka", "boolean", "Kafka's own find-hanging would list it."),
+        _always("is_late", "boolean", "Older than its timeout and five minutes."),
+        Column("transactional_id", "string", "Null where no coordinator knows the producer."),
+        Column("state", "string", "Of the transactional id's entry."),
+        Column(
+            "outcome",
+            "string",
+            "The marker that it should have had: commit, abort or unknown; null where it is not"
+            " over.",
+        ),
+        Column("timeout_ms", "int", "`transaction.timeout.ms` of the producer."),
+        _always("open_on", BROKERS, "Brokers whose replica has it open."),
+        _always("behind", BROKERS, "Brokers whose replica has not come that far."),
+        _always("against", BROKERS, "Brokers whose replica contradicts."),
+        _always("evidence_status", "string", "sound, damaged or incomplete."),
+        _always("evidence_reasons", TEXTS, "Why it is not sound; empty where it is."),
+        _always("replicas", "string", "Which replicas were seen, in words."),
+        _always("evidence", "string", "All of the evidence, as JSON."),
+        Column("abort_command", "string", "Null where it must not or need not be aborted, and "
+               "where the evidence is not sound."),
+    ),
+)  # fmt: skip
+
 TABLES: Final = {
     "batches": _BATCHES,
     "fragments": _FRAGMENTS,
@@ -317,6 +371,7 @@ TABLES: Final = {
     "segments": _SEGMENTS,
     "replicas": _REPLICAS,
     "errors": _ERRORS,
+    "findings": _FINDINGS,
 }
 """By name."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import MissingExtraError
+from txnsim.pipeline.libraries import NO_EXTRA
 
 if TYPE_CHECKING:
     from pyspark.sql import Row as Row
@@ -58,7 +59,6 @@ RUNTIME_CONFIG: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """What any session needs; can be set while it runs."""
-NO_EXTRA: Final = "txnsim[pipeline] is not installed: pip install 'txnsim[pipeline]'"
 NO_JAVA: Final = (
     "Apache Spark needs Java 17 or newer, on the PATH or in JAVA_HOME, and did not find it: "
     "install a JDK or JRE (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"

@@ -1,20 +1,28 @@
-"""``spark.read.format("kafka_log")``: Kafka's log directories as tables (Python Data Source API).
+"""``spark.read.format("kafka_log")``, and ``readStream``: Kafka's log directories as tables (Python
+Data Source API).
 
 The driver plans tasks from names and sizes of files; workers read, and hand over Arrow batches of
-bounded size. A query's filters by place and producer are taken here, so that nobody reads what it
-does not want, and a schema of fewer columns makes only those. Options, tables and examples:
+bounded size. A query's filters by place and producer are taken here, so that a job reads only what
+it wants, and a schema of fewer columns makes only those. Options, tables and examples:
 docs/kafka-log.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -25,13 +33,16 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.filters import Wanted, taken_over
+from txnsim.pipeline.filters import taken_over
+from txnsim.pipeline.following import StreamOffset, later, latest, shares_between
 from txnsim.pipeline.options import FORMAT, KafkaLogOptions
 from txnsim.pipeline.planning import READS, Share, shares_of
-from txnsim.pipeline.schemas import HEADERS, PARTITIONS, TABLES
+from txnsim.pipeline.schemas import BROKERS, HEADERS, PARTITIONS, TABLES, TEXTS, TIMESTAMP
+from txnsim.pipeline.wanted import Wanted
 
 
 class Task(InputPartition):
@@ -60,22 +71,25 @@ class KafkaLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads it; a schema of some of the columns makes only those."""
+        return KafkaLogReader(*self.asked(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Reads it as it grows; the same columns."""
+        return KafkaLogStreamReader(*self.asked(schema))
+
+    def asked(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
+        """What to read, and the columns as Arrow has them."""
         options = KafkaLogOptions.of(self.options)
-        return KafkaLogReader(options, to_arrow_schema(columns_of(options.table, schema)))
+        return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
 
 
-class KafkaLogReader(DataSourceReader):
-    """Plans on the driver, reads on workers."""
+class UnfilteredReader(DataSourceReader):
+    """Plans on the driver, reads on workers. All filters stay with Spark."""
 
     def __init__(self, options: KafkaLogOptions, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
         self._wanted = Wanted()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take over conditions on places and producers; Spark keeps the others."""
-        self._wanted, left = taken_over(self._options.table, filters)
-        return left
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
@@ -85,17 +99,72 @@ class KafkaLogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        # Only here: whoever plans needs neither numba nor the compiled walks.
-        from txnsim.pipeline.tables.readings import rows_of
-        from txnsim.pipeline.tables.rows import Job
+        return _rows_of(partition, self._options, self._schema, self._wanted)
 
-        job = Job(
-            options=self._options,
-            columns=tuple(self._schema.names),
-            producer_ids=self._wanted.producer_ids,
-        )
-        for rows in rows_of(cast("Task", partition).share, job):
-            yield rows.in_schema(self._schema)
+
+class KafkaLogReader(UnfilteredReader):
+    """The same, and takes over filters; Spark refuses it unless its session allows that
+    (``session.register``).
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take over conditions on places and producers; Spark keeps the others."""
+        self._wanted, left = taken_over(self._options.table, filters)
+        return left
+
+
+class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows directories that grow. What a stream offset says: ``following``."""
+
+    def __init__(self, options: KafkaLogOptions, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+        self._target: StreamOffset | None = None
+        """Of a query that takes what is there and ends."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Before anything was read."""
+        return _as_dict(StreamOffset())
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """What is there now, and no more."""
+        self._target = latest(self._options, StreamOffset())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 - Spark's
+        """How far can be read."""
+        begun = _of_dict(start)
+        if self._target is not None:
+            return _as_dict(later(begun, self._target))
+        return _as_dict(latest(self._options, begun))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of what is between two offsets."""
+        shares = shares_between(self._options, _of_dict(start), _of_dict(end))
+        return [Task(share) for share in shares]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return _rows_of(partition, self._options, self._schema, Wanted())
+
+
+def _rows_of(
+    task: InputPartition, options: KafkaLogOptions, schema: pa.Schema, wanted: Wanted
+) -> Iterator[pa.RecordBatch]:
+    # Imported here: planning needs neither numba nor the compiled walks.
+    from txnsim.pipeline.tables.readings import rows_of
+    from txnsim.pipeline.tables.rows import Job
+
+    job = Job(options=options, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
+    for rows in rows_of(cast("Task", task).share, job):
+        yield rows.in_schema(schema)
+
+
+def _as_dict(offset: StreamOffset) -> dict[str, Any]:
+    return {"ends": offset.ends, "state": offset.state}
+
+
+def _of_dict(offset: dict[str, Any]) -> StreamOffset:
+    return msgspec.convert(offset, StreamOffset)
 
 
 _TYPES: Final[Mapping[str, DataType]] = {
@@ -104,6 +173,9 @@ _TYPES: Final[Mapping[str, DataType]] = {
     "bigint": LongType(),
     "boolean": BooleanType(),
     "binary": BinaryType(),
+    TIMESTAMP: TimestampType(),
+    BROKERS: ArrayType(IntegerType()),
+    TEXTS: ArrayType(StringType()),
     HEADERS: ArrayType(
         StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     ),
@@ -117,7 +189,10 @@ _TYPES: Final[Mapping[str, DataType]] = {
 def schema_of(table: str) -> StructType:
     """The columns of a table as Spark has them."""
     return StructType(
-        [StructField(column.name, _TYPES[column.type]) for column in TABLES[table].columns]
+        [
+            StructField(column.name, _TYPES[column.type], nullable=column.is_nullable)
+            for column in TABLES[table].columns
+        ]
     )
 
 

@@ -2,10 +2,11 @@
 
 - ``release``: the shape of such data.
 - ``rules``: what releases do differently, one named switch per behaviour.
-- ``fleet``: which broker of a cluster runs which release, and what all of them can do.
+- ``fleet``: which broker of a cluster runs which release, and the common abilities of all.
 - ``catalog``: every release by its name.
 - ``kafka_2_8`` … ``kafka_4_3``: the releases.
-- ``history``: what releases did differently and nobody can see here.
+- ``versions``: numbers of releases, and which switches one of them has.
+- ``history``: differences between releases that can't be seen here.
 """
 
 from __future__ import annotations

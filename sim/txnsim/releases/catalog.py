@@ -51,7 +51,7 @@ def fleet_from(
     rules: Mapping[str, bool] | None = None,
     broker_ids: Collection[BrokerId] | None = None,
 ) -> Fleet:
-    """Who runs what, as ``--as-version`` and the configuration say it.
+    """The release of each broker, from ``--as-version`` and the configuration.
 
     Args:
         wishes: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one text are

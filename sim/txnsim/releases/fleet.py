@@ -32,7 +32,7 @@ class Fleet:
         """Make a fleet.
 
         Args:
-            default: Release of brokers that nobody named.
+            default: Release of brokers that are not in ``by_broker``.
             by_broker: Those of the others.
             rules: Switches of ``Rules`` that are turned by hand, whatever the release: a bug of
                 before its fix, or a fix before its release.
@@ -87,8 +87,8 @@ class Fleet:
     def supporters(
         self, broker_ids: Iterable[BrokerId]
     ) -> tuple[tuple[str, Mapping[str, FeatureRange]], ...]:
-        """Who must support a feature level, in the order in which the controller asks: itself (the
-        first broker's node), then every registered broker.
+        """The nodes that must support a feature level, in the order in which the controller asks:
+        itself (the first broker's node), then every registered broker.
         """
         ordered = sorted(broker_ids)
         nodes = [(f"Local controller {broker_id}", broker_id) for broker_id in ordered[:1]]

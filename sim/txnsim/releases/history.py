@@ -11,7 +11,7 @@ import msgspec
 
 
 class Unobserved(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that nobody can see in this simulator."""
+    """A change without a visible effect in this simulator."""
 
     ticket: str
     since: str
@@ -24,12 +24,6 @@ def _row(ticket: str, since: str, change: str, why: str) -> Unobserved:
 
 
 UNOBSERVED: Final = (
-    _row(
-        "KAFKA-9600",
-        "2.6",
-        "EndTxn of a client no longer accepts an epoch above the coordinator's",
-        "older than every release here",
-    ),
     _row(
         "KIP-588",
         "2.7",

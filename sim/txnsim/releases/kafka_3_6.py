@@ -6,109 +6,48 @@ out: versions it marks unstable (ConsumerGroupHeartbeat 0).
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
-from txnsim.releases.release import FeatureRange, Release
-from txnsim.releases.rules import Rules
+from txnsim.releases.kafka_2_8 import RELEASE_2_8
+from txnsim.releases.release import FeatureRange, after
 
-_API_VERSIONS: Final = {
-    0: (0, 9),  # Produce
-    1: (0, 15),  # Fetch
-    2: (0, 8),  # ListOffsets
-    3: (0, 12),  # Metadata
-    8: (0, 8),  # OffsetCommit
-    9: (0, 8),  # OffsetFetch
-    10: (0, 4),  # FindCoordinator
-    11: (0, 9),  # JoinGroup
-    12: (0, 4),  # Heartbeat
-    13: (0, 5),  # LeaveGroup
-    14: (0, 5),  # SyncGroup
-    15: (0, 5),  # DescribeGroups
-    16: (0, 4),  # ListGroups
-    17: (0, 1),  # SaslHandshake
-    18: (0, 3),  # ApiVersions
-    19: (0, 7),  # CreateTopics
-    20: (0, 6),  # DeleteTopics
-    21: (0, 2),  # DeleteRecords
-    22: (0, 4),  # InitProducerId
-    23: (0, 4),  # OffsetForLeaderEpoch
-    24: (0, 4),  # AddPartitionsToTxn
-    25: (0, 3),  # AddOffsetsToTxn
-    26: (0, 3),  # EndTxn
-    27: (0, 1),  # WriteTxnMarkers
-    28: (0, 3),  # TxnOffsetCommit
-    29: (0, 3),  # DescribeAcls
-    30: (0, 3),  # CreateAcls
-    31: (0, 3),  # DeleteAcls
-    32: (0, 4),  # DescribeConfigs
-    33: (0, 2),  # AlterConfigs
-    34: (0, 2),  # AlterReplicaLogDirs
-    35: (0, 4),  # DescribeLogDirs
-    36: (0, 2),  # SaslAuthenticate
-    37: (0, 3),  # CreatePartitions
-    38: (0, 3),  # CreateDelegationToken
-    39: (0, 2),  # RenewDelegationToken
-    40: (0, 2),  # ExpireDelegationToken
-    41: (0, 3),  # DescribeDelegationToken
-    42: (0, 2),  # DeleteGroups
-    43: (0, 2),  # ElectLeaders
-    44: (0, 1),  # IncrementalAlterConfigs
-    45: (0, 0),  # AlterPartitionReassignments
-    46: (0, 0),  # ListPartitionReassignments
-    47: (0, 0),  # OffsetDelete
-    48: (0, 1),  # DescribeClientQuotas
-    49: (0, 1),  # AlterClientQuotas
-    50: (0, 0),  # DescribeUserScramCredentials
-    51: (0, 0),  # AlterUserScramCredentials
-    55: (0, 1),  # DescribeQuorum
-    57: (0, 1),  # UpdateFeatures
-    60: (0, 0),  # DescribeCluster
-    61: (0, 0),  # DescribeProducers
-    64: (0, 0),  # UnregisterBroker
-    65: (0, 0),  # DescribeTransactions
-    66: (0, 0),  # ListTransactions
-}
-
-_FEATURES: Final = {
-    "metadata.version": FeatureRange(min_level=1, max_level=14, new_cluster_level=14),
-}
-
-RULES_3_6: Final = Rules(
-    unverified_is_abortable=False,
-    pending_comes_before_identity=False,
-    client_version_is_kept=False,
-    fence_rotates_exhausted_id=False,
-    last_epoch_recovers=False,
-    swapped_ids_are_logged=False,
-    moves_replace_whole_entry=False,
-    unknown_records_are_skipped=False,
-    unload_calls_off_load=False,
-    longest_timeout_is_never=False,
-    stale_answers_spare_newer_debt=False,
-    positions_come_before_answer=False,
-    request_has_one_epoch=False,
-    lost_verification_is_retriable=False,
-    open_transactions_have_epochs=False,
-    own_epoch_marker_keeps_guard=False,
-    implicit_add_is_repeated=False,
-    stale_epoch_is_refused_early=False,
-    stale_epoch_comes_before_guard=False,
-    v2_starts_at_sequence_zero=False,
-    features_change_together=False,
-    offset_commits_are_verified=False,
-    v2_markers_need_higher_epoch=False,
-    repeated_v2_markers_are_written=False,
-    last_epoch_markers_are_written=False,
-    leaderless_partitions_keep_markers=True,
-)
-
-RELEASE_3_6: Final = Release(
+RELEASE_3_6: Final = after(
+    RELEASE_2_8,
     name="3.6",
     patch_release="3.6.2",
-    api_versions=MappingProxyType(_API_VERSIONS),
-    refused_below=MappingProxyType({}),
-    controller_api_versions=MappingProxyType({67: (0, 0)}),  # AllocateProducerIds
-    features=MappingProxyType(_FEATURES),
-    rules=RULES_3_6,
+    api_versions={
+        1: (0, 15),  # Fetch
+        2: (0, 8),  # ListOffsets
+        3: (0, 12),  # Metadata
+        9: (0, 8),  # OffsetFetch
+        10: (0, 4),  # FindCoordinator
+        11: (0, 9),  # JoinGroup
+        13: (0, 5),  # LeaveGroup
+        24: (0, 4),  # AddPartitionsToTxn
+        29: (0, 3),  # DescribeAcls
+        30: (0, 3),  # CreateAcls
+        31: (0, 3),  # DeleteAcls
+        35: (0, 4),  # DescribeLogDirs
+        38: (0, 3),  # CreateDelegationToken
+        41: (0, 3),  # DescribeDelegationToken
+        55: (0, 1),  # DescribeQuorum
+        57: (0, 1),  # UpdateFeatures
+        64: (0, 0),  # UnregisterBroker
+        65: (0, 0),  # DescribeTransactions
+        66: (0, 0),  # ListTransactions
+    },
+    controller_api_versions={67: (0, 0)},  # AllocateProducerIds
+    features={
+        "metadata.version": FeatureRange(min_level=1, max_level=14, new_cluster_level=14),
+    },
+    rules={
+        "verify_ignores_pending": True,
+        "never_waits_for_ids": True,
+        "flexible_records_are_read": True,
+        "unnumbered_ids_expire": True,
+        "transactions_are_verified": True,
+        "guards_are_compared": True,
+        "earlier_sequence_goes_first": True,
+        "cleaner_spares_markers": True,
+    },
 )

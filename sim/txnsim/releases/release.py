@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
+
+K = TypeVar("K", int, str)
+V = TypeVar("V")
 
 
 class FeatureRange(msgspec.Struct, frozen=True, kw_only=True):
-    """Levels of a cluster feature that a broker of the release supports, and what a new one has."""
+    """Levels of a cluster feature that a broker of the release supports, and the level of a new
+    cluster.
+    """
 
     min_level: int
     max_level: int
@@ -32,14 +38,14 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     patch_release: str
     """The patch release of that line that is emulated: its newest."""
     api_versions: Mapping[int, tuple[int, int]]
-    """API key -> (lowest, highest) version, as a broker's ApiVersions response tells it."""
+    """API key -> (lowest, highest) version, as a broker's ApiVersions response has it."""
     refused_below: Mapping[int, int]
     """API key -> lowest version that really works, where lower ones are advertised."""
     controller_api_versions: Mapping[int, tuple[int, int]]
     """The same for APIs that brokers send to the controller and clients never see."""
     features: Mapping[str, FeatureRange]
     """Feature name -> levels; all of them are supported features of ApiVersions."""
-    rules: Rules = LATEST
+    rules: Rules
     unstable: Mapping[int, int] = MappingProxyType({})
     """API key -> highest version where ``unstable.api.versions.enable`` opens one more."""
 
@@ -54,3 +60,46 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     def highest(self, api_key: int) -> int:
         """Highest version of an API between brokers, -1 where the release does not have it."""
         return self.api_versions.get(api_key, (-1, -1))[1]
+
+
+def after(
+    release: Release,
+    *,
+    name: str,
+    patch_release: str,
+    api_versions: Mapping[int, tuple[int, int] | None] | None = None,
+    refused_below: Mapping[int, int] | None = None,
+    controller_api_versions: Mapping[int, tuple[int, int]] | None = None,
+    features: Mapping[str, FeatureRange | None] | None = None,
+    unstable: Mapping[int, int] | None = None,
+    rules: Mapping[str, bool] | None = None,
+) -> Release:
+    """The next release, given by its differences from the one before.
+
+    Args:
+        release: The one before.
+        name: Name of the new release.
+        patch_release: That is emulated.
+        api_versions: API keys with new ranges; None takes an API away.
+        refused_below: API keys whose lowest versions are advertised and refused from now on.
+        controller_api_versions: The same as ``api_versions`` for requests to the controller.
+        features: Features with new levels; None takes one away.
+        unstable: API keys that ``unstable.api.versions.enable`` opens from now on.
+        rules: Switches that are turned.
+    """
+    return Release(
+        name=name,
+        patch_release=patch_release,
+        api_versions=_changed(release.api_versions, api_versions),
+        refused_below=_changed(release.refused_below, refused_below),
+        controller_api_versions=_changed(release.controller_api_versions, controller_api_versions),
+        features=_changed(release.features, features),
+        unstable=_changed(release.unstable, unstable),
+        rules=msgspec.structs.replace(release.rules, **(rules or {})),
+    )
+
+
+def _changed(before: Mapping[K, V], changes: Mapping[K, V | None] | None) -> Mapping[K, V]:
+    merged = {**before, **(changes or {})}
+    kept = {key: value for key, value in merged.items() if value is not None}
+    return MappingProxyType(dict(sorted(kept.items())))

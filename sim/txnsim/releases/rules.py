@@ -1,10 +1,10 @@
-"""What Kafka brokers did differently before a fix: one named switch per behaviour.
+"""Behaviours of Kafka brokers before a fix: one named switch per behaviour.
 
 A core asks ``Rules`` where its releases differ and never knows a release's name. The defaults are
-what Apache Kafka 4.3 does. A release's module sets what its newest patch release did otherwise; a
-scenario that shows a bug sets one switch by hand. Each switch is named for what a 4.3 broker does
-(or, where 4.3 has the bug, for what it fails to do), and its ``Rule`` says with which ticket and
-release that began and what was done before.
+the behaviour of Apache Kafka 4.3. A release's module sets the switches where its newest patch
+release differs; a scenario that shows a bug sets one switch by hand. Each switch is named for the
+behaviour of a 4.3 broker (or, where 4.3 has the bug, for what it fails to do). Its ``RuleSwitch``
+has the ticket and the release that brought it, and the behaviour before.
 
 The table for readers is ``docs/releases.md``.
 """
@@ -19,7 +19,7 @@ from typing import Annotated, Final, get_args, get_type_hints
 import msgspec
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class RuleSwitch(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader needs to know of one switch."""
 
     ticket: str
@@ -27,19 +27,19 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     since: str
     """First releases in which the switch is on."""
     before: str
-    """What a broker does while it is off."""
+    """Behaviour of a broker while it is off."""
     after: str
-    """What it does when it is on."""
+    """Behaviour when it is on."""
 
 
-def _rule(ticket: str, since: str, *, after: str, before: str) -> Rule:
-    return Rule(ticket=ticket, since=since, after=after, before=before)
+def _rule(ticket: str, since: str, *, after: str, before: str) -> RuleSwitch:
+    return RuleSwitch(ticket=ticket, since=since, after=after, before=before)
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The behaviour of one broker, as far as releases differ in it."""
 
-    # Coordinator: who may do what
+    # Coordinator: rights of producers
 
     unverified_is_abortable: Annotated[
         bool,
@@ -90,6 +90,15 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             before="it keeps the producer's epoch, which so is not fenced",
         ),
     ] = True
+    end_needs_exact_epoch: Annotated[
+        bool,
+        _rule(
+            "KAFKA-9600",
+            "2.6",
+            after="EndTxn of a client before transactions v2 needs exactly the coordinator's epoch",
+            before="an epoch from the future is taken as well, and ends the transaction",
+        ),
+    ] = True
     failed_fence_keeps_epoch: Annotated[
         bool,
         _rule(
@@ -137,7 +146,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = True
 
-    # Coordinator: what is kept and logged
+    # Coordinator: stored and logged values
 
     client_version_is_kept: Annotated[
         bool,
@@ -493,7 +502,7 @@ LATEST: Final = Rules()
 
 
 @cache
-def documentation() -> Mapping[str, Rule]:
-    """The ``Rule`` of each switch, in order of declaration."""
+def documentation() -> Mapping[str, RuleSwitch]:
+    """The ``RuleSwitch`` of each switch, in order of declaration."""
     hints = get_type_hints(Rules, include_extras=True)
     return MappingProxyType({name: get_args(hint)[1] for name, hint in hints.items()})

@@ -1,14 +1,14 @@
-"""A broker's disk: its logs and what it has noted about them. It outlives the broker.
+"""A broker's disk: its logs and its notes about them. It outlives the broker.
 
-A broker that is started again gets the logs of the one before, and knows of each high watermark and
-of each log's start what was noted last. Kafka's counterparts: LogManager, the checkpoint files of a
-log directory.
+A broker that starts again gets the logs of the one before, and the last checkpoints of their high
+watermarks and log starts. Kafka's counterparts: LogManager, the checkpoint files of a log
+directory.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
@@ -38,11 +38,11 @@ class BrokerLogs:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.rules = LATEST
-        """Of the release that runs on this disk."""
+        """Rules of the release that runs on this disk."""
         self._logs: dict[LogKey, PartitionLog] = {}
         self._high_watermarks: dict[LogKey, int] = {}
         self._log_starts: dict[LogKey, int] = {}
-        """Of logs that start behind the beginning of their first segment."""
+        """Log starts, of logs that start behind the beginning of their first segment."""
         self.is_full = False
         """There is no room: the next write fails, and the directory with it."""
         self.has_failed = False
@@ -70,12 +70,12 @@ class BrokerLogs:
         return log
 
     def config_of(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> LogConfig:
-        """What the logs of a topic are made and kept with."""
+        """The config of a topic's logs."""
         return log_config(image, topic, self._settings, broker_id, rules=self.rules)
 
     def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
-        """A log that was on the disk before, which starts where that was noted, and what was noted
-        of its high watermark.
+        """Take over a log that was on the disk before, with the checkpoints of its start and its
+        high watermark.
         """
         key = (topic_id, log.topic_partition.partition)
         self._logs[key] = log
@@ -91,17 +91,17 @@ class BrokerLogs:
 
     def forget(self, topic: TopicImage) -> None:
         """The topic was deleted."""
-        for partition in range(len(topic.partitions)):
-            self.forget_replica(topic, partition)
+        self.forget_replicas(topic, range(len(topic.partitions)))
 
-    def forget_replica(self, topic: TopicImage, partition: int) -> None:
-        """The replica is at another broker now. Who deletes one notes the starts of the others
-        (LogManager.asyncDelete).
+    def forget_replicas(self, topic: TopicImage, partitions: Iterable[int]) -> None:
+        """The replicas are at other brokers now, or gone. The delete also notes the log starts of
+        the other replicas here, once (LogManager.asyncDelete).
         """
-        if self._logs.pop((topic.topic_id, partition), None) is None:
-            return
-        self._high_watermarks.pop((topic.topic_id, partition), None)
-        if not self.has_failed:
+        had = len(self._logs)
+        for partition in partitions:
+            self._logs.pop((topic.topic_id, partition), None)
+            self._high_watermarks.pop((topic.topic_id, partition), None)
+        if len(self._logs) < had and not self.has_failed:
             self.note_log_starts()
 
     # Stops and starts
@@ -117,7 +117,7 @@ class BrokerLogs:
         self._log_starts = {
             key: log.log_start_offset
             for key, log in self._logs.items()
-            if log.log_start_offset > log.first_base_offset
+            if log.log_start_offset > log.local.segments.first_base_offset
         }
 
     def close(self) -> None:
@@ -129,18 +129,20 @@ class BrokerLogs:
         self.checkpoint()
         self.note_log_starts()
         for log in self._logs.values():
-            log.flush()
+            log.local.flush()
 
     def lose_unflushed(self, *, now_ms: int) -> list[PartitionLog]:
-        """The machine broke down: what was not on disk yet is lost; the logs that lost some."""
-        losers = [log for log in self._logs.values() if log.recovery_point < log.log_end_offset]
+        """The machine broke down: drop unflushed records, return the logs that lost some."""
+        losers = [
+            log for log in self._logs.values() if log.local.recovery_point < log.log_end_offset
+        ]
         for log in self._logs.values():
-            log.truncate_to(log.recovery_point, now_ms=now_ms)
+            log.truncate_to(log.local.recovery_point, now_ms=now_ms)
         return losers
 
     def reopen(self, image: ClusterImage, broker_id: BrokerId, *, now_ms: int) -> None:
-        """A broker starts on this disk: logs of replicas that are gone are deleted, of the high
-        watermarks and of where logs start is known what was noted.
+        """A broker starts on this disk: delete logs of replicas that are gone, and take high
+        watermarks and log starts from the checkpoints.
         """
         self.has_failed = False
         for key in [key for key in self._logs if not _is_hosted(key, image, broker_id)]:

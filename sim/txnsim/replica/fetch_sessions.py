@@ -5,9 +5,9 @@ what it adds or changes and what it forgets, the answer lists the partitions tha
 records, another high watermark, another log start, an error, a divergence. A last stable offset
 that moved alone is no news.
 
-A Fetch is planned (``plan``), read by somebody else, and concluded (``conclude``): a new session is
-kept, an old one remembers what its reader was told. In between, another request may have moved the
-session on; then the answer is refused.
+A Fetch is planned (``plan``), read by the caller, and concluded (``conclude``): a new session is
+kept, an old one remembers its answer. In between, another request may have moved the session on;
+then the Fetch is refused.
 
 The cache is cut into shards that are filled in turn, each with its own ids. A session is evicted
 for a new one when it was idle for two minutes, or, once it has lived that long, when the new one
@@ -37,9 +37,9 @@ from txnsim.types import TopicPartition
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
-"""Of a full fetch that wants a session."""
+"""Epoch of a full fetch that wants a session."""
 FINAL_EPOCH: Final = -1
-"""Of a full fetch that wants none."""
+"""Epoch of a full fetch that wants none."""
 
 EVICTION_MS: Final = 120_000
 """A session this old may be evicted (BrokerServer: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
@@ -51,7 +51,7 @@ _IDS_PER_SHARD: Final = _INT32_MAX // SHARDS
 Asked = Mapping[PartitionKey, FetchPartition]
 Results = list[tuple[PartitionKey, FetchOutcome]]
 _Rank = tuple[bool, int, int]
-"""What a session is worth: privileged, partitions, id (EvictableKey)."""
+"""The rank of a session at eviction: privileged, partitions, id (EvictableKey)."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -72,14 +72,32 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """It comes from a follower."""
 
 
-# Plans: what is to be read, and what becomes of it
+# Plans: the partitions to read, and the outcome
 
 
 class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
-    """A fetch that no session remembers."""
+    """A fetch that no session remembers. It may wait for long, and for many partitions, so it keeps
+    no key of each.
+    """
 
-    keys: tuple[PartitionKey, ...]
+    topics: tuple[str | uuid.UUID | None, ...]
+    """The first part of each key."""
     partitions: tuple[FetchPartition, ...]
+
+    @classmethod
+    def of(cls, asked: Asked) -> Sessionless:
+        """A fetch of what is asked for."""
+        return cls(topics=tuple([topic for topic, _ in asked]), partitions=tuple(asked.values()))
+
+    @property
+    def keys(self) -> tuple[PartitionKey, ...]:
+        """As the request names its partitions."""
+        return tuple(
+            [
+                (topic, wanted.topic_partition.partition)
+                for topic, wanted in zip(self.topics, self.partitions, strict=True)
+            ]
+        )
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +133,7 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CachedPartition:
-    """A partition of a session: what is asked of it, and what its reader was told last."""
+    """A partition of a session: the reader's request for it, and the last answer."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -149,7 +167,7 @@ class CachedPartition:
             self.wanted = msgspec.structs.replace(wanted, naming=Naming.OTHER_TOPIC)
 
     def take(self, outcome: FetchOutcome) -> bool:
-        """Remember what is told; whether it has to be (CachedPartition.maybeUpdateResponseData)."""
+        """Remember an answer; True if it has news (CachedPartition.maybeUpdateResponseData)."""
         is_news = outcome.size > 0 or outcome.diverging is not None
         if self.high_watermark != outcome.high_watermark:
             self.high_watermark = outcome.high_watermark
@@ -158,7 +176,7 @@ class CachedPartition:
             self.log_start_offset = outcome.log_start_offset
             is_news = True
         if outcome.error:
-            # Whatever the watermark is once the error is over, it is told again.
+            # The first answer after the error has the high watermark again.
             self.high_watermark = -1
             is_news = True
         return is_news
@@ -190,7 +208,7 @@ class Session:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = next_epoch(INITIAL_EPOCH)
-        """What the next request has to say."""
+        """The epoch that the next request must give."""
         self.partitions: dict[PartitionKey, CachedPartition] = {}
         self.rank: _Rank | None = None
         self.is_old = False
@@ -198,7 +216,7 @@ class Session:
         self._names: Mapping[uuid.UUID, str] | None = None
 
     def update(self, asked: Asked, forgotten: Iterable[PartitionKey]) -> None:
-        """Add, change, then forget: what is in both lists is forgotten (FetchSession.update)."""
+        """Add and change, then forget: a partition in both is forgotten (FetchSession.update)."""
         for key, wanted in asked.items():
             cached = self.partitions.get(key)
             if cached is None:
@@ -213,7 +231,7 @@ class Session:
     def wanted(
         self, topic_names: Mapping[uuid.UUID, str]
     ) -> tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]]:
-        """All partitions in order. Made anew only where partitions or topics have changed."""
+        """All partitions in order. Rebuilt only where partitions or topics have changed."""
         if self._plan is None or self._names is not topic_names:
             if self.by_topic_ids:
                 for (topic, _), cached in self.partitions.items():
@@ -227,19 +245,19 @@ class Session:
         return self._plan
 
     def news(self, results: Results) -> Results:
-        """What the reader has to be told. Partitions with records go to the end of the order, so
-        that each gets its turn at the size limits.
+        """The results with news for the reader. Partitions with records go to the end of the order,
+        so that each gets its turn at the size limits.
         """
         partitions = self.partitions
-        told: Results = []
+        news: Results = []
         for result in results:
             key, outcome = result
             if partitions[key].take(outcome):
-                told.append(result)
+                news.append(result)
                 if outcome.size > 0:
                     partitions[key] = partitions.pop(key)
                     self._plan = None
-        return told
+        return news
 
 
 class _Shard:
@@ -252,7 +270,7 @@ class _Shard:
         self._ids = ids
         self.sessions: dict[int, Session] = {}
         """By id, the least recently used first."""
-        # Sorted, the cheapest first. Consumers may only evict what is old.
+        # Sorted, the cheapest first. Consumers may evict only old sessions.
         self._evictable_by_readers: list[_Rank] = []
         self._evictable_by_followers: list[_Rank] = []
 
@@ -356,9 +374,9 @@ class FetchSessions:
         if request.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session is not None:
                 shard.remove(session)
-            keys, partitions = tuple(request.asked), tuple(request.asked.values())
             if request.epoch == FINAL_EPOCH:
-                return Sessionless(keys=keys, partitions=partitions)
+                return Sessionless.of(request.asked)
+            keys, partitions = tuple(request.asked), tuple(request.asked.values())
             return Opening(keys=keys, partitions=partitions, request=request)
         if session is None:
             return ErrorCode.fetch_session_id_not_found
@@ -369,9 +387,9 @@ class FetchSessions:
         session.update(request.asked, request.forgotten)
         if not session.partitions:
             shard.remove(session)
-            session.epoch = next_epoch(session.epoch)  # who still waits is told that it is over
-            # What was listed and forgotten at once is read all the same.
-            return Sessionless(keys=tuple(request.asked), partitions=tuple(request.asked.values()))
+            session.epoch = next_epoch(session.epoch)  # a request that still waits gets an error
+            # A partition that was listed and forgotten in one request is still read.
+            return Sessionless.of(request.asked)
         shard.touch(session, now_ms)
         session.epoch = next_epoch(session.epoch)
         keys, partitions = session.wanted(topic_names)
@@ -389,8 +407,8 @@ class FetchSessions:
                         session_id=session.session_id,
                         results=[],
                     )
-                told = _missing_last(session.news(results))
-                return Conclusion(session_id=session.session_id, results=told)
+                news = _missing_last(session.news(results))
+                return Conclusion(session_id=session.session_id, results=news)
             case Sessionless():
                 return Conclusion(results=_missing_last(results))
             case Opening():
@@ -404,7 +422,8 @@ class FetchSessions:
     # Parts
 
     def _shard_of(self, session_id: int) -> _Shard | None:
-        # Java's division goes towards zero: small negative ids, which nobody has, are of shard 0.
+        # Java's division goes towards zero: small negative ids, which no session has, are of shard
+        # 0.
         if -_IDS_PER_SHARD < session_id < SHARDS * _IDS_PER_SHARD:
             return self._shards[max(0, session_id) // _IDS_PER_SHARD]
         return None

@@ -26,11 +26,11 @@ class Naming(Enum):
     """How the name of a partition's topic was found."""
 
     NAMED = "the topic has that name"
-    NO_NAME = "the request gave an id that nobody knows; the name is empty"
+    NO_NAME = "the request gave an unknown id; the name is empty"
     OTHER_TOPIC = "the topic is gone; one that has its name now is another"
 
 
-class FetchPartition(msgspec.Struct, frozen=True, kw_only=True):
+class FetchPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """From where one partition is read, and how much at most."""
 
     topic_partition: TopicPartition
@@ -41,15 +41,15 @@ class FetchPartition(msgspec.Struct, frozen=True, kw_only=True):
     naming: Naming = Naming.NAMED
 
 
-class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one partition is answered."""
+class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The answer for one partition."""
 
     error: ErrorCode = ErrorCode.none
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted: tuple[AbortedTxn, ...] | None = None
-    """Aborted transactions in what was read; None unless read_committed."""
+    """Aborted transactions in the records; None unless read_committed."""
     records: tuple[bytes, ...] = ()
     size: int = 0
     diverging: tuple[int, int] | None = None
@@ -57,7 +57,7 @@ class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_missing(self) -> bool:
-        """Whether the metadata knows no such partition, so that no replica was asked."""
+        """Whether the metadata has no such partition, so that no replica was read."""
         return self.error in _MISSING
 
 

@@ -1,12 +1,12 @@
 """A led partition with followers, as its leader sees it (Kafka's Partition).
 
-It holds who follows and how far each is, the ISR that the controller has granted, and the one that
-was asked for. While a change is asked for, the *maximal* ISR counts, the larger of both: the high
-watermark never rests on somebody whom the controller may not know (KIP-497). Partitions without
-followers have none of this: there the high watermark is the log end.
+It holds the followers and how far each is, the ISR that the controller has granted, and the ISR
+that the leader has asked for. While a request is open, the *maximal* ISR counts, the larger of
+both: the high watermark never relies on a replica that the controller may not know (KIP-497).
+Partitions without followers have none of this: their high watermark is the log end.
 
-It sends nothing: what is to be asked of the controller is an answer, and followers are told through
-their ``Reader``.
+It sends nothing: it returns the requests for the controller, and reaches followers through their
+``Reader``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.replication import AlteredPartition, IsrChange
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import PartitionImage
 from txnsim.replica.replication import (
@@ -24,16 +25,10 @@ from txnsim.replica.replication import (
     next_high_watermark,
     out_of_sync,
 )
-from txnsim.types import (
-    AlteredPartition,
-    BrokerId,
-    IsrChange,
-    LeaderEpoch,
-    TopicPartition,
-)
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 _RESET: Final = frozenset({ErrorCode.operation_not_attempted, ErrorCode.ineligible_replica})
-"""The controller has not taken the change: the ISR is what it was."""
+"""The controller has not taken the change: the ISR stays the same."""
 _FINAL: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
@@ -47,8 +42,8 @@ _FINAL: Final = frozenset(
 """The leader is behind: new metadata is on its way, and until then the change stays asked for."""
 
 MayJoin = Callable[[BrokerId, int], bool]
-"""(broker, its epoch as it told, -1 if it did not) -> whether the controller would take it into an
-ISR: alive, not on its way out, and still the same process (KIP-903).
+"""(broker, its epoch as its fetch gave it, -1 if it gave none) -> whether the controller would take
+it into an ISR: alive, not shutting down, and still the same process (KIP-903).
 """
 
 
@@ -124,7 +119,7 @@ class Partition:
     # Data
 
     def appended(self, *, lag_max_ms: int, now_ms: int) -> bool:
-        """There are new records in the log: tell the followers; whether the high watermark moved
+        """The log has new records: inform the followers; whether the high watermark moved
         already.
         """
         end_before, self._end = self._end, self.log.log_end_offset
@@ -133,8 +128,8 @@ class Partition:
             reader = follower.reader
             if reader is not None:
                 if follower.log_end_offset == end_before:
-                    # Whoever has all and asks again and again, without telling the same of each
-                    # partition, was up to date when it asked last.
+                    # A follower that has all records fetches again and again, without naming each
+                    # partition. It was up to date at its last fetch.
                     follower.caught_up_ms = reader.last_fetch_ms
                 reader.has_news(topic_partition)
         if len(self.maximal_isr) > 1:
@@ -168,7 +163,7 @@ class Partition:
         return moved
 
     def _joining(self, lag_max_ms: int, now_ms: int) -> frozenset[BrokerId]:
-        """Who is about to come back: the high watermark waits for them, or they never would."""
+        """Replicas about to join the ISR. They can join only if the high watermark waits."""
         end = self.log.log_end_offset
         return frozenset(
             follower.broker_id
@@ -190,7 +185,7 @@ class Partition:
     # In-sync replicas
 
     def grown(self, follower: Follower) -> IsrChange | None:
-        """What to ask of the controller now that this follower has fetched
+        """The ISR change to request now that this follower has fetched
         (Partition.maybeExpandIsr).
         """
         if self._asked is not None or follower.broker_id in self.isr:
@@ -204,7 +199,7 @@ class Partition:
         return self._ask(frozenset((*self.isr, follower.broker_id)))
 
     def shrunk(self, *, lag_max_ms: int, now_ms: int) -> IsrChange | None:
-        """What to ask of the controller now that time has passed (Partition.maybeShrinkIsr)."""
+        """The ISR change to request now that time has passed (Partition.maybeShrinkIsr)."""
         if self._asked is not None:
             return None
         late = out_of_sync(
@@ -217,7 +212,7 @@ class Partition:
         return self._ask(frozenset(self.isr).difference(late)) if late else None
 
     def altered(self, answer: AlteredPartition, asked: IsrChange) -> IsrChange | None:
-        """Take the controller's answer; what has to be asked again, None where nothing has
+        """Take the controller's answer; returns the change to ask for again, or None
         (Partition.submitAlterPartition).
         """
         if asked is not self._asked:

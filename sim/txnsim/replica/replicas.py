@@ -1,13 +1,15 @@
 """The partition replicas that one broker hosts, and whether it may serve them.
 
-Each replica has a log of its own. What a new image means for them is worked out here: what is led,
-what is followed and from whom; the broker acts on it. Kafka's counterpart: the partition map of
-ReplicaManager.
+Each replica has a log of its own. This module works out what a new image means for them: which
+partitions the broker leads, which it follows and from whom. The broker acts on it. Kafka's
+counterpart: the partition map of ReplicaManager.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Generator
+from typing import Final
 
 import msgspec
 
@@ -19,7 +21,14 @@ from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage, Topic
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.partition import Partition
 from txnsim.settings import Settings
-from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
+from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
+
+STEP: Final = 16
+"""Replicas between two breaks."""
+STEP_WEIGHT: Final = 8
+"""What hosting one counts for: as much as some elements of a request."""
+TOPIC_WEIGHT: Final = 8
+"""A topic counts for so many elements besides its replicas: thousands may have one each."""
 
 
 class Following(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +62,7 @@ class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
 def changed_roles(
     old: ClusterImage, new: ClusterImage, broker_id: BrokerId
 ) -> tuple[TopicPartition, ...]:
-    """Partitions that a broker leads or follows under another leader epoch, or no more."""
+    """Partitions that a broker leads or follows under another leader epoch, or no longer."""
     found: dict[TopicPartition, None] = {}
     for name in dict.fromkeys((*old.topics, *new.topics)):
         before, after = old.topics.get(name), new.topics.get(name)
@@ -102,33 +111,25 @@ class _Changes:
         )
 
 
-class Replicas:
+class Replicas(msgspec.Struct, kw_only=True, eq=False):
     """The replicas of one broker."""
 
-    __slots__ = (
-        *("_broker_id", "_followed", "_led_offline", "_logs", "_settings"),
-        *("hosted", "image", "led", "offline", "replicated"),
-    )
-
-    def __init__(
-        self, *, broker_id: BrokerId, logs: BrokerLogs, image: ClusterImage, settings: Settings
-    ) -> None:
-        self._broker_id = broker_id
-        self._logs = logs
-        self._settings = settings
-        self.image = image
-        self.hosted: dict[TopicPartition, PartitionLog] = {}
-        self.led: dict[TopicPartition, PartitionLog] = {}
-        """The hosted logs that this broker leads."""
-        self.replicated: dict[TopicPartition, Partition] = {}
-        """Those led partitions that have followers."""
-        self.offline: set[TopicPartition] = set()
-        """Replicas of this broker that can't be served: its log directory has failed
-        (HostedPartition.Offline).
-        """
-        self._led_offline: set[TopicPartition] = set()
-        """Those of them of which it has not heard that another broker leads them."""
-        self._followed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = {}
+    broker_id: BrokerId
+    logs: BrokerLogs
+    settings: Settings
+    image: ClusterImage
+    hosted: dict[TopicPartition, PartitionLog] = {}
+    led: dict[TopicPartition, PartitionLog] = {}
+    """The hosted logs that this broker leads."""
+    replicated: dict[TopicPartition, Partition] = {}
+    """Those led partitions that have followers."""
+    offline: set[TopicPartition] = msgspec.field(default_factory=set)
+    """Replicas of this broker that can't be served: its log directory has failed
+    (HostedPartition.Offline).
+    """
+    _led_offline: set[TopicPartition] = msgspec.field(default_factory=set)
+    """Those of them of which it has not heard that another broker leads them."""
+    _followed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = {}
 
     # Lookups
 
@@ -162,7 +163,7 @@ class Replicas:
         if self.image.partition(topic_partition) is not None:
             return Rejection(
                 error=ErrorCode.not_leader_or_follower,
-                reason=f"broker {self._broker_id} has no replica of {topic_partition}",
+                reason=f"broker {self.broker_id} has no replica of {topic_partition}",
                 rule="fetch.not-hosted",
             )
         return Rejection(
@@ -187,31 +188,59 @@ class Replicas:
     # Changes
 
     def apply(self, new: ClusterImage, *, now_ms: int) -> LeadershipChanges:
-        """Take over a new image: host, lead, follow and forget what it says.
+        """Take over a new image in one step."""
+        steps = self.apply_in_steps(new, now_ms=now_ms)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as last:
+                changes: LeadershipChanges = last.value
+                return changes
+
+    def apply_in_steps(
+        self, new: ClusterImage, *, now_ms: int
+    ) -> Generator[int, None, LeadershipChanges]:
+        """Take over a new image: host, lead, follow and forget what it says. The image is the
+        current one at once, its replicas come one after the other (as in
+        BrokerMetadataPublisher.onMetadataUpdate).
 
         Args:
             new: The metadata.
             now_ms: Monotonic time: followers are given ``replica.lag.time.max.ms`` from now on.
+
+        Yields:
+            How many replicas have been seen to since the last step.
         """
         old, self.image = self.image, new
         changes = _Changes()
+        found: dict[tuple[object, ...], tuple[LogConfig, int]] = {}
         for name, topic in old.topics.items():
             current = new.topics.get(name)
             if current is None or current.topic_id != topic.topic_id:
-                self._forget(topic, changes)
+                yield from self._forget(topic, changes)
+                yield TOPIC_WEIGHT
         for name, topic in new.topics.items():
             if old.topics.get(name) is topic and new.broker_configs is old.broker_configs:
                 continue
-            config = self._logs.config_of(new, topic, self._broker_id)
-            self._host(topic, config, changes, now_ms)
-            self._logs.configure(topic, config)
+            # To find out a topic's configs takes 100 µs, and most topics have the same.
+            key = (topic.name in INTERNAL_TOPICS and topic.name, *topic.configs.items())
+            known = found.get(key)
+            if known is None:
+                config = self.logs.config_of(new, topic, self.broker_id)
+                known = found[key] = config, self._min_isr(topic)
+            config, min_isr = known
+            yield from self._host(topic, config, min_isr, changes, now_ms)
+            self.logs.configure(topic, config)
+            yield TOPIC_WEIGHT
+        if self.logs.has_failed:  # in the midst of it
+            changes.led, changes.followed, changes.regrouped = [], [], []
         return changes.frozen()
 
     def directory_failed(self) -> tuple[TopicPartition, ...]:
         """No replica is served any more (ReplicaManager.handleLogDirFailure).
 
         Returns:
-            What was followed and is not to be fetched any more.
+            Partitions that were followed and are not to be fetched any more.
         """
         self.offline.update(self.hosted)
         self._led_offline.update(self.led)
@@ -222,38 +251,47 @@ class Replicas:
 
     # Parts
 
-    def _host(self, topic: TopicImage, config: LogConfig, changes: _Changes, now_ms: int) -> None:
-        min_isr = int(
+    def _min_isr(self, topic: TopicImage) -> int:
+        return int(
             topic_text(
                 "min.insync.replicas",
                 topic=topic.configs,
                 image=self.image,
-                settings=self._settings,
-                broker_id=self._broker_id,
+                settings=self.settings,
+                broker_id=self.broker_id,
             )
         )
+
+    def _host(
+        self, topic: TopicImage, config: LogConfig, min_isr: int, changes: _Changes, now_ms: int
+    ) -> Generator[int, None, None]:
+        gone: list[int] = []
         for index, partition in enumerate(topic.partitions):
+            if index % STEP == STEP - 1:
+                yield STEP * STEP_WEIGHT
             topic_partition = TopicPartition(topic.name, index)
-            if self._broker_id not in partition.replicas:
+            if self.broker_id not in partition.replicas:
                 if topic_partition in self.hosted or topic_partition in self.offline:
                     self._give_up(topic_partition, changes)
-                    self._logs.forget_replica(topic, index)
+                    gone.append(index)
                 continue
-            if self._logs.has_failed:
+            if self.logs.has_failed:
                 self._leave_offline(topic_partition, partition, changes)
                 continue
             log = self.hosted.get(topic_partition)
             if log is None:
-                log = self.hosted[topic_partition] = self._logs.log(topic, index, config)
-            if partition.leader == self._broker_id:
+                log = self.hosted[topic_partition] = self.logs.log(topic, index, config)
+            if partition.leader == self.broker_id:
                 self._lead(log, partition, changes)
                 if len(partition.replicas) > 1 or topic_partition in self.replicated:
-                    # Who had followers once may still be waited for under their rules.
+                    # Requests may still wait under the rules of followers that the partition has
+                    # had.
                     self._regroup(log, topic, partition, changes, min_isr=min_isr, now_ms=now_ms)
                 else:
-                    log.replicate_all()
+                    log.advance_high_watermark(log.log_end_offset)
             else:
                 self._follow(log, topic, partition, changes)
+        self.logs.forget_replicas(topic, gone)
 
     def _leave_offline(
         self, topic_partition: TopicPartition, partition: PartitionImage, changes: _Changes
@@ -262,7 +300,7 @@ class Replicas:
         (BrokerMetadataPublisher).
         """
         self.offline.add(topic_partition)
-        if partition.leader != self._broker_id and topic_partition in self._led_offline:
+        if partition.leader != self.broker_id and topic_partition in self._led_offline:
             self._led_offline.discard(topic_partition)
             changes.lost.append((topic_partition, partition.leader_epoch))
 
@@ -289,9 +327,9 @@ class Replicas:
         topic_partition = log.topic_partition
         partition = self.replicated.get(topic_partition)
         if partition is None:
-            log.keep_tail()
+            log.local.keep_tail()
             partition = self.replicated[topic_partition] = Partition(
-                leader=self._broker_id,
+                leader=self.broker_id,
                 log=log,
                 topic_id=topic.topic_id,
                 may_join=self._may_join,
@@ -324,13 +362,15 @@ class Replicas:
             )
         )
 
-    def _forget(self, topic: TopicImage, changes: _Changes) -> None:
+    def _forget(self, topic: TopicImage, changes: _Changes) -> Generator[int, None, None]:
         for index in range(len(topic.partitions)):
+            if index % STEP == STEP - 1:
+                yield STEP
             self._give_up(TopicPartition(topic.name, index), changes)
-        self._logs.forget(topic)
+        self.logs.forget(topic)
 
     def _give_up(self, topic_partition: TopicPartition, changes: _Changes) -> None:
-        """Host the partition no more."""
+        """Stop hosting the partition."""
         self.led.pop(topic_partition, None)
         self.replicated.pop(topic_partition, None)
         if self._followed.pop(topic_partition, None) is not None:
@@ -355,7 +395,7 @@ class Replicas:
             return log
         return Rejection(
             error=ErrorCode.not_leader_or_follower,
-            reason=f"broker {self._broker_id} does not lead {topic_partition}",
+            reason=f"broker {self.broker_id} does not lead {topic_partition}",
             rule="produce.not-leader",
         )
 

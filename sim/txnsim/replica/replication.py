@@ -1,4 +1,4 @@
-"""What a leader concludes from where its followers stand. Pure.
+"""A leader's conclusions from the positions of its followers. Pure.
 
 The high watermark, who has fallen out of the ISR and who may come back, how far records are deleted
 everywhere, and what a follower cuts off when its log parts from its leader's. Nothing is done here.
@@ -36,7 +36,7 @@ class Reader(Protocol):
 
 
 class Follower:
-    """Where one follower stands, as far as its fetches have told (Kafka's Replica)."""
+    """The position of one follower, as its fetches report it (Kafka's Replica)."""
 
     __slots__ = (
         "broker_epoch",
@@ -83,7 +83,7 @@ class Follower:
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.last_fetch_leader_end:
-            # It has now what there was when it asked last: so long ago it was up to date.
+            # It now has all records that existed at its last fetch: then it was up to date.
             self.caught_up_ms = max(self.caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset

@@ -1,1 +1,1 @@
-"""How replicas follow, and what follows from that: watermarks, commits, changes of the ISR."""
+"""How replicas follow, and the effects: watermarks, commits, changes of the ISR."""

@@ -1,4 +1,4 @@
-"""Waiting for acks=-1: until what was appended lies below the high watermark.
+"""Waiting for acks=-1: until the appended records lie below the high watermark.
 
 Produce, markers and the records of a coordinator all wait here. Kafka's counterparts:
 DelayedProduce, Partition.checkEnoughReplicasReachOffset.
@@ -6,80 +6,51 @@ DelayedProduce, Partition.checkEnoughReplicasReachOffset.
 
 from __future__ import annotations
 
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.errors import ErrorCode
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.log_gate import LogGate
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.replicas import Replicas
-from txnsim.replication.watermarks import Watermarks
-from txnsim.runtime.env import Clock
+from txnsim.replication.leader_appends import Appends
 from txnsim.types import TopicPartition
-
-Appends = list[tuple[PartitionLog, int]]
-"""(log, last offset) of each batch."""
 
 
 class Commits:
     """The appends of one broker that wait to be replicated."""
 
-    __slots__ = ("_clock", "_purgatory", "_replicas", "_watermarks")
+    __slots__ = ("_purgatory", "_replicas")
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        replicas: Replicas,
-        purgatory: Purgatory[TopicPartition],
-        watermarks: Watermarks,
-    ) -> None:
-        self._clock = clock
+    def __init__(self, *, replicas: Replicas, purgatory: Purgatory[TopicPartition]) -> None:
         self._replicas = replicas
         self._purgatory = purgatory
-        self._watermarks = watermarks
 
-    async def append(
-        self, log: PartitionLog, batch: bytes, *, timeout_ms: int, gate: LogGate | None = None
-    ) -> ErrorCode:
-        """Append a coordinator's batch to a led log and wait until it is committed.
-
-        Args:
-            log: The log.
-            batch: The batch.
-            timeout_ms: How long to wait.
-            gate: If given, it has let the batch pass, and is told when that is in the log.
-        """
-        too_few = self._replicas.too_few_in_sync(log.topic_partition)
-        if too_few is not None:
-            return too_few.error
-        before = None if gate is None else gate.durable(log)
-        appended = log.append_coordinator(batch, now_ms=self._clock.now_ms())
-        if isinstance(appended, Rejection):
-            return appended.error
-        if gate is not None and before is not None:
-            gate.appended(log, before)
-        self._watermarks.coordinator_appended(log)
-        if log.high_watermark > appended.last_offset:
-            return ErrorCode.none
-        failed = await self.wait([(log, appended.last_offset)], timeout_ms=timeout_ms)
+    async def committed(self, log: PartitionLog, offset: int, *, timeout_ms: int) -> ErrorCode:
+        """Wait until everything up to ``offset`` is committed or can't be any more."""
+        failed = await self.wait([(log, offset)], timeout_ms=timeout_ms)
         return failed.get(log.topic_partition, ErrorCode.none)
 
     async def wait(self, appends: Appends, *, timeout_ms: int) -> dict[TopicPartition, ErrorCode]:
         """Wait until each append is committed or can't be any more; what failed, by partition."""
-        late = [(log, last) for log, last in appends if log.high_watermark <= last]
+        late: dict[TopicPartition, Appends] = {}
+        for log, last in appends:
+            if log.high_watermark <= last:
+                late.setdefault(log.topic_partition, []).append((log, last))
         if not late:
             return {}
         failed: dict[TopicPartition, ErrorCode] = {}
 
-        def is_over() -> bool:
-            late[:] = [entry for entry in late if not self._is_settled(*entry, failed)]
+        def is_over(key: TopicPartition) -> bool:
+            entries = late.get(key)
+            if entries is not None:
+                entries[:] = [one for one in entries if not self._is_settled(*one, failed)]
+                if not entries:
+                    del late[key]
             return not late
 
-        await self._purgatory.wait(
-            [log.topic_partition for log, _ in late], timeout_ms=timeout_ms, check=is_over
-        )
-        is_over()
-        for log, _ in late:
-            failed[log.topic_partition] = ErrorCode.request_timed_out
+        await self._purgatory.wait(tuple(late), timeout_ms=timeout_ms, check=is_over)
+        for key in tuple(late):
+            is_over(key)
+        for key in late:
+            failed[key] = ErrorCode.request_timed_out
         return failed
 
     def _is_settled(

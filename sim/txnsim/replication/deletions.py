@@ -1,4 +1,4 @@
-"""DeleteRecords: waiting until every live replica has deleted what its leader has.
+"""DeleteRecords: waiting until every live replica has deleted the same records as its leader.
 
 The answer is the low watermark, the least log start of all live replicas. Kafka's counterparts:
 DelayedDeleteRecords, Partition.lowWatermarkIfLeader.
@@ -39,15 +39,16 @@ class Deletions:
     async def wait(
         self, deleted: Mapping[TopicPartition, int], *, timeout_ms: int
     ) -> dict[TopicPartition, Outcome]:
-        """Wait until nobody alive has records below these offsets; the low watermarks, or why it
-        did not come to that.
+        """Wait until no live broker has records below these offsets. Returns the low watermark of
+        each partition, or the error that prevented it.
         """
         outcomes: dict[TopicPartition, Outcome] = {}
         late = dict(deleted)
         before: dict[TopicPartition, int] = {}
 
-        def is_over() -> bool:
-            for topic_partition, offset in list(late.items()):
+        def is_over(topic_partition: TopicPartition) -> bool:
+            offset = late.get(topic_partition)
+            if offset is not None:
                 low_watermark = self._low_watermark(topic_partition)
                 if isinstance(low_watermark, ErrorCode) or low_watermark >= offset:
                     outcomes[topic_partition] = low_watermark
@@ -56,9 +57,12 @@ class Deletions:
                     before.setdefault(topic_partition, low_watermark)
             return not late
 
-        if not is_over():
+        for topic_partition in deleted:
+            is_over(topic_partition)
+        if late:
             await self._purgatory.wait(list(late), timeout_ms=timeout_ms, check=is_over)
-            is_over()
+            for topic_partition in list(late):
+                is_over(topic_partition)
             outcomes.update({one: Late(low_watermark=before[one]) for one in late})
         return outcomes
 

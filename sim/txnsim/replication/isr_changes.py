@@ -1,8 +1,8 @@
 """What the leaders of this broker ask of the controller: larger and smaller ISRs.
 
-One AlterPartition is under way at a time; what comes up meanwhile goes with the next. Where no
-answer comes it is asked again, with growing pauses: until then the larger ISR counts, so nothing is
-lost by waiting. Kafka's counterpart: AlterPartitionManager.
+One AlterPartition is in flight at a time; changes that come up meanwhile go with the next. A
+request without an answer is sent again, with growing pauses: until then the larger ISR counts, so
+nothing is lost by waiting. Kafka's counterpart: AlterPartitionManager.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from txnsim.errors import PeerError
+from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply, IsrChange
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.peers import Peers
 from txnsim.replica.partition import Partition
@@ -18,14 +19,9 @@ from txnsim.replica.replicas import Replicas
 from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Clock, TimerHandle
 from txnsim.runtime.pending import Pending
+from txnsim.runtime.standstill import stood_still
 from txnsim.settings import Settings
-from txnsim.types import (
-    AlterPartitionCommand,
-    AlterPartitionReply,
-    BrokerId,
-    IsrChange,
-    TopicPartition,
-)
+from txnsim.types import BrokerId, TopicPartition
 
 RETRY_MS: Final = 50
 RETRY_MAX_MS: Final = 1_000
@@ -97,9 +93,12 @@ class IsrChanges:
 
     def _arm_check(self) -> None:
         interval_ms = self._settings().replica_lag_time_max_ms / 2
+        due_ms = self._clock.monotonic_ms() + interval_ms
 
         def check() -> None:
-            self.check()
+            # Followers that could not fetch while the whole process stood still do so first.
+            if not stood_still(due_ms, self._clock.monotonic_ms()):
+                self.check()
             self._arm_check()
 
         self._timer = self._clock.call_later(interval_ms, check)
@@ -135,7 +134,7 @@ class IsrChanges:
                 self._is_under_way = False
                 self._send()
                 return
-        # What came up meanwhile is newer than what is asked again.
+        # A change that came up meanwhile is newer than the one to send again.
         self._queue = {**again, **self._queue}
         pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, RETRY_MAX_MS)
         self._clock.call_later(pause_ms, self._send_again)

@@ -1,20 +1,23 @@
-"""Old segments of a broker's logs are deleted, compacted topics are cleaned.
+"""Deletes old segments of a broker's logs, and cleans compacted topics.
 
-Three timers on the cluster clock, so that who advances it sees what a day does: one looks for old
-segments of logs without compaction, one for compacted logs that have become dirty, and deletes
-their old segments, too; the third notes where logs start. A round of cleaning pauses again and
-again, so that requests never wait long for it. What is deleted and cleaned is decided in
-``txnsim.log.log_upkeep`` and ``txnsim.log.cleaner``. Kafka's counterparts: LogManager.cleanupLogs
-and checkpointLogStartOffsets, LogCleaner.
+Three timers run on the cluster clock, so that advancing it shows the work of a day. One looks for
+old segments of logs without compaction. One looks for compacted logs that have become dirty, and
+deletes their old segments, too. The third notes where logs start. A round of cleaning pauses again
+and again, so that requests never wait long for it. ``txnsim.log.partition_log`` and
+``txnsim.log.cleaner`` decide what is deleted and cleaned. Kafka's counterparts:
+LogManager.cleanupLogs and checkpointLogStartOffsets, LogCleaner.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
 
 from txnsim.errors import CorruptBatchError, MissingExtraError
-from txnsim.log.cleaner import Dirt, clean, dirt_of, measure
+from txnsim.log.cleaner import Dirt, Work, clean, dirt_of, measure
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.node.log_trace import LogTrace
@@ -23,41 +26,30 @@ from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 
 
-class LogMaintenance:
-    """What a broker does for its logs while nobody asks anything."""
+class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
+    """Background work of a broker on its logs."""
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        tasks: Tasks,
-        settings: Callable[[], Settings],
-        hosted: Mapping[TopicPartition, PartitionLog],
-        log_trace: LogTrace,
-        note_log_starts: Callable[[], object],
-        gate: TimerGate = at_once,
-    ) -> None:
-        self._gate = gate
-        self._log_trace = log_trace
-        self._clock = clock
-        self._tasks = tasks
-        self._settings = settings
-        self._hosted = hosted
-        self._uncleanable: set[PartitionLog] = set()
-        """Logs with a batch that can't be read (LogCleanerManager.markPartitionUncleanable)."""
-        self._note_log_starts = note_log_starts
-        self._retention_timer: TimerHandle | None = None
-        self._notes_timer: TimerHandle | None = None
-        self._cleaner_timer: TimerHandle | None = None
-        self._round: asyncio.Task[None] | None = None
+    gate: TimerGate = at_once
+    log_trace: LogTrace
+    clock: Clock
+    tasks: Tasks
+    settings: Callable[[], Settings]
+    hosted: Mapping[TopicPartition, PartitionLog]
+    _uncleanable: set[PartitionLog] = msgspec.field(default_factory=set)
+    """Logs with a batch that can't be read (LogCleanerManager.markPartitionUncleanable)."""
+    note_log_starts: Callable[[], object]
+    _retention_timer: TimerHandle | None = None
+    _notes_timer: TimerHandle | None = None
+    _cleaner_timer: TimerHandle | None = None
+    _round: asyncio.Task[None] | None = None
 
     # Life
 
     def start(self) -> None:
         """Start the timers."""
-        self._arm_retention(self._settings().log_initial_task_delay_ms)
-        self._arm_notes(self._settings().log_initial_task_delay_ms)
-        if self._settings().log_cleaner_enable:
+        self._arm_retention(self.settings().log_initial_task_delay_ms)
+        self._arm_notes(self.settings().log_initial_task_delay_ms)
+        if self.settings().log_cleaner_enable:
             self._arm_cleaner()
 
     def stop(self) -> None:
@@ -73,17 +65,17 @@ class LogMaintenance:
         """Kafka's uncleanable-partitions-count."""
         return len(self._uncleanable)
 
-    # At once, for whoever does not want to wait for a timer
+    # At once, without waiting for a timer
 
     def roll_now(self, topic_partition: TopicPartition) -> None:
         """End the active segment of a log that this broker hosts; nothing where it hosts none."""
-        log = self._hosted.get(topic_partition)
+        log = self.hosted.get(topic_partition)
         if log is not None:
-            log.roll(self._clock.now_ms())
+            log.roll(self.clock.now_ms())
 
     def delete_old_now(self, topic_partition: TopicPartition) -> None:
         """Delete the segments that retention lets go."""
-        log = self._hosted.get(topic_partition)
+        log = self.hosted.get(topic_partition)
         if log is not None:
             self._delete_segments([log])
 
@@ -94,96 +86,107 @@ class LogMaintenance:
             CorruptBatchError: A batch can't be read.
             MissingExtraError: Its codec needs a library that is not installed.
         """
-        log = self._hosted.get(topic_partition)
-        if log is None or not log.config.is_compacted or log.segments_count == 1:
+        log = self.hosted.get(topic_partition)
+        if log is None or not log.config.is_compacted or len(log.local.segments) == 1:
             return
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         for _ in clean(log, measure(log, now_ms), now_ms):
-            pass  # in one go: who asks for it waits for it
+            pass  # in one go: the caller waits for it
 
     # Retention
 
     def _arm_retention(self, delay_ms: int) -> None:
-        self._retention_timer = self._clock.call_at(
-            self._clock.now_ms() + delay_ms,
-            lambda: self._gate("retention", self._delete_old, self._arm_next_retention),
+        self._retention_timer = self.clock.call_at(
+            self.clock.now_ms() + delay_ms,
+            lambda: self.gate("retention", self._delete_old, self._arm_next_retention),
         )
 
     def _arm_next_retention(self) -> None:
-        self._arm_retention(self._settings().log_retention_check_interval_ms)
+        self._arm_retention(self.settings().log_retention_check_interval_ms)
 
     def _delete_old(self) -> None:
         self._arm_next_retention()
         self._delete_segments(
-            (log for log in self._hosted.values() if not log.config.is_compacted),
-            timer_ms=self._settings().log_retention_check_interval_ms,
+            (log for log in self.hosted.values() if not log.config.is_compacted),
+            timer_ms=self.settings().log_retention_check_interval_ms,
         )
 
     def _delete_segments(
         self, logs: Iterable[PartitionLog], *, timer_ms: int | None = None
     ) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         for log in logs:
             before = log.log_start_offset
             log.delete_old_segments(now_ms)
-            if self._log_trace.on and log.log_start_offset != before:
+            if self.log_trace.on and log.log_start_offset != before:
                 if timer_ms is not None:
-                    self._log_trace.timer("retention", timer_ms)
-                self._log_trace.started(log, "retention")
+                    self.log_trace.timer("retention", timer_ms)
+                self.log_trace.started(log, "retention")
 
     # Starts of logs
 
     def _arm_notes(self, delay_ms: int) -> None:
-        self._notes_timer = self._clock.call_at(self._clock.now_ms() + delay_ms, self._note)
+        self._notes_timer = self.clock.call_at(self.clock.now_ms() + delay_ms, self._note)
 
     def _note(self) -> None:
-        interval_ms = self._settings().log_flush_start_offset_checkpoint_interval_ms
+        interval_ms = self.settings().log_flush_start_offset_checkpoint_interval_ms
         if interval_ms:  # without one it is done once, as KafkaScheduler does it
             self._arm_notes(interval_ms)
-        self._note_log_starts()
+        self.note_log_starts()
 
     # Cleaning
 
     def _arm_cleaner(self) -> None:
-        self._cleaner_timer = self._clock.call_at(
-            self._clock.now_ms() + self._settings().log_cleaner_backoff_ms,
-            lambda: self._gate("cleaner", self._look_for_dirt, self._arm_cleaner),
+        self._cleaner_timer = self.clock.call_at(
+            self.clock.now_ms() + self.settings().log_cleaner_backoff_ms,
+            lambda: self.gate("cleaner", self._look_for_dirt, self._arm_cleaner),
         )
 
     def _look_for_dirt(self) -> None:
-        self._uncleanable.intersection_update(self._hosted.values())
+        self._uncleanable.intersection_update(self.hosted.values())
         if self._filthiest() is None:
             self._delete_segments(
-                self._compacted(), timer_ms=self._settings().log_cleaner_backoff_ms
+                self._compacted(), timer_ms=self.settings().log_cleaner_backoff_ms
             )
             self._arm_cleaner()
         else:
-            self._round = self._tasks.spawn(self._clean_all(), name="log cleaner")
+            self._round = self.tasks.spawn(self._clean_all(), name="log cleaner")
 
     async def _clean_all(self) -> None:
         """Clean until nothing is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
         while (filthiest := self._filthiest()) is not None:
             log, dirt = filthiest
             try:
-                for _ in clean(log, dirt, self._clock.now_ms()):
-                    await asyncio.sleep(0)
-                    if self._hosted.get(log.topic_partition) is not log:
+                for work in clean(log, dirt, self.clock.now_ms()):
+                    if work is None:
+                        await asyncio.sleep(0)
+                    else:
+                        await self._beside(work)
+                    if self.hosted.get(log.topic_partition) is not log:
                         break
             except (CorruptBatchError, MissingExtraError):
                 self._uncleanable.add(log)
             self._delete_segments(
-                self._compacted(), timer_ms=self._settings().log_cleaner_backoff_ms
+                self._compacted(), timer_ms=self.settings().log_cleaner_backoff_ms
             )
             await asyncio.sleep(0)
         self._round = None
         self._arm_cleaner()
 
+    async def _beside(self, work: Work[Any]) -> None:
+        unpacker = self.tasks.unpacker
+        await unpacker.enter()
+        try:
+            await unpacker.do(work.do)
+        finally:
+            unpacker.leave()
+
     def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
         """The log with the largest dirty part, if any is due."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         found: tuple[PartitionLog, Dirt] | None = None
         for log in self._compacted():
-            if log.segments_count == 1 or log in self._uncleanable:
+            if len(log.local.segments) == 1 or log in self._uncleanable:
                 continue
             dirt = dirt_of(log, now_ms)
             if dirt is not None and (found is None or dirt.ratio > found[1].ratio):
@@ -191,4 +194,4 @@ class LogMaintenance:
         return found
 
     def _compacted(self) -> Iterable[PartitionLog]:
-        return [log for log in self._hosted.values() if log.config.is_compacted]
+        return [log for log in self.hosted.values() if log.config.is_compacted]

@@ -1,10 +1,10 @@
-"""A follower at work: it fetches what its leaders have written and takes it over.
+"""A follower at work: it fetches its leaders' batches and takes them over.
 
-There is one fetcher per leader, with one Fetch outstanding for all partitions that it leads and we
-follow. What comes back is appended as it is, the leader's high watermark and log start are taken
-over, and the next Fetch says how far we are: that is the acknowledgement. A log that parts from its
-leader's is cut off first (KIP-595). When the partitions change, a new Fetch is sent at once and the
-leader lets the old one go.
+Each leader has one fetcher, with one Fetch outstanding for all partitions that this broker follows
+there. The fetcher appends the batches as they come, takes over the leader's high watermark and log
+start, and the next Fetch gives its own position: that is the acknowledgement. A log that parts from
+its leader's is cut off first (KIP-595). When the partitions change, a new Fetch is sent at once and
+the leader lets the old one go.
 
 An idle fetcher asks ever more seldom, up to a quarter of ``replica.lag.time.max.ms``: an append at
 the leader ends the wait at once anyway. Kafka's counterparts: ReplicaFetcherManager,
@@ -20,6 +20,15 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from txnsim.errors import ErrorCode, PeerError
+from txnsim.interbroker.replication import (
+    ReplicaFetchCommand,
+    ReplicaFetchedPartition,
+    ReplicaFetchPartition,
+    ReplicaFetchReply,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
+    ReplicatedBatch,
+)
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.log_gate import LogGate
@@ -31,17 +40,7 @@ from txnsim.replica.replication import truncation_offset
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
 from txnsim.settings import Settings
-from txnsim.types import (
-    BrokerId,
-    ReplicaFetchCommand,
-    ReplicaFetchedPartition,
-    ReplicaFetchPartition,
-    ReplicaFetchReply,
-    ReplicaOffsetCommand,
-    ReplicaOffsetReply,
-    ReplicatedBatch,
-    TopicPartition,
-)
+from txnsim.types import BrokerId, TopicPartition
 
 DEVIATIONS: Final = (
     "A follower with nothing to fetch asks its leader ever more seldom, up to a quarter of "
@@ -51,7 +50,7 @@ DEVIATIONS: Final = (
 )
 
 IDLE_SHARE: Final = 4
-"""An idle follower is heard of so many times in ``replica.lag.time.max.ms`` at least."""
+"""Minimum number of fetches of an idle follower in ``replica.lag.time.max.ms``."""
 LATEST: Final = -1
 EARLIEST: Final = -2
 
@@ -90,7 +89,7 @@ class ReplicaFetchers:
         log_trace: LogTrace,
     ) -> None:
         self.lagging: set[TopicPartition] = set()
-        """Partitions that a fault lets fall behind; whoever owns the broker may put a set here that
+        """Partitions that a fault lets fall behind; the owner of the broker may put a set here that
         outlives it.
         """
         self._held_back: dict[TopicPartition, Following] = {}
@@ -116,7 +115,7 @@ class ReplicaFetchers:
         self._make = make
 
     def apply(self, followed: Iterable[Following], unfollowed: Iterable[TopicPartition]) -> None:
-        """Follow these from now on, and those no more."""
+        """Follow the new partitions from now on, and stop following the old ones."""
         changed: dict[BrokerId, None] = {}
         for topic_partition in unfollowed:
             self._held_back.pop(topic_partition, None)
@@ -135,10 +134,10 @@ class ReplicaFetchers:
             changed[following.leader] = None
         for leader in changed:
             # After the present callback, so that the leader has the same metadata by then.
-            self._tasks.soon(self._by_leader[leader].send)
+            self._tasks.soon(self._by_leader[leader].send_changes)
 
     def lag(self, topic_partition: TopicPartition) -> None:
-        """Fetch this one no more until ``catch_up``, whoever leads it."""
+        """Stop fetching this one until ``catch_up``, also after a change of its leader."""
         self.lagging.add(topic_partition)
         leader = self._leaders.get(topic_partition)
         if leader is not None:
@@ -172,7 +171,7 @@ class _Fetcher:
 
     __slots__ = (
         *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate", "_image"),
-        *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_trace", "_peers"),
+        *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_trace", "_name", "_peers"),
         *("_purgatory", "_request", "_session_epoch", "_session_id", "_settings", "_tasks"),
         *("_behind", "_is_late", "_names", "_wait_ms"),
     )
@@ -214,8 +213,11 @@ class _Fetcher:
         self._wait_ms = 0
         self._is_waiting = False
         """After an error of the whole request."""
+        self._name = f"replica fetcher {broker_id} of {leader}"
         self._is_standing = False
-        """An append has to wait: as Kafka's fetcher thread it does nothing else meanwhile."""
+        """An answer is being taken over, and an append may have to wait: as Kafka's fetcher thread
+        it does nothing else meanwhile.
+        """
         self._behind: deque[tuple[int, ReplicaFetchReply]] = deque()
         """Answers that have come meanwhile, to requests that are older or newer."""
         self._is_late = False
@@ -233,7 +235,7 @@ class _Fetcher:
         self._forgotten.pop(topic_partition, None)
 
     def drop(self, topic_partition: TopicPartition) -> None:
-        """Fetch this one no more."""
+        """Stop fetching this one."""
         followed = self._followed.pop(topic_partition, None)
         self._changed.pop(topic_partition, None)
         self._names = None
@@ -241,7 +243,7 @@ class _Fetcher:
             self._forgotten[topic_partition] = followed.topic_id
 
     def following(self, topic_partition: TopicPartition) -> Following:
-        """What is followed of a partition that is fetched here."""
+        """How this broker follows a partition that it fetches here."""
         followed = self._followed[topic_partition]
         return Following(
             topic_id=followed.topic_id,
@@ -251,13 +253,18 @@ class _Fetcher:
         )
 
     def stop(self) -> None:
-        """Answers that still come are nobody's."""
+        """Stop; answers that still come are ignored."""
         self._is_stopped = True
 
     # Requests
 
+    def send_changes(self) -> None:
+        """Send, unless a request since then has named all changes (two images in one turn)."""
+        if self._changed or self._forgotten:
+            self.send()
+
     def send(self) -> None:
-        """Ask for what is new from where we are; a request that is still out is superseded."""
+        """Fetch from the present position; a request that is still in flight is superseded."""
         if self._is_stopped or self._is_waiting or self._is_standing or not self._followed:
             self._is_late = self._is_standing
             return
@@ -318,20 +325,13 @@ class _Fetcher:
         if self._is_standing:
             self._behind.append((request, reply))
             return
-        if not self._gate.is_open:
-            self._stand(request, reply)
-            return
-        for told in reply.partitions:
-            followed = self._asked(request, told)
-            if followed is not None:
-                self._take(followed, told)
-        self._go_on(request, reply)
+        self._stand(request, reply)
 
-    def _asked(self, request: int, told: ReplicaFetchedPartition) -> _Followed | None:
-        """The partition of which something is told, if it still concerns us."""
-        followed = self._followed.get(told.topic_partition)
-        if followed is None and not told.topic_partition.topic:
-            followed = self._by_id(told)
+    def _asked(self, request: int, fetched: ReplicaFetchedPartition) -> _Followed | None:
+        """The partition that an answer is about, if this broker still follows it."""
+        followed = self._followed.get(fetched.topic_partition)
+        if followed is None and not fetched.topic_partition.topic:
+            followed = self._by_id(fetched)
         if followed is None or request < followed.first_request:
             return None
         return followed
@@ -340,39 +340,47 @@ class _Fetcher:
         if request == self._request:
             self._adapt_wait(is_idle=not reply.partitions)
             self.send()
+        elif self._changed:
+            # The newest request was on its way before this answer brought something: it does not
+            # say how far we are now, and it may wait long.
+            self.send()
 
-    async def _take_watched(self, request: int, reply: ReplicaFetchReply) -> None:
-        """Take over an answer while somebody may object to its appends: whichever waits lets all
-        that comes behind it wait, too.
+    async def _take(self, request: int, reply: ReplicaFetchReply) -> None:
+        """Take over the leader's answer (AbstractFetcherThread.processFetchRequest); an append
+        that has to wait lets all that comes behind it wait, too.
         """
-        for told in reply.partitions:
-            followed = self._asked(request, told)
-            if followed is None:
-                continue
-            if self._is_refused(followed, told):
+        now_ms = self._clock.now_ms() if reply.partitions else 0
+        for fetched in reply.partitions:
+            followed = self._asked(request, fetched)
+            if followed is None or self._is_refused(followed, fetched):
                 continue
             log = followed.log
-            for batch in told.batches:
-                error = await self._gate.admit_replicated(log.topic_partition, batch)
-                if self._is_stopped or self._asked(request, told) is not followed:
+            for batch in fetched.batches:
+                before = None
+                if not self._gate.is_open:
+                    error = await self._gate.admit_replicated(log.topic_partition, batch)
+                    if self._is_stopped or self._asked(request, fetched) is not followed:
+                        break
+                    if error is not None:
+                        self._delay(followed)
+                        break
+                    now_ms = self._clock.now_ms()
+                    before = self._gate.durable(log)
+                end = log.log_end_offset
+                if not self._append(followed, batch, now_ms):
+                    self._follow(log, fetched)
                     break
-                if error is not None:
-                    self._delay(followed)
-                    break
-                before, end = self._gate.durable(log), log.log_end_offset
-                if not self._append(followed, batch, self._clock.now_ms()):
-                    break
-                if log.log_end_offset > end:
+                if before is not None and log.log_end_offset > end:
                     self._gate.replicated(log, before, batch)
             else:
-                self._follow(log, told)
+                self._follow(log, fetched)
 
     def _stand(self, request: int, reply: ReplicaFetchReply) -> None:
         self._is_standing = True
         self._tasks.drive(
-            self._take_watched(request, reply),
+            self._take(request, reply),
             lambda _, error: self._stood(request, reply, error),
-            name=f"replica fetcher {self._broker_id} of {self._leader}",
+            name=self._name,
         )
 
     def _stood(self, request: int, reply: ReplicaFetchReply, error: BaseException | None) -> None:
@@ -387,13 +395,13 @@ class _Fetcher:
                 raise error
         elif request == self._request:
             self._go_on(request, reply)
-        elif is_late:
+        elif is_late or self._changed:
             self.send()  # else a newer one is out, and another would only supersede it
 
-    def _by_id(self, told: ReplicaFetchedPartition) -> _Followed | None:
+    def _by_id(self, fetched: ReplicaFetchedPartition) -> _Followed | None:
         """The partition by its topic's id: where answers are Kafka's bytes they name no topic."""
-        name = self._image().topic_names.get(told.topic_id, "")
-        return self._followed.get(TopicPartition(name, told.topic_partition.partition))
+        name = self._image().topic_names.get(fetched.topic_id, "")
+        return self._followed.get(TopicPartition(name, fetched.topic_partition.partition))
 
     def _adapt_wait(self, *, is_idle: bool) -> None:
         settings = self._settings()
@@ -413,7 +421,7 @@ class _Fetcher:
         self._session_id = self._session_epoch = 0
         self._forgotten.clear()
         self._changed = dict.fromkeys(self._followed)
-        self._request += 1  # of what is still out nothing is expected any more
+        self._request += 1  # answers to older requests no longer count
         if not pause_ms:
             self.send()
             return
@@ -427,29 +435,17 @@ class _Fetcher:
 
     # Answers
 
-    def _take(self, followed: _Followed, told: ReplicaFetchedPartition) -> None:
-        """Take over what the leader tells of one partition
-        (AbstractFetcherThread.processFetchRequest).
-        """
-        if self._is_refused(followed, told):
-            return
-        now_ms = self._clock.now_ms() if told.batches else 0
-        for batch in told.batches:
-            if not self._append(followed, batch, now_ms):
-                break
-        self._follow(followed.log, told)
-
-    def _is_refused(self, followed: _Followed, told: ReplicaFetchedPartition) -> bool:
+    def _is_refused(self, followed: _Followed, fetched: ReplicaFetchedPartition) -> bool:
         """Whether there is nothing to take over but an error or a truncation; it is acted upon."""
         log = followed.log
-        if told.error:
-            self._failed(followed, told.error)
+        if fetched.error:
+            self._failed(followed, fetched.error)
             return True
-        if told.diverging is not None:
-            own = log.end_offset_for_epoch(told.diverging[0])
+        if fetched.diverging is not None:
+            own = log.end_offset_for_epoch(fetched.diverging[0])
             offset = truncation_offset(
                 log_end_offset=log.log_end_offset,
-                leader_answer=told.diverging,
+                leader_answer=fetched.diverging,
                 own_answer=(own.leader_epoch, own.end_offset),
             )
             self._truncate(log, offset)
@@ -467,17 +463,17 @@ class _Fetcher:
             # (Partition.appendRecordsToFollowerOrFutureReplica).
             self._restart(log, batch.base_offset)
         if batch.leader_epoch > followed.leader_epoch:
-            return False  # written by a leader that we have not heard of (KAFKA-18723)
-        log.append_replicated(batch, now_ms=now_ms)
+            return False  # written by a leader that is unknown here (KAFKA-18723)
+        log.append(batch, now_ms=now_ms)
         self._changed[log.topic_partition] = None
         return True
 
-    def _follow(self, log: PartitionLog, told: ReplicaFetchedPartition) -> None:
+    def _follow(self, log: PartitionLog, fetched: ReplicaFetchedPartition) -> None:
         """Take over the leader's high watermark and log start."""
         topic_partition = log.topic_partition
-        moved = log.follow_high_watermark(told.high_watermark)
-        if told.log_start_offset > log.log_start_offset and log.raise_log_start(
-            told.log_start_offset
+        moved = log.follow_high_watermark(fetched.high_watermark)
+        if fetched.log_start_offset > log.log_start_offset and log.raise_log_start(
+            fetched.log_start_offset
         ):
             self._changed[topic_partition] = None
             moved = True
@@ -570,7 +566,7 @@ def _position(
         topic_partition=topic_partition,
         current_leader_epoch=followed.leader_epoch,
         fetch_offset=log.log_end_offset,
-        last_fetched_epoch=log.latest_epoch,
+        last_fetched_epoch=log.epochs.latest,
         log_start_offset=log.log_start_offset,
         high_watermark=log.high_watermark,
         max_bytes=max_bytes,

@@ -1,9 +1,9 @@
-"""Followers at their leader: where each stands, what it has not got, and its parked Fetch.
+"""Followers at their leader: the position of each, its news, and its parked Fetch.
 
-There is one session per follower, with all partitions that it follows here (KIP-227): a request
-names only what has changed, an answer only what is new. A Fetch that finds nothing new is parked;
-an append marks the partition as news, and after the present callback everything that is new by then
-goes out in one answer. What is sent are references to the leader's batches.
+Each follower has one session, with all partitions that it follows here (KIP-227): a request names
+only what has changed, an answer only what is new. A Fetch that finds nothing new is parked. An
+append marks the partition as news; after the present callback all news goes out in one answer. The
+answer holds references to the leader's batches.
 
 An answer is due with new records, a new log start or an error. A high watermark travels with the
 records of its partition; alone it waits for an answer after ``replica.fetch.wait.max.ms``. Kafka's
@@ -20,6 +20,14 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.replication import (
+    ReplicaFetchCommand,
+    ReplicaFetchedPartition,
+    ReplicaFetchPartition,
+    ReplicaFetchReply,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
+)
 from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
 from txnsim.replica.replication import UNKNOWN_EPOCH
@@ -28,21 +36,16 @@ from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
 from txnsim.settings import Settings
-from txnsim.types import (
-    BrokerId,
-    ReplicaFetchCommand,
-    ReplicaFetchedPartition,
-    ReplicaFetchPartition,
-    ReplicaFetchReply,
-    ReplicaOffsetCommand,
-    ReplicaOffsetReply,
-    TopicPartition,
-)
+from txnsim.types import BrokerId, TopicPartition
 
 LATEST: Final = -1
 """Timestamp of ListOffsets that stands for the log end."""
 FULL: Final = 0
 """Session epoch of a request that begins a session."""
+BATCHES_MAX: Final = 250
+"""Batches in one answer, from all partitions: sending and appending them takes 1 ms of the loop
+that all brokers share. Kafka's answer is bounded by bytes alone.
+"""
 
 
 class _Session:
@@ -58,7 +61,7 @@ class _Session:
             "session_id",
             "stale",
             "timer_ms",
-            "told_ms",
+            "reported_all_ms",
         ),
     )
 
@@ -67,15 +70,15 @@ class _Session:
         self.follower_id = follower_id
         self.session_id = session_id
         self.epoch = FULL + 1
-        """Of the next request."""
+        """Epoch of the next request."""
         self.positions: dict[TopicPartition, ReplicaFetchPartition] = {}
         self.news: dict[TopicPartition, None] = {}
         self.stale: dict[TopicPartition, None] = {}
         """Partitions whose high watermark the follower does not know."""
         self.out_of_isr: dict[TopicPartition, None] = {}
         """Partitions in whose ISR the follower is not."""
-        self.told_ms = 0
-        """When it was last told of all of them."""
+        self.reported_all_ms = 0
+        """When it last got the high watermark of all of them."""
         self.parked: Pending[ReplicaFetchReply] | None = None
         self.is_due = False
         self.last_fetch_ms = 0
@@ -97,41 +100,26 @@ class _Session:
         self.out_of_isr[topic_partition] = None
 
 
-class ReplicaSessions:
+class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     """The followers of the partitions that one broker leads."""
 
-    __slots__ = (
-        *("_by_follower", "_clock", "_isr_changes", "_replicas", "_session_count"),
-        *("_settings", "_tasks", "_watermarks"),
-    )
-
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        tasks: Tasks,
-        settings: Callable[[], Settings],
-        replicas: Replicas,
-        watermarks: Watermarks,
-        isr_changes: IsrChanges,
-    ) -> None:
-        self._clock = clock
-        self._tasks = tasks
-        self._settings = settings
-        self._replicas = replicas
-        self._watermarks = watermarks
-        self._isr_changes = isr_changes
-        self._by_follower: dict[BrokerId, _Session] = {}
-        self._session_count = 0
+    clock: Clock
+    tasks: Tasks
+    settings: Callable[[], Settings]
+    replicas: Replicas
+    watermarks: Watermarks
+    isr_changes: IsrChanges
+    _by_follower: dict[BrokerId, _Session] = {}
+    _session_count: int = 0
 
     # Commands
 
     def fetch(self, command: ReplicaFetchCommand) -> Pending[ReplicaFetchReply]:
-        """Take in where the follower stands; what is new, now or when there is something."""
+        """Note the follower's positions; answer with the news, now or when there is some."""
         session = self._session(command)
         if isinstance(session, ErrorCode):
             return self._at_once(ReplicaFetchReply(error=session))
-        now_ms = session.last_fetch_ms = self._clock.monotonic_ms()
+        now_ms = session.last_fetch_ms = self.clock.monotonic_ms()
         if session.parked is not None:
             self._supersede(session)
         session.response_max_bytes = command.max_bytes
@@ -149,7 +137,7 @@ class ReplicaSessions:
         wait_ms = command.max_wait_ms
         if session.out_of_isr:
             self._let_in(session, command.replica_epoch)
-            wait_ms = min(wait_ms, self._settings().replica_fetch_wait_max_ms)
+            wait_ms = min(wait_ms, self.settings().replica_fetch_wait_max_ms)
         if refused or session.news or wait_ms <= 0:
             return self._at_once(self._reply(session, refused))
         return self._park(session, now_ms + wait_ms)
@@ -157,7 +145,7 @@ class ReplicaSessions:
     def offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
         """Where the log ends or begins, for a follower (Partition.fetchOffsetForTimestamp)."""
         topic_partition = command.topic_partition
-        log = self._replicas.leader(
+        log = self.replicas.leader(
             topic_partition, current_leader_epoch=command.current_leader_epoch
         )
         if isinstance(log, Rejection):
@@ -176,7 +164,7 @@ class ReplicaSessions:
 
     def answer_soon(self, session: _Session) -> None:
         """There is news for a parked Fetch: answer it after the present callback."""
-        self._tasks.soon(lambda: self._answer(session))
+        self.tasks.soon(lambda: self._answer(session))
 
     # Parts: sessions
 
@@ -205,7 +193,7 @@ class ReplicaSessions:
         session.positions.pop(topic_partition, None)
         session.news.pop(topic_partition, None)
         session.stale.pop(topic_partition, None)
-        partition = self._replicas.replicated.get(topic_partition)
+        partition = self.replicas.replicated.get(topic_partition)
         follower = None if partition is None else partition.followers.get(session.follower_id)
         if follower is not None and follower.reader is session:
             follower.reader = None
@@ -214,7 +202,7 @@ class ReplicaSessions:
         """The partition with its name, which does not travel where requests are Kafka's bytes."""
         if topic_partition.topic:
             return topic_partition
-        name = self._replicas.image.topic_names.get(topic_id, "")
+        name = self.replicas.image.topic_names.get(topic_id, "")
         return TopicPartition(name, topic_partition.partition)
 
     # Parts: positions
@@ -226,9 +214,9 @@ class ReplicaSessions:
         broker_epoch: int,
         now_ms: int,
     ) -> ReplicaFetchedPartition | None:
-        """Take in where the follower stands in one partition; an answer where it can't have it."""
+        """Note the follower's position in one partition; returns an answer if it is refused."""
         topic_partition = wanted.topic_partition
-        partition = self._replicas.replicated.get(topic_partition)
+        partition = self.replicas.replicated.get(topic_partition)
         error = self._refusal(session, wanted, partition, broker_epoch)
         if partition is None or error is not None:
             self._forget(session, topic_partition)
@@ -238,7 +226,7 @@ class ReplicaSessions:
                 error=error or ErrorCode.not_leader_or_follower,
             )
         log = partition.log
-        is_latest = wanted.last_fetched_epoch == log.latest_epoch
+        is_latest = wanted.last_fetched_epoch == log.epochs.latest
         if wanted.last_fetched_epoch != UNKNOWN_EPOCH and (
             not is_latest or wanted.fetch_offset > log.log_end_offset
         ):
@@ -271,10 +259,10 @@ class ReplicaSessions:
         broker_epoch: int,
     ) -> ErrorCode | None:
         if partition is None:
-            log = self._replicas.leader(
+            log = self.replicas.leader(
                 wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
             )
-            # A partition without followers has none that could fetch: who asks knows more than we.
+            # A partition without followers: the sender has newer metadata than this broker.
             return log.error if isinstance(log, Rejection) else ErrorCode.unknown_leader_epoch
         if partition.topic_id != wanted.topic_id:
             return ErrorCode.unknown_topic_id
@@ -284,7 +272,7 @@ class ReplicaSessions:
             return ErrorCode.unknown_leader_epoch
         if session.follower_id not in partition.followers:
             return ErrorCode.unknown_leader_epoch
-        known = self._replicas.image.brokers.get(session.follower_id)
+        known = self.replicas.image.brokers.get(session.follower_id)
         if known is not None and -1 < broker_epoch < known.epoch:
             # A Fetch of the process that was there before (Replica.updateFetchStateOrThrow).
             return ErrorCode.not_leader_or_follower
@@ -329,14 +317,14 @@ class ReplicaSessions:
         if session.follower_id not in partition.isr:
             session.is_out(topic_partition)
         if wanted.fetch_offset != end_before:
-            self._watermarks.advance(partition)
+            self.watermarks.advance(partition)
         if wanted.log_start_offset != start_before:
-            self._watermarks.deleted(partition)
+            self.watermarks.deleted(partition)
 
     def _let_in(self, session: _Session, broker_epoch: int) -> None:
         """Ask for larger ISRs where the follower has caught up and may join by now."""
         for topic_partition in list(session.out_of_isr):
-            partition = self._replicas.replicated.get(topic_partition)
+            partition = self.replicas.replicated.get(topic_partition)
             follower = None if partition is None else partition.followers.get(session.follower_id)
             if (
                 partition is None
@@ -349,7 +337,7 @@ class ReplicaSessions:
             follower.broker_epoch = broker_epoch
             change = partition.grown(follower)
             if change is not None:
-                self._isr_changes.submit(partition, change)
+                self.isr_changes.submit(partition, change)
 
     # Parts: answers
 
@@ -358,30 +346,31 @@ class ReplicaSessions:
     ) -> ReplicaFetchReply:
         """Everything that is new, as far as the answer's size allows."""
         news, session.news = session.news, {}
-        remaining = session.response_max_bytes
-        max_bytes = self._settings().replica_fetch_max_bytes
+        remaining, batches = session.response_max_bytes, BATCHES_MAX
+        max_bytes = self.settings().replica_fetch_max_bytes
         for topic_partition in news:
             wanted = session.positions.get(topic_partition)
             if wanted is None:
                 continue
-            if remaining <= 0:
+            if remaining <= 0 or batches <= 0:
                 session.news[topic_partition] = None
                 continue
-            answer = self._read(session, wanted, max_bytes)
+            answer = self._read(session, wanted, max_bytes, batches)
             remaining -= sum([len(batch.data) for batch in answer.batches])
+            batches -= len(answer.batches)
             answers.append(answer)
         if session.stale:
-            now_ms = self._clock.monotonic_ms()
-            if now_ms - session.told_ms >= self._settings().replica_fetch_wait_max_ms:
-                session.told_ms = now_ms
+            now_ms = self.clock.monotonic_ms()
+            if now_ms - session.reported_all_ms >= self.settings().replica_fetch_wait_max_ms:
+                session.reported_all_ms = now_ms
                 self._tell_high_watermarks(session, answers)
         return ReplicaFetchReply(session_id=session.session_id, partitions=tuple(answers))
 
     def _read(
-        self, session: _Session, wanted: ReplicaFetchPartition, max_bytes: int
+        self, session: _Session, wanted: ReplicaFetchPartition, max_bytes: int, max_batches: int
     ) -> ReplicaFetchedPartition:
         topic_partition = wanted.topic_partition
-        partition = self._replicas.replicated.get(topic_partition)
+        partition = self.replicas.replicated.get(topic_partition)
         if partition is None or partition.leader_epoch != wanted.current_leader_epoch:
             self._forget(session, topic_partition)
             return ReplicaFetchedPartition(
@@ -396,7 +385,9 @@ class ReplicaSessions:
             topic_partition=topic_partition,
             high_watermark=log.high_watermark,
             log_start_offset=log.log_start_offset,
-            batches=log.batches_for_follower(wanted.fetch_offset, max_bytes=max_bytes),
+            batches=log.local.batches_for_follower(
+                wanted.fetch_offset, max_bytes=max_bytes, max_batches=max_batches
+            ),
         )
 
     def _tell_high_watermarks(
@@ -405,7 +396,7 @@ class ReplicaSessions:
         stale, session.stale = session.stale, {}
         for topic_partition in stale:
             wanted = session.positions.get(topic_partition)
-            partition = self._replicas.replicated.get(topic_partition)
+            partition = self.replicas.replicated.get(topic_partition)
             if wanted is None or partition is None:
                 continue
             log = partition.log
@@ -421,12 +412,12 @@ class ReplicaSessions:
     # Parts: waiting
 
     def _at_once(self, reply: ReplicaFetchReply) -> Pending[ReplicaFetchReply]:
-        answer: Pending[ReplicaFetchReply] = Pending(self._tasks)
+        answer: Pending[ReplicaFetchReply] = Pending(self.tasks)
         answer.resolve(reply)
         return answer
 
     def _park(self, session: _Session, deadline_ms: int) -> Pending[ReplicaFetchReply]:
-        parked: Pending[ReplicaFetchReply] = Pending(self._tasks)
+        parked: Pending[ReplicaFetchReply] = Pending(self.tasks)
         session.parked = parked
         session.deadline_ms = deadline_ms
         if session.timer_ms is None or session.timer_ms > deadline_ms:
@@ -435,8 +426,8 @@ class ReplicaSessions:
 
     def _arm(self, session: _Session, deadline_ms: int) -> None:
         session.timer_ms = deadline_ms
-        self._clock.call_later(
-            deadline_ms - self._clock.monotonic_ms(), lambda: self._expire(session, deadline_ms)
+        self.clock.call_later(
+            deadline_ms - self.clock.monotonic_ms(), lambda: self._expire(session, deadline_ms)
         )
 
     def _expire(self, session: _Session, timer_ms: int) -> None:
@@ -445,7 +436,7 @@ class ReplicaSessions:
         session.timer_ms = None
         if session.parked is None:
             return
-        if session.deadline_ms > self._clock.monotonic_ms():
+        if session.deadline_ms > self.clock.monotonic_ms():
             self._arm(session, session.deadline_ms)
         else:
             self._answer(session)

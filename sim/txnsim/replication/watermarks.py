@@ -1,4 +1,4 @@
-"""Moves high watermarks, and sees to it that whoever waits for them looks again.
+"""Moves high watermarks, and wakes the requests that wait for them.
 
 Kafka's counterparts: what Partition.appendRecordsToLeader and updateFollowerFetchState do besides
 deciding, and ActionQueue.
@@ -7,80 +7,67 @@ deciding, and ActionQueue.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+
+import msgspec
 
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.log_trace import LogTrace, bounds
+from txnsim.node.log_trace import LogTrace
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
 from txnsim.runtime.env import Clock
 from txnsim.settings import Settings
-from txnsim.types import TopicPartition
-
-NOBODY = -1
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 
-class Watermarks:
+class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     """The high watermarks of the partitions that one broker leads."""
 
-    __slots__ = ("_clock", "_log_trace", "_purgatory", "_replicas", "_settings")
-
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        settings: Callable[[], Settings],
-        replicas: Replicas,
-        purgatory: Purgatory[TopicPartition],
-        log_trace: LogTrace,
-    ) -> None:
-        self._clock = clock
-        self._settings = settings
-        self._replicas = replicas
-        self._purgatory = purgatory
-        self._log_trace = log_trace
+    clock: Clock
+    settings: Callable[[], Settings]
+    replicas: Replicas
+    purgatory: Purgatory[TopicPartition]
+    log_trace: LogTrace
 
     def appended(self, log: PartitionLog) -> None:
         """A led log has new records: without followers they are replicated already."""
-        partition = self._replicas.replicated.get(log.topic_partition)
+        partition = self.replicas.replicated.get(log.topic_partition)
         if partition is None:
-            log.replicate_all()
+            log.advance_high_watermark(log.log_end_offset)
         elif not partition.appended(
-            lag_max_ms=self._settings().replica_lag_time_max_ms, now_ms=self._clock.monotonic_ms()
+            lag_max_ms=self.settings().replica_lag_time_max_ms, now_ms=self.clock.monotonic_ms()
         ):
             return
-        self._purgatory.touch(log.topic_partition)
-
-    def coordinator_appended(self, log: PartitionLog) -> None:
-        """The same of a batch that no client has sent: what led to it is the current cause."""
-        if self._log_trace.on:
-            self._log_trace.covers(log)
-        self.appended(log)
+        self.purgatory.touch(log.topic_partition)
 
     def advance(self, partition: Partition) -> bool:
         """A follower or the ISR has changed: move the high watermark as far as it may go."""
         log = partition.log
-        before = bounds(log, NOBODY) if self._log_trace.on else None
+        is_traced = self.log_trace.on
+        if is_traced:
+            hw_before = lso_before = log.high_watermark
+            # Of a coordinator's log, only a full trace gets the last stable offset.
+            if log.topic_partition.topic != TRANSACTION_STATE_TOPIC or self.log_trace.full:
+                lso_before = log.last_stable_offset
         moved = partition.advance(
-            lag_max_ms=self._settings().replica_lag_time_max_ms, now_ms=self._clock.monotonic_ms()
+            lag_max_ms=self.settings().replica_lag_time_max_ms, now_ms=self.clock.monotonic_ms()
         )
         if moved:
-            if before is None:
-                self._purgatory.touch(log.topic_partition)
+            touch = partial(self.purgatory.touch, log.topic_partition)
+            if is_traced:
+                self.log_trace.advanced(log, hw_before, lso_before, touch)
             else:
-                self._log_trace.due_to(
-                    self._log_trace.moved(log, before),
-                    lambda: self._purgatory.touch(log.topic_partition),
-                )
+                touch()
         return moved
 
     def log_start_raised(self, log: PartitionLog) -> None:
-        """Records of a led log were deleted: its followers are told, whoever waits looks again."""
-        partition = self._replicas.replicated.get(log.topic_partition)
+        """Records of a led log were deleted: inform followers, and wake waiting requests."""
+        partition = self.replicas.replicated.get(log.topic_partition)
         if partition is not None:
             partition.log_start_raised()
-        self._purgatory.touch(log.topic_partition)
+        self.purgatory.touch(log.topic_partition)
 
     def deleted(self, partition: Partition) -> None:
-        """A follower has deleted what its leader has."""
-        self._purgatory.touch(partition.topic_partition)
+        """A follower has deleted the same records as its leader."""
+        self.purgatory.touch(partition.topic_partition)

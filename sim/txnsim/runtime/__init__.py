@@ -2,8 +2,7 @@
 
 - ``env``: the protocols, and the environment that joins them.
 - ``clock``, ``tasks``, ``network``, ``rng``: the classes over an event loop, any event loop;
-  ``peer_links`` carries requests between brokers (``peer_call`` is one), ``peer_subject`` says
-  whom one is about.
+  ``peer_links`` carries requests between brokers (``peer_call`` is one).
 - ``tls``, ``tls_gate``: contexts of TLS, and the handshake of a client.
 - ``real``: put on the system's clocks, sockets and uvloop.
 - ``virtual``: put on a loop whose clock jumps (``virtual_loop``, ``virtual_tasks``) with

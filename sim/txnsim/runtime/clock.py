@@ -79,9 +79,10 @@ class LoopClock:
         self._loop = loop
         self._wall_ns = wall_ns
         self._monotonic_ns = monotonic_ns
-        self._start_ns = monotonic_ns()
+        self.start_ns = monotonic_ns()
+        """When this clock was made, on ``stopwatch_ns``."""
         self.stopwatch_ns = monotonic_ns
-        self._monotonic_offset_ns = monotonic_start_ms * 1_000_000 - self._start_ns
+        self._monotonic_offset_ns = monotonic_start_ms * 1_000_000 - self.start_ns
         self._advanced_ms = 0
         self._timers: list[_ClusterTimer] = []
         self._sequence = 0
@@ -89,6 +90,10 @@ class LoopClock:
         self._firing = False
         self._handle: asyncio.TimerHandle | None = None
         self._armed_ms = 0
+        self.context_of: Callable[[], Context | None] = _present
+        """The context in which a timer that is armed now will run; None for a copy of the present
+        one (``Tracer.timer_context``).
+        """
 
     # Reading
 
@@ -102,7 +107,7 @@ class LoopClock:
 
     def monotonic_us(self) -> int:
         """Microseconds since this clock was made."""
-        return (self._monotonic_ns() - self._start_ns) // 1_000
+        return (self._monotonic_ns() - self.start_ns) // 1_000
 
     @property
     def advanced_ms(self) -> int:
@@ -113,7 +118,7 @@ class LoopClock:
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> TimerHandle:
         """Call back after ``delay_ms`` of monotonic time, in the context of the caller."""
-        return self._loop.call_later(delay_ms / 1_000, callback)
+        return self._loop.call_later(delay_ms / 1_000, callback, context=self.context_of())
 
     def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
         """Call back once the cluster clock has reached the deadline, in the context of the caller.
@@ -121,7 +126,8 @@ class LoopClock:
         Timers with one deadline fire in the order in which they were armed.
         """
         self._sequence += 1
-        timer = _ClusterTimer(self, deadline_ms, self._sequence, callback, copy_context())
+        context = self.context_of() or copy_context()
+        timer = _ClusterTimer(self, deadline_ms, self._sequence, callback, context)
         heapq.heappush(self._timers, timer)
         if not self._firing and (self._handle is None or deadline_ms < self._armed_ms):
             self._arm()
@@ -205,3 +211,7 @@ class LoopClock:
     def _wake(self) -> None:
         self._handle = None
         self._fire_due()
+
+
+def _present() -> Context | None:
+    return None

@@ -18,11 +18,14 @@ import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+from txnsim.faults.crossings import Crossing, FaultEffect
 from txnsim.runtime.link_cuts import Cut
+from txnsim.runtime.peer_call import Unanswered
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
 from txnsim.runtime.turns import Turns
-from txnsim.types import BrokerId, Crossing, Verdict
+from txnsim.runtime.unpacker import Unpacker
+from txnsim.types import BrokerId
 
 
 class TimerHandle(Protocol):
@@ -88,6 +91,10 @@ class Tasks(Protocol):
     def turns(self) -> Turns:
         """For those who have more to do than one turn of the loop bears."""
 
+    @property
+    def unpacker(self) -> Unpacker:
+        """For records that unpack to more than one turn bears."""
+
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run in the background; an exception is logged as a bug and kept for ``close``."""
 
@@ -98,10 +105,12 @@ class Tasks(Protocol):
         *,
         name: str,
         apart: bool = False,
+        cause: int | None = None,
     ) -> None:
         """Run the first step at once, without a task; only what has to wait becomes one.
 
-        ``apart`` gives it a context of its own, whether or not anybody traces.
+        ``apart`` gives it a context of its own. ``cause`` is what it is due to in the trace, where
+        that is not the current cause.
 
         ``done(result, exception)`` is called exactly once: before ``drive`` returns where nothing
         had to wait.
@@ -221,6 +230,9 @@ class Network(Protocol):
     ) -> Pending[Any]:
         """``request`` for those who want to be called back, without a turn of the loop."""
 
+    def unanswered(self) -> list[Unanswered]:
+        """The requests whose senders still wait, oldest first, and what has become of them."""
+
 
 class Interceptor(Protocol):
     """Stands at every named fault point; ``injection.injector`` is the real one, ``PassAll`` the
@@ -229,9 +241,9 @@ class Interceptor(Protocol):
 
     @property
     def armed(self) -> bool:
-        """False: nobody watches, a crossing need not even be described."""
+        """False: no rule is armed, a crossing need not even be described."""
 
-    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+    def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
         """None: go on at once. A verdict: obey it. An awaitable: held until it has one."""
 
 
@@ -240,7 +252,7 @@ class PassAll:
 
     armed = False
 
-    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:  # noqa: ARG002 - asks nothing
+    def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:  # noqa: ARG002 - asks nothing
         """Let everything pass."""
         return None
 

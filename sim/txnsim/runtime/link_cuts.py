@@ -1,9 +1,9 @@
 """Cut links between nodes, and the messages that wait for them to heal.
 
 A link can be cut in two ways. **Refused**: connections break and new ones are refused, so the
-sender knows at once. **A black hole**: nobody hears anything; the sender waits until its deadline.
-TCP repeats what was not acknowledged, so what waits in a black hole arrives after the heal, unless
-its sender has given up and closed the connection by then.
+sender knows at once. **A black hole**: neither side hears anything; the sender waits until its
+deadline. TCP repeats what was not acknowledged. So what waits in a black hole arrives after the
+heal, unless its sender has given up and closed the connection by then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Link = tuple[BrokerId, BrokerId]
 class Cut(Enum):
     """How a link is cut."""
 
-    BLACK_HOLE = "nothing arrives, nobody is told"
+    BLACK_HOLE = "nothing arrives, and neither side knows"
     REFUSED = "connections break and are refused"
 
 
@@ -69,6 +69,6 @@ class LinkCuts:
         return lambda: self._watchers.remove(watcher)
 
     def tell(self, link: Link) -> None:
-        """A link has healed: tell whoever watches."""
+        """A link has healed: call its watchers."""
         for watcher in list(self._watchers):
             watcher(*link)

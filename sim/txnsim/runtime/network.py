@@ -55,7 +55,7 @@ class LoopNetwork(PeerLinks):
         """Open a client connection, over TLS if given.
 
         Raises:
-            OSError: Nobody listens there.
+            OSError: There is no listener.
         """
         transport, _ = await self._loop.create_connection(factory, host, port, ssl=tls)
         return transport

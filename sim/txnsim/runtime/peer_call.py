@@ -1,64 +1,94 @@
-"""One request between brokers, until its sender has an answer or has given up."""
+"""One request between brokers, until its sender has an answer or has given up; and how it travels
+as bytes.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from enum import IntEnum
+from types import CoroutineType
+from typing import Any, Protocol
+
+import msgspec
 
 from txnsim.errors import PeerError
+from txnsim.faults.subjects import Subject
 from txnsim.runtime.link_cuts import Link
 from txnsim.runtime.pending import Pending
+from txnsim.types import BrokerId
 
 
-class PeerCall:
+class PeerCodec(Protocol):
+    """Commands between brokers as Kafka's bytes (``api.peers.peer_codec``)."""
+
+    def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
+        """A typed command as a request body."""
+
+    def decode_request(self, api_key: int, api_version: int, body: bytes) -> Any:
+        """The inverse."""
+
+    def encode_response(self, api_key: int, api_version: int, reply: Any) -> bytes:
+        """A typed reply as a response body."""
+
+    def decode_response(self, api_key: int, api_version: int, body: bytes) -> Any:
+        """The inverse."""
+
+
+class Unanswered(msgspec.Struct, frozen=True, kw_only=True):
+    """A request between brokers that its sender waits for, as somebody from outside sees it."""
+
+    source: BrokerId
+    target: BrokerId
+    api_key: int
+    subject: Subject
+    """Whom it is about."""
+    timeout_ms: int
+    left_ms: int
+    """Until its sender gives up, by the monotonic clock."""
+    is_lost: bool
+    """A fault has lost it or its answer."""
+    is_held: bool
+    """A fault rule keeps it."""
+    is_cut: bool
+    """Its link is cut."""
+
+
+class TracedAs(IntEnum):
+    """What the trace gets of an exchange; settled when it begins."""
+
+    OFF = 0
+    """Nothing: the trace is off."""
+    POLL = 1
+    """Nothing: brokers ask this all the time."""
+    CAUSE = 2
+    """Its messages are left out, but what follows from it is due to what led to it."""
+    MESSAGES = 3
+    """Each message."""
+
+
+class PeerCall(msgspec.Struct, kw_only=True, eq=False):
     """A request between brokers from the moment it is made until its future is done."""
 
-    __slots__ = (
-        "answer",
-        "api_key",
-        "api_version",
-        "body",
-        "command",
-        "correlation_id",
-        "deadline_ms",
-        "is_copy",
-        "link",
-        "lost",
-        "pending",
-        "received",
-        "sent",
-    )
-
-    def __init__(
-        self,
-        *,
-        link: Link,
-        api_key: int,
-        api_version: int,
-        command: object,
-        body: bytes,
-        correlation_id: int,
-        deadline_ms: int,
-        answer: Pending[Any],
-        pending: dict[int, PeerCall],
-    ) -> None:
-        self.link = link
-        self.api_key = api_key
-        self.api_version = api_version
-        self.command = command
-        self.body = body
-        """The command as it travels, where links carry bytes."""
-        self.correlation_id = correlation_id
-        self.deadline_ms = deadline_ms
-        self.answer = answer
-        self.pending = pending
-        self.is_copy = False
-        """It arrives once more: nobody waits for its answer."""
-        self.lost = False
-        """Its connection broke before it reached the target."""
-        self.sent = -1
-        """Trace index of the sending: of the request, then of the answer."""
-        self.received = -1
-        """Trace index of the request's arrival."""
+    link: Link
+    api_key: int
+    api_version: int
+    command: object
+    body: bytes
+    """The command as it travels, where links carry bytes."""
+    correlation_id: int
+    deadline_ms: int
+    answer: Pending[Any]
+    pending: dict[int, PeerCall]
+    is_copy: bool = False
+    """It arrives once more: its answer is not waited for."""
+    lost: bool = False
+    """Its connection broke before it reached the target."""
+    sent: int = -1
+    """Trace index of the sending: of the request, then of the answer."""
+    received: int = -1
+    """Trace index of the request's arrival."""
+    traced_as: TracedAs = TracedAs.OFF
 
     @property
     def is_awaited(self) -> bool:
@@ -66,7 +96,7 @@ class PeerCall:
         return self.correlation_id in self.pending
 
     def unheard(self, *, is_copy: bool = False) -> PeerCall:
-        """The same request with nobody who hears its answer."""
+        """The same request, whose answer is thrown away."""
         call = PeerCall(
             link=self.link,
             api_key=self.api_key,
@@ -79,6 +109,7 @@ class PeerCall:
             pending={},
         )
         call.is_copy = is_copy
+        call.traced_as = self.traced_as
         call.sent = self.sent
         return call
 
@@ -95,12 +126,12 @@ class PeerCall:
         return (cause if cause > self.received else -1, self.received)
 
     def succeed(self, reply: object) -> None:
-        """Hand the reply to whoever still waits."""
+        """Hand the reply to those who still wait."""
         if self.pending.pop(self.correlation_id, None) is not None:
             self.answer.resolve(reply)
 
     def fail(self, error: PeerError) -> None:
-        """Tell whoever still waits that there will be no reply."""
+        """Tell those who still wait that there will be no reply."""
         if self.pending.pop(self.correlation_id, None) is not None:
             self.answer.fail(error)
 
@@ -108,3 +139,14 @@ class PeerCall:
         source, target = self.link
         api = f"API {self.api_key} v{self.api_version}"
         return f"request {self.correlation_id} of {api}, broker {source} -> {target}"
+
+
+def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+    """What a handler gives, as ``Tasks.drive`` runs it."""
+    if type(awaitable) is CoroutineType or asyncio.iscoroutine(awaitable):
+        return awaitable
+    return _wait_for_it(awaitable)
+
+
+async def _wait_for_it(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

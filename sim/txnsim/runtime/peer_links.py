@@ -10,21 +10,19 @@ answers that come back on it, as a TCP connection opened by the source.
 **Fault points.** Only while the interceptor is armed is a crossing described and asked about. A
 held or delayed crossing waits alone; later ones of the same link pass it. A request released after
 its deadline is still handled and its answer thrown away: that is a late marker or verification, as
-a peer sees it. A drop leads to ``PeerTimeoutError`` at the deadline. An injected error fails the
-future with ``PeerAnsweredError``, which the caller treats as the top-level error of the reply; so
-does a handler that fails by a bug (UNKNOWN_SERVER_ERROR). A link that breaks (disconnect) fails all
-that is under way on it; a copy (duplicate) is handled like any request that its sender has given
-up.
+a peer sees it. A drop leads to ``PeerTimeoutError`` at the deadline, or as soon as the cluster
+clock is advanced that far: what is lost can only time out. An injected error fails the future with
+``PeerAnsweredError``, which the caller treats as the top-level error of the reply; so does a
+handler that fails by a bug (UNKNOWN_SERVER_ERROR). A link that breaks (disconnect) fails all that
+is under way on it; a copy (duplicate) is handled like any request that its sender has given up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from types import CoroutineType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import structlog
 
@@ -34,7 +32,9 @@ from txnsim.errors import (
     PeerDisconnectedError,
     PeerTimeoutError,
 )
+from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject, subject_of
 from txnsim.runtime.env import (
     Clock,
     Interceptor,
@@ -44,31 +44,16 @@ from txnsim.runtime.env import (
     TimerHandle,
 )
 from txnsim.runtime.link_cuts import Cut, Link, LinkCuts
-from txnsim.runtime.peer_call import PeerCall
-from txnsim.runtime.peer_subject import subject_of
+from txnsim.runtime.link_pipe import Pipe
+from txnsim.runtime.peer_call import PeerCall, PeerCodec, TracedAs, Unanswered, as_coroutine
 from txnsim.runtime.pending import Pending
-from txnsim.runtime.trace import Tracer
+from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.runtime.trace_kinds import PEER_POLLS, PEER_ROUTINE
-from txnsim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
+from txnsim.types import BrokerId
 from txnsim.wire.apis import api_name
 
+_POLL, _CAUSE, _MESSAGES = TracedAs.POLL, TracedAs.CAUSE, TracedAs.MESSAGES
 _log: Final = structlog.get_logger("txnsim.network")
-
-
-class PeerCodec(Protocol):
-    """Commands between brokers as Kafka's bytes (``api.peers.peer_codec``)."""
-
-    def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
-        """A typed command as a request body."""
-
-    def decode_request(self, api_key: int, api_version: int, body: bytes) -> Any:
-        """The inverse."""
-
-    def encode_response(self, api_key: int, api_version: int, reply: Any) -> bytes:
-        """A typed reply as a response body."""
-
-    def decode_response(self, api_key: int, api_version: int, body: bytes) -> Any:
-        """The inverse."""
 
 
 class PeerLinks:
@@ -92,7 +77,7 @@ class PeerLinks:
             loop: Gives sockets and turns.
             clock: Deadlines and latencies, both monotonic.
             tasks: Run the handlers of peer requests.
-            tracer: Told of ``msg.*`` on peer links.
+            tracer: Records ``msg.*`` on peer links.
             interceptor: Asked at the peer fault points; the idle one if None. May be replaced
                 later.
             codec: Makes peer requests travel as bytes; as objects if None.
@@ -112,13 +97,14 @@ class PeerLinks:
         self._has_cuts = False
         """Asked per message: while every link is whole, cuts cost one attribute."""
         self._correlation_id = 0
-        self._links: dict[Link, _Pipe] = {}
+        self._links: dict[Link, Pipe] = {}
         self._pending: dict[
             int, dict[int, PeerCall]
         ] = {}  # by timeout_ms: each in order of deadlines
         self._deadline_timer: TimerHandle | None = None
         self._deadline_armed_ms = 0
         self._waiting: dict[PeerCall, None] = {}  # held or delayed at a fault point
+        self._lost: dict[PeerCall, None] = {}  # no answer can come, and the sender waits for it
 
     # Peers
 
@@ -166,6 +152,25 @@ class PeerLinks:
     def in_flight(self) -> int:
         """Peer requests that have no answer yet."""
         return sum(map(len, self._pending.values()))
+
+    def unanswered(self) -> list[Unanswered]:
+        """The requests whose senders still wait, oldest first, and what has become of them."""
+        now_ms = self._clock.monotonic_ms()
+        calls = [(ms, call) for ms, each in self._pending.items() for call in each.values()]
+        return [
+            Unanswered(
+                source=call.link[0],
+                target=call.link[1],
+                api_key=call.api_key,
+                subject=self._describe(call.command),
+                timeout_ms=timeout_ms,
+                left_ms=max(0, call.deadline_ms - now_ms),
+                is_lost=call in self._lost,
+                is_held=call in self._waiting,
+                is_cut=self._has_cuts and self._cuts.how(call.link) is not None,
+            )
+            for timeout_ms, call in sorted(calls, key=lambda one: one[1].correlation_id)
+        ]
 
     def request(
         self,
@@ -233,10 +238,15 @@ class PeerLinks:
         )
         if self._deadline_timer is None or call.deadline_ms < self._deadline_armed_ms:
             self._arm_deadline()
-        if self._is_watched(call):
-            call.sent = self._trace_message("msg.send", source, target, call, response=False)
-        elif self._tracer.on:
-            call.sent = self._tracer.cause
+        tracer = self._tracer
+        if tracer.on:
+            if tracer.full or api_key not in PEER_ROUTINE:
+                call.traced_as = _MESSAGES
+                call.sent = self._trace_message("msg.send", source, target, call, response=False)
+            else:
+                call.traced_as = _POLL if api_key in PEER_POLLS else _CAUSE
+                scope = tracer.scope
+                call.sent = tracer.cause if scope is None else scope
         if self._latency_ms is not None:
             self._pipe(call.link).send(
                 self._latency_ms(source, target), self._due_to(call, lambda: self._arrive(call))
@@ -273,15 +283,16 @@ class PeerLinks:
         if self._has_cuts and self._is_stopped(call, lambda: self._handle(call)):
             return
         command = call.command
-        is_watched = self._is_watched(call)
-        if self._codec is None and not is_watched:
-            # The hot path: a command travels as the object that it is, and nobody watches.
+        tracer, traced_as = self._tracer, call.traced_as
+        is_led = traced_as is _CAUSE and call.sent not in (tracer.scope, NO_CAUSE)
+        if self._codec is None and traced_as is not _MESSAGES and not is_led:
+            # The hot path: a command travels as the object that it is, and no rule is armed.
             answer = handler(call.api_key, call.api_version, command, source)
             if type(answer) is Pending:
                 answer.on_done(partial(self._settled, call))
                 return
             self._tasks.drive(
-                _as_coroutine(answer),
+                as_coroutine(answer),
                 partial(self._handled, call),
                 name="peer request",
             )
@@ -289,20 +300,22 @@ class PeerLinks:
         if self._codec is not None:
             command = self._codec.decode_request(call.api_key, call.api_version, call.body)
         before = None
-        if is_watched:
+        if traced_as is _MESSAGES:
             call.received = self._trace_message("msg.recv", target, source, call, response=False)
-            before = self._tracer.caused_by(call.received)
+            before = tracer.caused_by(call.received)
+        elif is_led:
+            before = tracer.caused_by(call.sent)
         answer = handler(call.api_key, call.api_version, command, source)
         if type(answer) is Pending:
             answer.on_done(partial(self._settled, call))
         else:
             self._tasks.drive(
-                _as_coroutine(answer),
+                as_coroutine(answer),
                 partial(self._handled, call),
                 name=f"peer-{call.correlation_id}",
             )
         if before is not None:
-            self._tracer.caused_by(before)
+            tracer.caused_by(before)
 
     # The way back
 
@@ -326,11 +339,15 @@ class PeerLinks:
     def _answer(self, call: PeerCall, reply: object) -> None:
         if self._codec is not None:
             reply = self._codec.encode_response(call.api_key, call.api_version, reply)
-        if self._is_watched(call):
+        traced_as = call.traced_as
+        if traced_as is _MESSAGES:
             source, target = call.link
             call.sent = self._trace_message("msg.send", target, source, call, response=True)
         elif self._tracer.on:
-            call.sent = self._tracer.cause
+            scope = self._tracer.scope
+            cause = self._tracer.cause if scope is None else scope
+            if traced_as is not _CAUSE or cause > call.sent:
+                call.sent = cause
         if self._latency_ms is None and not self.interceptor.armed:
             self._deliver(call, reply)
         else:
@@ -374,11 +391,15 @@ class PeerLinks:
             return
         if self._codec is not None:
             reply = self._codec.decode_response(call.api_key, call.api_version, cast(bytes, reply))
-        if not self._is_watched(call):
+        traced_as, received = call.traced_as, call.sent
+        if traced_as < _CAUSE or (
+            traced_as is _CAUSE and received in (self._tracer.scope, NO_CAUSE)
+        ):
             call.succeed(reply)
             return
-        source, target = call.link
-        received = self._trace_message("msg.recv", source, target, call, response=True)
+        if traced_as is _MESSAGES:
+            source, target = call.link
+            received = self._trace_message("msg.recv", source, target, call, response=True)
         before = self._tracer.caused_by(received)
         call.succeed(reply)
         self._tracer.caused_by(before)
@@ -399,13 +420,13 @@ class PeerLinks:
         verdict = self.interceptor.cross(self._crossing(point, call))
         if verdict is None:
             go_on()
-        elif isinstance(verdict, Verdict):
+        elif isinstance(verdict, FaultEffect):
             self._obey(point, call, verdict, go_on)
         else:
             self._waiting[call] = None
             self._tell(point, "msg.hold", call)
             self._tasks.drive(
-                _as_coroutine(verdict),
+                as_coroutine(verdict),
                 lambda late, error: self._released(point, call, late, error, go_on),
                 name=f"held-{point}-{call.correlation_id}",
             )
@@ -414,7 +435,7 @@ class PeerLinks:
         self,
         point: FaultPoint,
         call: PeerCall,
-        verdict: Verdict | None,
+        verdict: FaultEffect | None,
         error: BaseException | None,
         go_on: Callable[[], object],
     ) -> None:
@@ -427,7 +448,7 @@ class PeerLinks:
             self._obey(point, call, verdict, go_on)
 
     def _obey(
-        self, point: FaultPoint, call: PeerCall, verdict: Verdict, go_on: Callable[[], object]
+        self, point: FaultPoint, call: PeerCall, verdict: FaultEffect, go_on: Callable[[], object]
     ) -> None:
         if verdict.outcome is SubmitOutcome.PASS:
             go_on()
@@ -438,11 +459,30 @@ class PeerLinks:
             for _ in range(verdict.times):
                 self._deliver_copy(call)
         elif verdict.outcome is SubmitOutcome.DROP_ANSWER:
-            self._handle(call.unheard())  # the deadline will tell the sender
+            self._handle(call.unheard())
+            self._lose(call)
         elif verdict.outcome is SubmitOutcome.DISCONNECT:
             self._fail_where(lambda link: link == call.link, "the connection broke")
-        else:  # DROP: the deadline will tell the sender
+        else:  # DROP
             self._tell(point, "msg.drop", call)
+            self._lose(call)
+
+    def _lose(self, call: PeerCall) -> None:
+        """No answer will come. The deadline tells the sender; or an advance of the cluster clock
+        beyond it, since nothing that is still on its way grows older by that.
+        """
+        if not call.is_awaited:
+            return
+        self._lost[call] = None
+        left_ms = call.deadline_ms - self._clock.monotonic_ms()
+        # Where nothing is advanced the deadline comes first, by a millisecond.
+        self._clock.call_at(self._clock.now_ms() + left_ms + 1, partial(self._give_up, call))
+
+    def _give_up(self, call: PeerCall) -> None:
+        self._lost.pop(call, None)
+        if call.is_awaited:
+            timeout_ms = next(ms for ms, calls in self._pending.items() if calls is call.pending)
+            self._time_out(call, timeout_ms)
 
     def _tell(self, point: FaultPoint, kind: str, call: PeerCall) -> None:
         """What a fault does to a message."""
@@ -500,6 +540,7 @@ class PeerLinks:
         self._arm_deadline()
 
     def _time_out(self, call: PeerCall, timeout_ms: int) -> None:
+        self._lost.pop(call, None)
         error = PeerTimeoutError(f"{call}: no answer within {timeout_ms} ms")
         if not self._tracer.on:
             call.fail(error)
@@ -523,17 +564,12 @@ class PeerLinks:
                 call.lost = True
                 call.fail(PeerDisconnectedError(f"{call}: {reason}"))
 
-    def _pipe(self, link: Link, *, back: bool = False) -> _Pipe:
+    def _pipe(self, link: Link, *, back: bool = False) -> Pipe:
         key = cast(Link, (*link, "back")) if back else link
         pipe = self._links.get(key)
         if pipe is None:
-            pipe = self._links[key] = _Pipe(self._clock)
+            pipe = self._links[key] = Pipe(self._clock)
         return pipe
-
-    def _is_watched(self, call: PeerCall) -> bool:
-        """Whether the trace is told of a message, or of what follows from it."""
-        tracer = self._tracer
-        return tracer.on and (tracer.full or call.api_key not in PEER_POLLS)
 
     def _trace_message(
         self, kind: str, at: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
@@ -541,8 +577,6 @@ class PeerLinks:
         tracer = self._tracer
         parents = call.causes(kind, tracer.cause, response=response)
         is_routine = call.api_key in PEER_ROUTINE and kind in ("msg.send", "msg.recv")
-        if is_routine and not tracer.full:
-            return tracer.joined(parents)
         return tracer.emit(
             kind,
             f"broker/{at}",
@@ -558,34 +592,5 @@ class PeerLinks:
         )
 
 
-class _Pipe:
-    """Latency with order: a message never overtakes an earlier one of the same direction."""
-
-    __slots__ = ("_clock", "_last_ms", "_waiting")
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._last_ms = 0.0
-        self._waiting: deque[Callable[[], object]] = deque()
-
-    def send(self, latency_ms: float, deliver: Callable[[], object]) -> None:
-        now_ms = self._clock.monotonic_us() / 1_000
-        self._last_ms = max(self._last_ms, now_ms + latency_ms)
-        self._waiting.append(deliver)
-        # One timer per message, but each takes the oldest: equal deadlines fire in no promised
-        # order.
-        self._clock.call_later(self._last_ms - now_ms, lambda: self._waiting.popleft()())
-
-
 def _answered(call: PeerCall, error: ErrorCode) -> PeerAnsweredError:
     return PeerAnsweredError(f"{call}: answered with {error.name}", error=int(error))
-
-
-def _as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
-    if type(awaitable) is CoroutineType or asyncio.iscoroutine(awaitable):
-        return awaitable
-    return _wait_for_it(awaitable)
-
-
-async def _wait_for_it(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable

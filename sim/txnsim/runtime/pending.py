@@ -1,5 +1,5 @@
-"""An answer that is not there yet, without a turn of the loop between its arrival and whoever
-waits.
+"""An answer that is not there yet, without a turn of the loop between its arrival and
+its waiters.
 
 An ``asyncio.Future`` wakes its waiters in a later turn, by a task. A request between brokers
 crosses several such waits, and while they turn, the client that has been answered already sends
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Stepper(Protocol):
-    """Whoever runs coroutines by hand (``LoopTasks``)."""
+    """The one that runs coroutines by hand (``LoopTasks``)."""
 
     @property
     def stepping(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.env import Environment, Interceptor
 from txnsim.runtime.network import LoopNetwork
-from txnsim.runtime.peer_links import PeerCodec
+from txnsim.runtime.peer_call import PeerCodec
 from txnsim.runtime.rng import SeededRng, random_seed
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
@@ -72,8 +72,15 @@ def real_environment(
     """The real environment on the running event loop; a random seed unless one is given."""
     loop = asyncio.get_running_loop()
     clock = RealClock(loop)
-    tracer = Tracer(clock.monotonic_us, level=trace_level, ring_bytes=trace_ring_bytes, run=run)
-    tasks = LoopTasks(loop, tracer=tracer, stopwatch_ns=clock.stopwatch_ns)
+    tracer = Tracer(
+        clock.stopwatch_ns,
+        start_ns=clock.start_ns,
+        level=trace_level,
+        ring_bytes=trace_ring_bytes,
+        run=run,
+    )
+    clock.context_of = tracer.timer_context
+    tasks = LoopTasks(loop, tracer=tracer, stopwatch_ns=clock.stopwatch_ns, has_threads=True)
     network = LoopNetwork(
         loop,
         clock=clock,
@@ -118,6 +125,16 @@ def tcp_socket(host: str, port: int) -> socket.socket:
         bound.close()
         raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from error
     return bound
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that are free now; somebody else may take one before it is bound."""
+    bound = [tcp_socket("127.0.0.1", 0) for _ in range(count)]
+    try:
+        return [int(one.getsockname()[1]) for one in bound]
+    finally:
+        for one in bound:
+            one.close()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

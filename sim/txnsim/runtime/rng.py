@@ -25,7 +25,7 @@ def random_seed() -> int:
 
 
 def random_hex() -> str:
-    """A word that nobody guesses, for what no run has to repeat: nonces of a client."""
+    """A word that can't be guessed, for what no run has to repeat: nonces of a client."""
     return secrets.token_hex(16)
 
 

@@ -54,7 +54,7 @@ class SkewedClock:
         return self._cluster.advanced_ms + self.offset_ms
 
     def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
-        """Call back once this clock has come to the deadline, if nobody sets it meanwhile."""
+        """Call back once this clock has come to the deadline, if it is not set meanwhile."""
         return self._cluster.call_at(deadline_ms - self.offset_ms, callback)
 
     def advance(self, ms: int) -> None:

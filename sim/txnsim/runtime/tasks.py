@@ -2,8 +2,8 @@
 
 A task costs a turn of the loop and several microseconds. ``drive`` therefore runs a coroutine by
 hand, as long as it waits for nothing but ``Pending``s, which resume it themselves; only if it waits
-for a future does the rest become a task. Each drive has a context of its own, the same for all its
-steps: what a handler sets in a context variable never reaches its caller.
+for a future does the rest become a task. While the trace is on each drive has a current cause of
+its own, the same for all its steps: what a handler makes the cause never reaches its caller.
 
 A driven coroutine must not rely on ``asyncio.current_task`` (hence not on ``asyncio.timeout`` or
 ``TaskGroup``) in its first steps.
@@ -23,6 +23,7 @@ import structlog
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.runtime.turns import Turns
+from txnsim.runtime.unpacker import Unpacker
 
 _log: Final = structlog.get_logger("txnsim.tasks")
 
@@ -49,18 +50,21 @@ class LoopTasks:
         *,
         tracer: Tracer | None = None,
         stopwatch_ns: Callable[[], int] = lambda: 0,
+        has_threads: bool = False,
     ) -> None:
         """Run on ``loop``.
 
         Args:
             loop: Turns, and the tasks of what waits for futures.
-            tracer: The only one here who keeps something in context variables (the current cause);
-                while it is off, driven coroutines share their caller's context, which is cheaper.
-                Without one, each gets its own, always.
+            tracer: Gets the current cause of what is run by hand. Without one each driven
+                coroutine gets a context of its own.
             stopwatch_ns: Says when a turn has lasted long enough; by default only what is done in
                 it is counted.
+            has_threads: Whether work may be done beside the loop.
         """
         self._loop = loop
+        self.unpacker = Unpacker(in_thread=has_threads)
+        """For records that unpack to more than one turn bears."""
         self._stopwatch_ns = stopwatch_ns
         self.turns = Turns(loop)
         """For those who have more to do than one turn bears."""
@@ -90,7 +94,10 @@ class LoopTasks:
         before the next request of a client is read.
         """
         tracer = self._tracer
-        cause = NO_CAUSE if tracer is None or not tracer.on else tracer.present()
+        cause = NO_CAUSE
+        if tracer is not None and tracer.on:
+            scope = tracer.scope
+            cause = tracer.cause if scope is None else scope
         self._due.append((callback, cause))
         self._see_to_due()
 
@@ -117,15 +124,13 @@ class LoopTasks:
             try:
                 if due:
                     callback, cause = due.popleft()
-                    if tracer is None or not tracer.on:
-                        callback()
-                    else:
-                        tracer.caused_by(cause)
-                        try:
-                            callback()
-                        finally:
-                            tracer.caused_by(NO_CAUSE)  # all that is due runs in one context
+                    if tracer is not None and tracer.on:
+                        tracer.scope = cause
+                        tracer.scope_waker = NO_CAUSE
+                    callback()
                 elif due_last:
+                    if tracer is not None:
+                        tracer.scope = None
                     due_last.popleft()()
                 else:
                     break
@@ -133,13 +138,17 @@ class LoopTasks:
                 self._failed("callback", error)
             if done % DUE_UNTIMED == 0 and self._stopwatch_ns() > ends_ns:
                 break
+        if tracer is not None:
+            tracer.scope = None
         self._drain_is_due = False
         if due or due_last:
             self._see_to_due()
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run in the background; an exception is logged as a bug and kept for ``close``."""
-        task = self._loop.create_task(coroutine, name=name)
+        tracer = self._tracer
+        context = None if tracer is None else tracer.timer_context()
+        task = self._loop.create_task(coroutine, name=name, context=context)
         self._running[task] = None
         task.add_done_callback(self._ended)
         return task
@@ -151,16 +160,24 @@ class LoopTasks:
         *,
         name: str,
         apart: bool = False,
+        cause: int | None = None,
     ) -> None:
         """Run the first step at once; only what has to wait for a future becomes a task.
 
         ``done(result, exception)`` is called exactly once, also when the wait is cancelled (with
-        the CancelledError). What ``done`` itself raises reaches whoever made the last step.
+        the CancelledError). What ``done`` itself raises reaches the caller of the last step.
         """
         tracer = self._tracer
-        if apart or tracer is None or tracer.on:
-            context = copy_context() if tracer is None or not tracer.on else tracer.own_context()
-            self._step(_Drive(coroutine, done, name, context))
+        if apart or tracer is None:
+            drive = _Drive(coroutine, done, name, copy_context())
+            if tracer is not None and tracer.on:
+                drive.cause = tracer.cause if cause is None else cause
+                self._step_traced(drive, tracer)
+            else:
+                self._step(drive)
+            return
+        if tracer.on:
+            self._drive_traced(coroutine, done, name, tracer, cause)
             return
         # The hot path: _step, written out for a coroutine that ends at once.
         before = self.stepping
@@ -177,6 +194,41 @@ class LoopTasks:
             self.stepping = before
             self._wait(_Drive(coroutine, done, name, None), awaited)
 
+    def _drive_traced(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        done: Done,
+        name: str,
+        tracer: Tracer,
+        cause: int | None,
+    ) -> None:
+        """The same with a current cause of its own: _step_traced, written out."""
+        outer, outer_waker = tracer.scope, tracer.scope_waker
+        if cause is not None:
+            tracer.scope = cause
+        elif outer is None:
+            tracer.scope = tracer.cause
+        tracer.scope_waker = NO_CAUSE
+        before, self.stepping = self.stepping, True
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as stop:
+            self.stepping = before
+            tracer.scope_waker = outer_waker
+            done(stop.value, None)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
+            self.stepping = before
+            tracer.scope_waker = outer_waker
+            done(None, error)
+        else:
+            self.stepping = before
+            drive = _Drive(coroutine, done, name, None)
+            scope = tracer.scope
+            drive.cause = tracer.cause if scope is None else scope
+            self._wait(drive, awaited)
+        finally:
+            tracer.scope, tracer.scope_waker = outer, outer_waker
+
     def _step(self, drive: _Drive) -> None:
         coroutine, done = drive.coroutine, drive.done
         context = drive.context
@@ -185,27 +237,40 @@ class LoopTasks:
             awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
         except StopIteration as stop:
             self.stepping = before
-            self._report(context, done, stop.value, None)
+            done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
             self.stepping = before
-            self._report(context, done, None, error)
+            done(None, error)
         else:
             self.stepping = before
             self._wait(drive, awaited)
 
-    def _report(
-        self, context: Context | None, done: Done, result: Any, error: BaseException | None
-    ) -> None:
-        """Call ``done``: what follows is due to what the coroutine came to."""
-        tracer = self._tracer
-        if context is None or tracer is None or not tracer.on:
-            done(result, error)
-            return
-        before = tracer.caused_by(tracer.cause_in(context))
+    def _step_traced(self, drive: _Drive, tracer: Tracer) -> None:
+        """The same in a scope of its own: what a step leaves as the current cause is that of the
+        next one, and of what ``done`` does with what it came to.
+        """
+        context = drive.context
+        outer, outer_waker = tracer.scope, tracer.scope_waker
+        tracer.scope, tracer.scope_waker = drive.cause, drive.waker
+        before, self.stepping = self.stepping, True
         try:
-            done(result, error)
+            coroutine = drive.coroutine
+            awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
+        except StopIteration as stop:
+            self.stepping = before
+            tracer.scope_waker = outer_waker
+            drive.done(stop.value, None)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
+            self.stepping = before
+            tracer.scope_waker = outer_waker
+            drive.done(None, error)
+        else:
+            self.stepping = before
+            cause = tracer.scope
+            drive.cause = tracer.cause if cause is None else cause
+            self._wait(drive, awaited)
         finally:
-            tracer.caused_by(before)
+            tracer.scope, tracer.scope_waker = outer, outer_waker
 
     def _wait(self, drive: _Drive, awaited: Any) -> None:
         """Go on with a coroutine when what it waits for is there."""
@@ -214,20 +279,36 @@ class LoopTasks:
             awaited.on_done(lambda _: self._resume(drive))
             return
         if hasattr(awaited, "_asyncio_future_blocking"):
-            # A task takes this mark off at once, and so must we: until then nobody else may await
+            # A task takes this mark off at once, and so must we: until then nothing else may await
             # the same future ("await wasn't used with future").
             awaited._asyncio_future_blocking = False
         rest = _Rest(drive.coroutine, awaited, drive.done)
-        task = self._loop.create_task(rest.run(), name=drive.name, context=drive.context)
+        task = self._loop.create_task(
+            rest.run(), name=drive.name, context=self._task_context(drive)
+        )
         self._running[task] = None
         task.add_done_callback(rest.settle)
         task.add_done_callback(self._ended)
 
     def _resume(self, drive: _Drive) -> None:
-        if self._parked.pop(drive, _GONE) is not _GONE:
-            if drive.context is not None and self._tracer is not None and self._tracer.on:
-                self._tracer.wakes(drive.context)
+        if self._parked.pop(drive, _GONE) is _GONE:
+            return
+        tracer = self._tracer
+        if tracer is None or not tracer.on:
             self._step(drive)
+        else:
+            scope = tracer.scope
+            drive.waker = tracer.cause if scope is None else scope
+            self._step_traced(drive, tracer)
+
+    def _task_context(self, drive: _Drive) -> Context | None:
+        """Where the rest of a coroutine goes on as a task."""
+        tracer = self._tracer
+        if tracer is None or not tracer.on:
+            return drive.context
+        if drive.context is None:
+            return tracer.context(drive.cause, drive.waker)
+        return drive.context.run(tracer.context, drive.cause, drive.waker)
 
     async def close(self) -> None:
         """Cancel and await everything that still runs.
@@ -247,6 +328,7 @@ class LoopTasks:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+        self.unpacker.close()
         failures, self._failures = self._failures, []
         if failures:
             raise BaseExceptionGroup("background tasks failed", failures)
@@ -268,7 +350,7 @@ class LoopTasks:
 class _Drive:
     """A coroutine that is run by hand."""
 
-    __slots__ = ("context", "coroutine", "done", "name")
+    __slots__ = ("cause", "context", "coroutine", "done", "name", "waker")
 
     def __init__(
         self,
@@ -281,6 +363,9 @@ class _Drive:
         self.done = done
         self.name = name
         self.context = context
+        """Of its own, where what it sets must reach no caller; None for that of its caller."""
+        self.cause = self.waker = NO_CAUSE
+        """In the trace: what its next step is due to, and what has ended its last wait."""
 
 
 class _Rest:

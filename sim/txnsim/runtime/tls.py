@@ -91,7 +91,7 @@ def _password(password: str | None) -> str:
 
 @contextlib.contextmanager
 def _as_file(text: str) -> Iterator[str]:
-    # A directory of ours alone, so that nobody else reads a key.
+    # A directory of ours alone, so that no other user reads a key.
     with tempfile.TemporaryDirectory(prefix="txnsim-tls-") as directory:
         path = Path(directory, "store.pem")
         path.touch(mode=0o600)

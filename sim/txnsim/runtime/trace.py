@@ -6,35 +6,40 @@ cause first, ``k`` kind, ``tx`` transaction, ``d`` payload. A header line comes 
 with the hash after. ``w`` is an event's importance where it is not that of its kind. The kinds
 stand in ``trace_kinds``; readers live in ``txnsim.trace``.
 
-The *current cause* is a context variable: who receives a message sets it, and whatever happens
-deeper in the same handler, or in a task or timer started from it, gets its parent without having it
-passed along.
+The *current cause*: who receives a message sets it, and whatever happens deeper in the same
+handler, or in a task or timer started from it, gets its parent without having it passed along. It
+is a context variable, and a plain attribute where ``LoopTasks`` runs what happens
+(``Tracer.scope``).
 
-Events are encoded together, some hundreds at once, and kept so (``trace_ring``): an encoded line
-takes a third of the memory of an object. A ring bounds how many bytes are kept; the hash covers the
-dropped ones too. Off costs one attribute test per site: ``if tracer.on: tracer.emit(…)``. A site
-that tells only what brief leaves out asks ``tracer.full``.
+Events are put in their form together, some hundreds at once (``trace_forms``), and kept so
+(``trace_ring``). A trace that is kept whole has lines at once. A ring bounds how many bytes are
+kept; it packs events, and makes lines of those that somebody reads. Off costs one attribute test
+per site: ``if tracer.on: tracer.emit(…)``. A site that tells only what brief leaves out asks
+``tracer.full``.
 """
 
 from __future__ import annotations
 
 import hashlib
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import Context, ContextVar, copy_context
 from enum import StrEnum
 from functools import partial
-from itertools import chain
 from typing import Final
 
 import msgspec
 
 from txnsim.errors import InvariantViolation
+from txnsim.runtime.trace_forms import Event as Event
+from txnsim.runtime.trace_forms import LaterPayload as LaterPayload
+from txnsim.runtime.trace_forms import Lines, Noted, Payload, Rows, rows_of
+from txnsim.runtime.trace_forms import Transaction as Transaction
+from txnsim.runtime.trace_forms import name_of as name_of
 from txnsim.runtime.trace_kinds import IMPORTANCE_MAX, KINDS
 from txnsim.runtime.trace_ring import NO_LIVES, Ring, lives_of
 
 SCHEMA_VERSION: Final = 2
-ENCODED_AT_ONCE: Final = 256
+KEPT_AT_ONCE: Final = 256
 SNAPSHOT_SHARE: Final = 8
 """A ring holds about so many snapshots, and they are at most one in so many bytes of the trace."""
 NO_CAUSE: Final = -1
@@ -75,25 +80,9 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """``real`` or ``virtual``."""
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of the trace; the field names are those of the file."""
-
-    i: int
-    t: int
-    n: int
-    l: int  # noqa: E741 - the file's name of the Lamport clock
-    p: tuple[int, ...]
-    k: str
-    tx: str = ""
-    d: object = None
-    w: int | None = None
-
-
-Payload = Mapping[str, object] | msgspec.Struct | None
 Snapshot = Callable[[], Iterable[Payload]]
 Later = Callable[[Callable[[], object]], object]
 
-_encoder: Final = msgspec.json.Encoder(order="deterministic")
 _decode: Final = msgspec.json.Decoder(Event).decode
 _IMPORTANCE: Final = {name: kind.importance for name, kind in KINDS.items()}
 _cause: ContextVar[int] = ContextVar("txnsim_trace_cause", default=NO_CAUSE)
@@ -105,8 +94,9 @@ class Tracer:
 
     def __init__(
         self,
-        now_us: Callable[[], int],
+        now: Callable[[], int],
         *,
+        start_ns: int | None = None,
         level: TraceLevel = TraceLevel.OFF,
         ring_bytes: int | None = None,
         run: RunInfo | None = None,
@@ -115,36 +105,43 @@ class Tracer:
         """Start an empty trace.
 
         Args:
-            now_us: Microseconds since the start of the run (``Clock.monotonic_us``).
+            now: Microseconds since the start of the run (``Clock.monotonic_us``).
+            start_ns: If given, ``now`` tells nanoseconds, and the run began at this one: the rest
+                is reckoned when lines are made.
             level: How much is recorded.
-            ring_bytes: Keep about so many bytes of the newest events; None keeps all.
+            ring_bytes: Keep about so many bytes of memory of the newest events; None keeps all.
             run: What the header tells.
             strict: Refuse payload fields that are not in the table of kinds.
         """
         self.run = run or RunInfo()
-        self._now_us = now_us
-        self._strict = strict
-        self._ring = Ring(ring_bytes)
-        self._pending: list[Event] = []
-        """The newest events, not encoded yet."""
+        self._now = now
+        self.is_strict = strict
+        """Whether payloads are made at once and held against the table of kinds."""
+        self._form = Lines(start_ns) if ring_bytes is None else Rows(start_ns)
+        self._ring = Ring(ring_bytes, self._form)
+        self._pending: list[Noted] = []
+        """The newest events, not put in their form yet."""
         self._next = 0
         self._written = 0
-        self._sha = hashlib.sha256()
         self._nodes: dict[str, int] = {}
-        self._node_clocks: list[int] = []
-        self._lamport = array("Q")  # of the events that are kept, for their children's clocks
-        self._lamport_first = 0
-        self._lamport_dropped = 0  # highest of the dropped ones: stands in for each of them
-        self._mail: dict[tuple[str, int, bool], int] = {}
+        self.mail: dict[tuple[str, int, bool], int] = {}
+        """Messages of clients in this process that are on their way (``post``, ``take``)."""
         self.on = False
         """Whether anything is recorded."""
         self.full = False
         """Whether everything is recorded, events of importance 0 too."""
+        self.scope: int | None = None
+        """The current cause while ``LoopTasks`` runs a callback or a coroutine by hand, which sets
+        it: an attribute costs a fifth of a context variable. None elsewhere, in tasks and in what
+        the loop calls: there the variable holds.
+        """
+        self.scope_waker = NO_CAUSE
+        """``waker`` in that scope."""
         self._floor = 0
         self._snapshot: Snapshot = tuple
         self._later: Later = _at_once
         self._parts: Iterator[Payload] = iter(())
-        """Of the newest snapshot, those that are not told yet."""
+        """Of the newest snapshot, those that are not written yet."""
         self._snapshot_due: int | None = None
         """How many bytes are written when the next one is due."""
         self.level = level
@@ -173,8 +170,8 @@ class Tracer:
         node: str,
         *,
         parents: tuple[int, ...] = (),
-        tx: str = "",
-        data: Payload = None,
+        tx: Transaction = "",
+        data: Payload | LaterPayload = None,
         importance: int | None = None,
     ) -> int:
         """Record an event.
@@ -185,8 +182,8 @@ class Tracer:
                 ``fault``.
             parents: Causes, the main one first, without regard to -1 and repeats; none means the
                 current cause.
-            tx: ``transactionalId/producerId:epoch``.
-            data: The payload, which is not changed any more.
+            tx: ``transactionalId/producerId:epoch``, or these three.
+            data: The payload, which is not changed any more; or how it is made, later.
             importance: Of this event, where it is not that of its kind.
 
         Returns:
@@ -197,10 +194,16 @@ class Tracer:
             InvariantViolation: The kind, or in a strict trace a field, is unknown.
         """
         if not parents:
-            cause = _cause.get()
-            parents = (cause,) if 0 <= cause < self._next else ()
-        elif len(parents) > 1 or parents[0] < 0:
-            parents = tuple(dict.fromkeys(parent for parent in parents if parent >= 0))
+            cause = self.scope
+            if cause is None:
+                cause = self.cause
+            parents = (cause,) if cause >= 0 else ()
+        elif len(parents) > 1:
+            main, second, *others = parents
+            if others or main < 0 or second < 0 or main == second:
+                parents = tuple(dict.fromkeys([parent for parent in parents if parent >= 0]))
+        elif parents[0] < 0:
+            parents = ()
         weight = _IMPORTANCE.get(kind)
         if weight is None:
             raise InvariantViolation(f"trace event of unknown kind {kind!r} at {node}")
@@ -210,54 +213,42 @@ class Tracer:
             weight = importance
         if weight < self._floor:
             return parents[0] if parents and self.on else NO_CAUSE
-        if self._strict and isinstance(data, Mapping) and not data.keys() <= KINDS[kind].fields:
-            unknown = sorted(data.keys() - KINDS[kind].fields)
-            raise InvariantViolation(f"trace event {kind} with unknown fields {unknown}")
+        if self.is_strict:
+            data = _checked(kind, data)
         at = self._nodes.get(node)
         if at is None:
             at = self.node(node)
-        clock = self._node_clocks[at]
-        for parent in parents:
-            place = parent - self._lamport_first
-            clock = max(clock, self._lamport[place] if place >= 0 else self._lamport_dropped)
-        clock += 1
-        self._node_clocks[at] = clock
-        self._lamport.append(clock)
         index = self._next
         self._next = index + 1
-        self._pending.append(
-            Event(index, self._now_us(), at, clock, parents, kind, tx, data, importance)
-        )
-        if len(self._pending) >= ENCODED_AT_ONCE:
-            self._encode()
+        pending = self._pending
+        pending.append((self._now(), at, parents, kind, tx, data, importance))
+        if len(pending) >= KEPT_AT_ONCE:
+            self._keep()
         return index
 
-    def _encode(self, *, is_opening: bool = False) -> None:
-        """Make lines of the events that are none yet."""
+    def _keep(self, *, is_opening: bool = False) -> None:
+        """Put the events in their form that have none yet. What need not be known when an event
+        happens is done here, for many at once: a tight loop takes a third of the time.
+        """
         pending = self._pending
         if not pending:
             return
-        text = _encoder.encode_lines(pending)
-        self._sha.update(text)
-        self._written += len(text)
-        lives = NO_LIVES if self._ring.bytes_max is None else lives_of(pending)
-        self._ring.add(text, len(pending), lives, is_opening=is_opening)
+        rows = rows_of(pending)
+        first = self._next - len(rows)
+        kept = self._form.kept(rows, first)
+        self._written += len(kept)
+        lives = NO_LIVES if self._ring.bytes_max is None else lives_of(rows)
+        self._ring.add(kept, len(rows), lives, is_opening=is_opening)
         pending.clear()
         if self._snapshot_due is not None and self._written >= self._snapshot_due:
             self._snapshot_due = None
             self._later(self._begin_snapshot)
-        dropped = self._ring.first - self._lamport_first
-        if dropped:
-            self._lamport_dropped = max(self._lamport_dropped, *self._lamport[:dropped])
-            del self._lamport[:dropped]
-            self._lamport_first = self._ring.first
 
     def node(self, name: str) -> int:
         """Index of a node, which is listed in the header from now on."""
         index = self._nodes.get(name)
         if index is None:
             index = self._nodes[name] = len(self._nodes)
-            self._node_clocks.append(0)
         return index
 
     # Beginning in the middle
@@ -274,7 +265,7 @@ class Tracer:
         self._plan_snapshot(0)
 
     def _begin_snapshot(self) -> None:
-        self._encode()
+        self._keep()
         self._parts = iter(self._snapshot())
         self._tell_part(self._parts, 0)
 
@@ -291,10 +282,10 @@ class Tracer:
         if payload is None:
             self._plan_snapshot(bytes_before)
             return
-        self._encode()
+        self._keep()
         before = self._written
         self.emit("snapshot", "cluster", parents=(NO_CAUSE,), data=payload)
-        self._encode(is_opening=bytes_before == 0)
+        self._keep(is_opening=bytes_before == 0)
         self._later(partial(self._tell_part, parts, bytes_before + self._written - before))
 
     def _plan_snapshot(self, snapshot_bytes: int) -> None:
@@ -310,21 +301,21 @@ class Tracer:
         """What ``emit`` answers where the level leaves an event with these parents out: a site that
         knows the level may save itself the payload.
         """
-        cause = (
-            next((parent for parent in parents if parent >= 0), NO_CAUSE)
-            if parents
-            else _cause.get()
-        )
-        return cause if cause < self._next else NO_CAUSE
+        if not parents:
+            return self.cause
+        for parent in parents:
+            if 0 <= parent < self._next:
+                return parent
+        return NO_CAUSE
 
     @property
     def cause(self) -> int:
         """Index of the event that what happens now is due to; -1 for none."""
+        scope = self.scope
+        if scope is not None:
+            return scope
         cause = _cause.get()
         return cause if cause < self._next else NO_CAUSE  # of another run in this context
-
-    present = staticmethod(_cause.get)
-    """The current cause as it was set, which may be one of another run in this context."""
 
     def caused_by(self, index: int) -> int:
         """Make ``index`` the current cause and return the one before, to be put back by the same
@@ -333,6 +324,10 @@ class Tracer:
         No token: a handler's first step and its rest may run in different contexts
         (``Tasks.drive``).
         """
+        before = self.scope
+        if before is not None:
+            self.scope = index
+            return before
         before = _cause.get()
         _cause.set(index)
         return before
@@ -341,21 +336,16 @@ class Tracer:
         """The callback, to be called later from anywhere: due to ``cause``, or to what is the
         current cause now.
         """
-        due_to = _cause.get() if cause is None else cause
+        due_to = self.cause if cause is None else cause
 
         def call() -> None:
-            before = _cause.get()
-            _cause.set(due_to)
+            before = self.caused_by(due_to)
             try:
                 callback()
             finally:
-                _cause.set(before)
+                self.caused_by(before)
 
         return call
-
-    def cause_in(self, context: Context) -> int:
-        """The current cause of a context that is not the present one."""
-        return context.get(_cause, NO_CAUSE)
 
     @property
     def waker(self) -> int:
@@ -364,33 +354,37 @@ class Tracer:
         A coroutine goes on with the cause that it had when it began to wait; here it asks what set
         it free, as a second cause, or the main one where it has waited for news.
         """
+        if self.scope is not None:
+            return self.scope_waker
         waker = _waker.get()
         return waker if waker < self._next else NO_CAUSE
 
-    def own_context(self) -> Context:
-        """A copy of the present context in which nothing has waited yet."""
+    def context(self, cause: int, waker: int = NO_CAUSE) -> Context:
+        """A copy of the present context for what the loop will run: due to ``cause``."""
         context = copy_context()
-        context.run(_waker.set, NO_CAUSE)
+        context.run(_cause.set, cause)
+        context.run(_waker.set, waker)
         return context
 
-    def wakes(self, context: Context) -> None:
-        """What waits in ``context`` goes on, because of the present cause."""
-        context.run(_waker.set, _cause.get())
+    def timer_context(self) -> Context | None:
+        """The context of what is armed now to run later; None for the present one."""
+        scope = self.scope
+        return None if scope is None else self.context(scope)
 
     # Between a client of ours and its broker
 
     def post(self, key: tuple[str, int, bool], index: int) -> None:
         """A message is on its way on a connection: ``key`` is the client's address, the correlation
-        id, and whether it is an answer. What nobody takes is forgotten.
+        id, and whether it is an answer. What is not taken is forgotten.
         """
-        mail = self._mail
+        mail = self.mail
         mail[key] = index
         if len(mail) > MAIL_MAX:
             del mail[next(iter(mail))]
 
     def take(self, key: tuple[str, int, bool]) -> int:
-        """The sending of a message that has come; -1 where nobody has told of it."""
-        return self._mail.pop(key, NO_CAUSE)
+        """The sending of a message that has come; -1 where it was not noted."""
+        return self.mail.pop(key, NO_CAUSE)
 
     # Reading
 
@@ -407,14 +401,14 @@ class Tracer:
 
     @property
     def size(self) -> int:
-        """Bytes that are kept."""
-        self._encode()
+        """Bytes of memory of what is kept."""
+        self._keep()
         return self._ring.size
 
     @property
     def written(self) -> int:
-        """Bytes of all lines ever recorded."""
-        self._encode()
+        """Bytes of all events ever recorded, in the form in which they are kept."""
+        self._keep()
         return self._written
 
     @property
@@ -423,7 +417,7 @@ class Tracer:
         return tuple(self._nodes)
 
     def lines(self, from_index: int = 0) -> Iterator[bytes]:
-        """Encoded events from a cursor on, without line ends; ends where the trace ended when it
+        """Events from a cursor on as lines without line ends; ends where the trace ended when it
         was reached.
 
         Events may be added between two steps. A cursor below ``first`` begins with what is kept of
@@ -431,7 +425,7 @@ class Tracer:
         """
         reached = from_index
         while reached < self._next:
-            self._encode()
+            self._keep()
             yield from self._ring.lines(reached)
             reached = self._ring.next
 
@@ -441,22 +435,33 @@ class Tracer:
 
     @property
     def hash(self) -> str:
-        """SHA-256 over every event line ever recorded and the list of nodes."""
-        self._encode()
-        sha = self._sha.copy()
-        sha.update(_encoder.encode(self.nodes))
-        return f"sha256:{sha.hexdigest()}"
+        """SHA-256 over every event line that is kept and the list of nodes: of the whole trace
+        where there is no ring.
+        """
+        self._keep()
+        sha = hashlib.sha256()
+        for text in self._ring.texts():
+            sha.update(text)
+        return _hash(sha, self.nodes)
 
-    def export(self, write: Callable[[bytes], object], *, verdict: str = "") -> None:
-        """Write header, the kept events and trailer as JSON lines."""
-        for piece in self.pieces(verdict=verdict):
+    def export(
+        self, write: Callable[[bytes], object], *, verdict: str = "", first: int = 0
+    ) -> None:
+        """Write header, the kept events and trailer as JSON lines.
+
+        Args:
+            write: Takes them.
+            verdict: What judges came to, for the trailer.
+            first: Leave out the events before this one.
+        """
+        for piece in self.pieces(verdict=verdict, first=first):
             write(piece)
 
-    def pieces(self, *, verdict: str = "") -> Iterator[bytes]:
+    def pieces(self, *, verdict: str = "", first: int = 0) -> Iterator[bytes]:
         """The same, as it is now, in pieces of whole lines: what happens between two steps is not
         in it, and takes nothing from it.
         """
-        self._encode()
+        self._keep()
         header = {
             "k": "run",
             "schema": SCHEMA_VERSION,
@@ -472,14 +477,46 @@ class Tracer:
             "brokers": self.run.brokers,
             "level": self._level,
             "clock": self.run.clock,
-            "first": self.first,
+            "first": max(self.first, first),
             "nodes": self.nodes,
         }
-        trailer = {"k": "end", "events": self._next, "hash": self.hash, "verdict": verdict}
-        texts = self._ring.texts()
-        return chain(
-            (msgspec.json.encode(header) + b"\n",), texts, (msgspec.json.encode(trailer) + b"\n",)
-        )
+        texts = self._ring.texts() if first == 0 else (line + b"\n" for line in self.lines(first))
+        return self._told(header, self.nodes, self._next, texts, verdict)
+
+    @staticmethod
+    def _told(
+        header: dict[str, object],
+        nodes: tuple[str, ...],
+        events: int,
+        texts: Iterator[bytes],
+        verdict: str,
+    ) -> Iterator[bytes]:
+        sha = hashlib.sha256()
+        yield msgspec.json.encode(header) + b"\n"
+        for text in texts:
+            sha.update(text)
+            yield text
+        trailer = {"k": "end", "events": events, "hash": _hash(sha, nodes), "verdict": verdict}
+        yield msgspec.json.encode(trailer) + b"\n"
+
+
+def _hash(sha: hashlib._Hash, nodes: tuple[str, ...]) -> str:
+    sha.update(msgspec.json.encode(nodes))
+    return f"sha256:{sha.hexdigest()}"
+
+
+def _checked(kind: str, data: Payload | LaterPayload) -> Payload:
+    """The payload, made now: a bug shows where it is.
+
+    Raises:
+        InvariantViolation: It has a field that is not in the table of kinds.
+    """
+    if isinstance(data, tuple):
+        data = data[0](*data[1:])
+    if isinstance(data, Mapping) and not data.keys() <= KINDS[kind].fields:
+        unknown = sorted(data.keys() - KINDS[kind].fields)
+        raise InvariantViolation(f"trace event {kind} with unknown fields {unknown}")
+    return data
 
 
 def _at_once(callback: Callable[[], object]) -> None:

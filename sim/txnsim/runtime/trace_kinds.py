@@ -51,22 +51,42 @@ _ROUTINE: Final = (
     "between brokers: Fetch, BrokerHeartbeat, AddPartitionsToTxn and WriteTxnMarkers, whose ends "
     "have events of their own"
 )
+_OF_CLIENTS: Final = "at a client of ours, whose calls and results have events of their own"
 _MESSAGE: Final = "api version correlation bytes peer response summary error"
 _TXN: Final = "state pending pid epoch last_epoch timeout_ms started_ms partitions version level"
 _RECORDS: Final = "tp base last pid epoch seq txn opened control coordinator_epoch bytes error rule"
 _MARKER: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"
 _PID: Final = "tp pid epoch first last coordinator_epoch rule"
-_FAULT: Final = "rule point action matched struck held delay_ms error api source target limit"
+_FAULT: Final = (
+    "rule point action matched struck held delay_ms error api source target limit disarmed"
+)
 
 _TABLE: Final = (
     _kind("node.up", 1, "role epoch listeners", "a broker, client or role started"),
     _kind("node.down", 1, "role reason", "it stopped or crashed"),
-    _kind("node.role", 1, "role leader epoch tp", "leadership or another role moved"),
+    _kind(
+        "node.role",
+        1,
+        "role leader epoch tp start end hw lso producers",
+        "leadership or another role moved; a leader tells of its log as it finds it",
+    ),
     _kind("node.state", 1, "state", "the controller made something else of a broker: fenced, …"),
     _kind("conn.open", 0, "peer id", "a client's connection was accepted"),
     _kind("conn.close", 0, "peer id reason", "a client's connection ended"),
-    _kind("msg.send", 1, _MESSAGE, "a request or response left its sender", lower=_ROUTINE),
-    _kind("msg.recv", 1, _MESSAGE, "it reached its receiver, which handles it now", lower=_ROUTINE),
+    _kind(
+        "msg.send",
+        1,
+        _MESSAGE,
+        "a request or response left its sender",
+        lower=f"{_OF_CLIENTS}, answers to clients without an error; {_ROUTINE}",
+    ),
+    _kind(
+        "msg.recv",
+        1,
+        _MESSAGE,
+        "it reached its receiver, which handles it now",
+        lower=f"{_OF_CLIENTS}; {_ROUTINE}",
+    ),
     _kind("msg.drop", 2, _MESSAGE + " reason", "it was lost; the parent is its sending"),
     _kind("msg.dup", 2, _MESSAGE, "it was delivered once more"),
     _kind("msg.hold", 2, _MESSAGE, "it waits at a fault point"),
@@ -88,7 +108,13 @@ _TABLE: Final = (
     _kind("txn.load", 1, "tp coordinator_epoch transactions", "a coordinator loaded its log"),
     _kind("txn.unload", 1, "tp coordinator_epoch", "a coordinator let its part go"),
     _kind("marker.owed", 1, _MARKER, "a coordinator owes a partition its marker"),
-    _kind("marker.sent", 1, _MARKER, "WriteTxnMarkers is on its way"),
+    _kind(
+        "marker.sent",
+        1,
+        _MARKER,
+        "WriteTxnMarkers is on its way",
+        lower="the first attempt, which `marker.written` and `marker.acked` tell of",
+    ),
     _kind("marker.written", 2, _MARKER + " offset", "the marker is in the partition's log"),
     _kind("marker.acked", 1, _MARKER, "the coordinator knows that it is written"),
     _kind("marker.refused", 2, _MARKER, "the leader refused it"),
@@ -104,15 +130,26 @@ _TABLE: Final = (
         "the last stable offset moved",
         lower="of `__transaction_state`, where nothing is transactional",
     ),
-    _kind("log.start", 1, "tp to reason", "the log start offset moved"),
+    _kind("log.start", 1, "tp to lso open reason", "the log start offset moved"),
     _kind("log.truncate", 2, "tp to epoch", "the end of a log was cut off"),
     _kind("log.aborted", 1, "tp pid first last lso", "an entry of the aborted index was written"),
-    _kind("pid.open", 2, _PID, "a producer opened a transaction on a partition"),
+    _kind("pid.open", 2, _PID + " timestamp", "a producer opened a transaction on a partition"),
     _kind("pid.close", 1, _PID + " committed", "a marker closed it"),
-    _kind("pid.bump", 1, _PID, "a producer's epoch rose on a partition"),
+    _kind(
+        "pid.bump",
+        1,
+        _PID,
+        "a producer's epoch rose on a partition",
+        lower="of a transactional id, whose batch or marker tells the epoch",
+    ),
     _kind("pid.expire", 1, _PID, "an idle producer was forgotten"),
-    _kind("verify.ask", 1, "tp pid epoch seq add", "a leader asks the coordinator (KIP-890)"),
-    _kind("verify.answer", 1, "tp pid epoch error rule", "the answer, and what it means"),
+    _kind("verify.ask", 0, "tp pid epoch add", "a leader asks the coordinator (KIP-890)"),
+    _kind(
+        "verify.answer",
+        1,
+        "tp pid epoch add waited_us error rule",
+        "the answer, and what it means; `add`: the partition was to be added",
+    ),
     _kind("group.offset_pending", 1, "group tp offset pid", "offsets were added to a transaction"),
     _kind("group.offset_commit", 1, "group tp offset pid", "a transaction's offsets took effect"),
     _kind("group.offset_abort", 1, "group tp offset pid", "a transaction's offsets were dropped"),
@@ -126,7 +163,7 @@ _TABLE: Final = (
     _kind(
         "snapshot",
         2,
-        "trace features brokers faults partitions transactions part last",
+        "trace features brokers faults partitions transactions positions part last",
         "what a reader needs to begin here; it comes in parts",
     ),
     _kind("note", 1, "text", "a remark for the reader"),

@@ -1,52 +1,48 @@
-"""What is kept of a trace: encoded events in chunks, bounded by bytes.
+"""What is kept of a trace: batches of events in chunks, bounded by bytes.
 
-A chunk is a piece of the file as it is written: lines with their line ends. It is encoded once, and
-readers get these bytes. When there are too many of them, the oldest chunks go, up to one that opens
-with a snapshot, so that a reader can start there. Transactions stay whole: where the kept part
-begins, the older events of those that have not ended are carried along, until they end or take more
-than their share.
+A batch is some consecutive events in their form (``trace_forms``). Readers get lines, which are
+made of a batch when it is read. When too many bytes are kept, the oldest chunks go, up to one that
+opens with a snapshot, so that a reader can start there. Transactions stay whole: where the kept
+part begins, the older events of those that have not ended are carried along as lines, until they
+end or take more than their share.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Sequence, Set
 from heapq import merge
 from itertools import chain, islice
-from typing import Final, Protocol
+from sys import getsizeof
+from typing import Any, Final
 
 import msgspec
+
+from txnsim.runtime.trace_forms import Form, Row
 
 CHUNK_BYTES: Final = 65_536
 """A chunk takes in more until it has so many."""
 LINES_AT_ONCE: Final = 256
+BATCH_OVERHEAD: Final = 140
+"""Bytes of memory that a batch takes besides its events."""
+LINE_OVERHEAD: Final = 125
+"""The same of a line that is carried along."""
+READ_KEPT: Final = 8
+"""Batches whose lines are kept for the next reader: listeners read the same ones."""
 CARRIED_SHARE: Final = 4
 """One in so many bytes of the ring may go to transactions that began before its first event."""
 OVERDUE_SHARE: Final = 8
 """While a snapshot is due and does not come, the ring may be fuller by one in so many bytes."""
 
-_TX: Final = re.compile(rb'"k":"([^"]*)","tx":"((?:[^"\\]|\\.)*)')
-"""Kind and transaction of an event that has one; they stand side by side in no payload."""
+_TX: Final = re.compile(rb'"k":"([^"]*)","tx":"((?:[^"\\]|\\.)*)/-?\d+:-?\d+"')
+"""Kind and transactional id of an event of a transaction; they stand side by side in no payload."""
+_NAMED: Final = re.compile(r"(.*)/-?\d+:-?\d+", re.DOTALL)
 _ENDED: Final = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Dead"})
 _ENDS: Final = tuple(f'"state":"{state}"'.encode() for state in sorted(_ENDED))
 _INDEX_AT: Final = len(b'{"i":')
-
-
-class Told(Protocol):
-    """An event, as far as it tells of a transaction (``trace.Event``)."""
-
-    @property
-    def k(self) -> str:
-        """Its kind."""
-
-    @property
-    def tx(self) -> str:
-        """Its transaction."""
-
-    @property
-    def d(self) -> object:
-        """Its payload."""
+_AT_KIND, _AT_TX, _AT_DATA = 3, 4, 5
+"""Places in a row."""
 
 
 class Lives(msgspec.Struct):
@@ -63,59 +59,89 @@ class Lives(msgspec.Struct):
         self.ended |= later.ended
 
 
-def lives_of(events: Iterable[Told]) -> Lives:
+def lives_of(rows: Sequence[Row]) -> Lives:
     """What becomes of transactions in these events."""
-    lives = Lives(set(), set())
-    for event in events:
-        tx = event.tx
-        if not tx:
-            continue
-        name = tx[: tx.rfind("/")]
-        data = event.d
-        if event.k == "txn.complete" and isinstance(data, Mapping) and data["state"] in _ENDED:
-            lives.ended.add(name)
-            lives.open.discard(name)
-        else:
-            lives.open.add(name)
-    return lives
+    last_of_tx: dict[Any, int] = {row[_AT_TX]: at for at, row in enumerate(rows)}
+    last: dict[str, int] = {}
+    for tx, at in last_of_tx.items():
+        name = _name(tx)
+        if name:
+            last[name] = max(at, last.get(name, -1))
+    ends: dict[str, int] = {}
+    for at, row in enumerate(rows):
+        if row[_AT_KIND] == "txn.complete":
+            data = row[_AT_DATA]
+            if isinstance(data, dict) and data["state"] in _ENDED:
+                ends[_name(row[_AT_TX])] = at
+    ends.pop("", None)
+    return Lives({name for name, at in last.items() if at > ends.get(name, -1)}, set(ends))
+
+
+def _name(tx: Any) -> str:
+    """The transactional id of an event about a transaction; empty without one."""
+    if type(tx) is tuple:
+        name: str = tx[0]
+        return name
+    found = _NAMED.fullmatch(tx) if tx else None
+    return found[1] if found else ""
 
 
 NO_LIVES: Final = Lives(set(), set())
 """Of events about no transaction; never changed."""
 
 
+class _Batch(msgspec.Struct, frozen=True, gc=False):
+    """Consecutive events in their form."""
+
+    first: int
+    count: int
+    kept: bytes
+
+
 class _Chunk:
-    """Consecutive events, encoded."""
+    """Consecutive batches, which go together."""
 
-    __slots__ = ("count", "first", "is_opening", "lives", "text")
+    __slots__ = ("batches", "first", "is_opening", "lives", "size")
 
-    def __init__(
-        self, first: int, count: int, text: bytes, lives: Lives, *, is_opening: bool
-    ) -> None:
-        self.first = first
-        self.count = count
-        self.text = text
+    def __init__(self, batch: _Batch, lives: Lives, *, is_opening: bool) -> None:
+        self.first = batch.first
+        self.batches = [batch]
         self.lives = Lives(set(lives.open), set(lives.ended))
+        self.size = len(batch.kept) + BATCH_OVERHEAD + self._size_of_lives()
         self.is_opening = is_opening
         """Its first event is a snapshot."""
+
+    def add(self, batch: _Batch, lives: Lives) -> None:
+        """Take in the next one."""
+        self.batches.append(batch)
+        before = self._size_of_lives()
+        self.lives.follow(lives)
+        self.size += len(batch.kept) + BATCH_OVERHEAD + self._size_of_lives() - before
+
+    def _size_of_lives(self) -> int:
+        return getsizeof(self.lives.open) + getsizeof(self.lives.ended)
 
 
 class Ring:
     """The newest events of a trace, as many bytes as are wanted."""
 
-    def __init__(self, bytes_max: int | None) -> None:
+    def __init__(self, bytes_max: int | None, form: Form) -> None:
         """Start empty.
 
         Args:
             bytes_max: Keep about as many; None keeps all.
+            form: What makes lines of a batch.
         """
         self._bytes_max = bytes_max
+        self._form = form
         self._chunks: list[_Chunk] = []
         self._first = 0
         self._next = 0
         self._size = 0
         self._carried: dict[str, list[tuple[int, bytes]]] = {}
         self._carried_size = 0
+        self._read: dict[int, list[bytes]] = {}
+        """Lines of the batches that were read last, by their first events."""
 
     @property
     def bytes_max(self) -> int | None:
@@ -134,31 +160,33 @@ class Ring:
 
     @property
     def size(self) -> int:
-        """Bytes that are kept."""
+        """Bytes of memory of what is kept."""
         return self._size + self._carried_size
 
     # Writing
 
     def add(
-        self, text: bytes, count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
+        self, kept: bytes, count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
     ) -> None:
         """Take in the next events.
 
         Args:
-            text: Their lines, each with its line end.
+            kept: They, in their form.
             count: How many they are.
             lives: What they tell of transactions; asked for only where the ring has a bound.
             is_opening: The first of them is a snapshot: a reader can begin here.
         """
         newest = self._chunks[-1] if self._chunks else None
-        if newest is None or is_opening or len(newest.text) >= CHUNK_BYTES:
-            self._chunks.append(_Chunk(self._next, count, text, lives, is_opening=is_opening))
+        batch = _Batch(self._next, count, kept)
+        if newest is None or is_opening or newest.size >= CHUNK_BYTES:
+            newest = _Chunk(batch, lives, is_opening=is_opening)
+            self._chunks.append(newest)
+            self._size += newest.size
         else:
-            newest.text += text
-            newest.count += count
-            newest.lives.follow(lives)
+            before = newest.size
+            newest.add(batch, lives)
+            self._size += newest.size - before
         self._next += count
-        self._size += len(text)
         if self._bytes_max is not None and self.size > self._bytes_max:
             self._shrink(self._bytes_max)
 
@@ -179,7 +207,7 @@ class Ring:
         ended: set[str] = set()
         open_ones: list[tuple[_Chunk, set[str]]] = []
         for chunk in reversed(dropped):
-            self._size -= len(chunk.text)
+            self._size -= chunk.size
             # What ends in a later chunk is not looked at: nearly all of it.
             if still_open := chunk.lives.open - ended:
                 open_ones.append((chunk, still_open))
@@ -187,7 +215,7 @@ class Ring:
         for name in ended & self._carried.keys():
             self._forget(name)
         for chunk, still_open in reversed(open_ones):
-            self._carry(chunk.text, still_open)
+            self._carry(b"".join(map(self._text, chunk.batches)), still_open)
         assert self._bytes_max is not None, "without a bound nothing is dropped"
         while self._carried_size * CARRIED_SHARE > self._bytes_max:
             self._forget(next(iter(self._carried)))
@@ -200,8 +228,7 @@ class Ring:
         wanted = {msgspec.json.encode(name)[1:-1]: name for name in names}
         kept: dict[str, list[tuple[int, bytes]]] = {}
         for found in reversed(list(_TX.finditer(text))):
-            kind, tx = found.groups()
-            encoded = tx[: tx.rfind(b"/")]
+            kind, encoded = found.groups()
             name = wanted.get(encoded)
             if name is None:
                 continue
@@ -210,18 +237,18 @@ class Ring:
                 del wanted[encoded]
                 continue
             kept.setdefault(name, []).append((_index(line), line))
-            self._carried_size += len(line)
+            self._carried_size += len(line) + LINE_OVERHEAD
         for name, entries in reversed(kept.items()):
             self._carried.setdefault(name, []).extend(reversed(entries))
 
     def _forget(self, name: str) -> None:
         for _, line in self._carried.pop(name, ()):
-            self._carried_size -= len(line)
+            self._carried_size -= len(line) + LINE_OVERHEAD
 
     # Reading
 
     def lines(self, from_index: int) -> Iterator[bytes]:
-        """Encoded events from a cursor on, without line ends.
+        """Events from a cursor on as lines without line ends.
 
         Events may be added between two steps. A cursor below ``first`` begins with what is carried
         along of older transactions.
@@ -231,13 +258,41 @@ class Ring:
         index = max(from_index, self._first)
         while index < self._next:
             chunk = self._chunks[bisect_right(self._chunks, index, key=_first) - 1]
-            batch = chunk.text.splitlines()[index - chunk.first :]
-            yield from batch
-            index = max(index + len(batch), self._first)
+            batch = chunk.batches[bisect_right(chunk.batches, index, key=_first) - 1]
+            lines = self._lines(batch)[index - batch.first :]
+            yield from lines
+            index = max(index + len(lines), self._first)
 
     def texts(self) -> Iterator[bytes]:
-        """All that is kept now, in pieces of whole lines; what comes later changes none of them."""
-        return chain(_joined(self._older()), [chunk.text for chunk in self._chunks])
+        """All that is kept now, in pieces of whole lines; what comes later changes none of them.
+
+        A piece is made when it is asked for, in a millisecond or two.
+        """
+        batches = [batch for chunk in self._chunks for batch in chunk.batches]
+        return chain(_joined(self._older()), self._texts(batches))
+
+    def _texts(self, batches: Sequence[_Batch]) -> Iterator[bytes]:
+        some: list[bytes] = []
+        count = 0
+        for batch in batches:
+            if some and count + batch.count > LINES_AT_ONCE:
+                yield b"".join(some)
+                some, count = [], 0
+            some.append(self._text(batch))
+            count += batch.count
+        if some:
+            yield b"".join(some)
+
+    def _text(self, batch: _Batch) -> bytes:
+        return self._form.lines(batch.kept, batch.first)
+
+    def _lines(self, batch: _Batch) -> list[bytes]:
+        lines = self._read.get(batch.first)
+        if lines is None:
+            lines = self._read[batch.first] = self._text(batch).splitlines()
+            if len(self._read) > READ_KEPT:
+                del self._read[next(iter(self._read))]
+        return lines
 
     def _older(self) -> Iterator[tuple[int, bytes]]:
         """What is carried along now, in order."""
@@ -249,8 +304,8 @@ def _joined(entries: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
         yield b"".join(line + b"\n" for _, line in some)
 
 
-def _first(chunk: _Chunk) -> int:
-    return chunk.first
+def _first(part: _Chunk | _Batch) -> int:
+    return part.first
 
 
 def _index(line: bytes) -> int:

@@ -1,8 +1,8 @@
 """Turns of the loop, shared out among those who have more to do than one turn bears.
 
-All brokers share one loop, so whoever works on without a break keeps all others waiting. Whoever
-serves a client notes what its requests took (``spent_ns``); once the turn's share is used up, it
-waits here with what is left. In the next turn those go first who have used least and want least: a
+All brokers share one loop, so work without a break keeps all others waiting. A connection of
+a client notes what its requests took (``spent_ns``); once the turn's share is used up, it waits
+here with what is left. In the next turn those go first who have used least and want least: a
 client with one small request waits for no more than the work that is being done. Each request
 counts with a fixed cost besides its time: in virtual time, where work takes none, turns end all the
 same, and always at the same place.
@@ -14,17 +14,28 @@ operating system.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Generator
 from contextvars import copy_context
 from heapq import heappop, heappush
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
+
+T = TypeVar("T")
 
 REQUEST_NS: Final = 20_000
 """What a request counts for besides the time that it took."""
-LIMIT_NS_DEFAULT: Final = 10_000_000
+LIMIT_NS_DEFAULT: Final = 2_000_000
+SLICE_NS: Final = 1_000_000
+"""What one request with a lot of work may do before it waits for its next turn."""
 BYTE_NS: Final = 100
 """What a byte that waits is taken to cost: who wants little goes first."""
 SHARES_MAX: Final = 10
 """Into no more pieces a turn is cut for those who wait; more of them wait for more turns."""
+
+
+LOOK_ELEMENTS: Final = 16
+"""Elements of a large request between two looks at the clock."""
+LOOKS: Final = 64
+"""After so many looks its slice ends, also where no time passes."""
 
 
 class Worker(Protocol):
@@ -109,3 +120,72 @@ class Turns:
             self._see_to_turn()
         else:
             self._contest += 1
+
+
+class Slices:
+    """The turns of one request that is a lot of work: a ``Worker``."""
+
+    __slots__ = ("_granted", "_turns", "contest", "used_ns")
+
+    def __init__(self, turns: Turns) -> None:
+        self.used_ns = self.contest = 0
+        self._turns = turns
+        self._granted: asyncio.Future[None] | None = None
+
+    async def next(self) -> None:
+        """Wait for the next slice."""
+        self._granted = asyncio.get_running_loop().create_future()
+        self._turns.wait(self)
+        await self._granted
+
+    def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
+        """It may have one; whatever the turn has left, a slice counts as a whole."""
+        self._turns.spent_ns += SLICE_NS
+        self.used_ns += SLICE_NS
+        if self._granted is not None and not self._granted.done():
+            self._granted.set_result(None)
+
+
+class Pace:
+    """One request with many elements, done in slices that others can come between."""
+
+    __slots__ = ("_begun_ns", "_elements", "_looks", "_slices", "_stopwatch_ns", "has_rested")
+
+    def __init__(self, turns: Turns, stopwatch_ns: Callable[[], int]) -> None:
+        self._slices = Slices(turns)
+        self._stopwatch_ns = stopwatch_ns
+        self._begun_ns = stopwatch_ns()
+        self._elements = self._looks = 0
+        self.has_rested = False
+        """Whether it was too much for one slice."""
+
+    def has_done(self, elements: int) -> bool:
+        """Note so many elements; whether it is time for ``rest``.
+
+        Where work takes time, a slice ends by it. In virtual time it ends after so many elements:
+        always at the same place.
+        """
+        self._elements += elements
+        if self._elements < LOOK_ELEMENTS:
+            return False
+        self._looks += self._elements // LOOK_ELEMENTS
+        self._elements = 0
+        return self._looks >= LOOKS or self._stopwatch_ns() - self._begun_ns >= SLICE_NS
+
+    async def rest(self) -> None:
+        """Let the others have their turns."""
+        self.has_rested = True
+        await self._slices.next()
+        self._begun_ns = self._stopwatch_ns()
+        self._looks = 0
+
+    async def run(self, steps: Generator[int, None, T]) -> T:
+        """Go through to the end of what breaks after so many elements as it yields."""
+        while True:
+            try:
+                done = next(steps)
+            except StopIteration as last:
+                result: T = last.value
+                return result
+            if self.has_done(done):
+                await self.rest()

@@ -24,16 +24,16 @@ LOST: Final = "CONNECTION_LOST"
 TIMED_OUT: Final = "REQUEST_TIMED_OUT"
 ABORTABLE: Final = "TRANSACTION_ABORTABLE"
 UNKNOWN_ERRORS: Final = frozenset({LOST, TIMED_OUT, "NETWORK_EXCEPTION"})
-"""Nobody knows whether what was asked took effect."""
+"""It is not known whether what was asked took effect."""
 
 
 class StoryFailedError(TxnsimError):
-    """A story could not be told to its end: a step's condition did not come about, somebody was
-    told something else than expected, or a fault never struck.
+    """A story could not be played to its end: a step's condition did not come about, an answer was
+    not the expected one, or a fault never struck.
     """
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a call came to."""
 
     error: str = NONE
@@ -51,10 +51,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return Outcome.UNKNOWN if self.error in UNKNOWN_ERRORS else Outcome.FAILED
 
 
-GIVEN_UP: Final = Answer(error=TIMED_OUT, because="nobody waits for the answer any longer")
+GIVEN_UP: Final = CallResult(error=TIMED_OUT, because="the answer is not waited for any longer")
 
 
-def failure(error: ClientError) -> Answer:
+def failure(error: ClientError) -> CallResult:
     """What went wrong for a client, as an answer."""
     if isinstance(error, ConnectionLostError):
         name = LOST
@@ -66,14 +66,14 @@ def failure(error: ClientError) -> Answer:
         name = error.error.name.upper()
     else:
         name = TIMED_OUT if isinstance(error, RetriableError) else type(error).__name__
-    return Answer(error=name, because=str(error))
+    return CallResult(error=name, because=str(error))
 
 
 def _is_unknown(error: ErrorCode | None) -> bool:
     return error is None or error.name.upper() in UNKNOWN_ERRORS
 
 
-def read_answer(message: Any) -> Answer:
+def read_answer(message: Any) -> CallResult:
     """The error of an answer, the first of its partitions' that tells something, and the first
     offset.
     """
@@ -81,7 +81,7 @@ def read_answer(message: Any) -> Answer:
     bad = [error for error in errors if error != ErrorCode.none]
     telling = [error for error in bad if error != ErrorCode.operation_not_attempted]
     error = (telling or bad or [ErrorCode.none])[0]
-    return Answer(error=code_name(error), offset=offsets[0] if offsets else -1)
+    return CallResult(error=code_name(error), offset=offsets[0] if offsets else -1)
 
 
 def _errors(message: Any) -> list[int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import txnsim
 from txnsim.errors import ConfigError
-from txnsim.scenario.suggestions import unknown
+from txnsim.suggestions import unknown
 
 if TYPE_CHECKING:
     from txnsim.scenario.model import Scenario
@@ -35,8 +35,11 @@ def scenarios() -> dict[Path, Scenario]:
     """Every scenario that comes with txnsim and its file, by name; a file that has not changed is
     read once.
     """
-    files = (path for path in directory().iterdir() if path.suffix in SUFFIXES)
-    return {path: _load_once(path, path.stat().st_mtime_ns) for path in sorted(files)}
+    return {path: _load_once(path, path.stat().st_mtime_ns) for path in _files()}
+
+
+def _files() -> list[Path]:
+    return sorted(path for path in directory().iterdir() if path.suffix in SUFFIXES)
 
 
 def find(name: str) -> tuple[Path, Scenario]:
@@ -47,16 +50,24 @@ def find(name: str) -> tuple[Path, Scenario]:
     """
     if name.endswith(SUFFIXES):
         return Path(name), load(Path(name))
-    named = directory() / f"{name.lower()}{SUFFIXES[0]}"
-    if named.is_file():
-        return named, _load_once(named, named.stat().st_mtime_ns)
-    names: list[str] = []
-    for path, scenario in scenarios().items():
-        own = (scenario.name, *scenario.aliases)
-        if name.lower() in (one.lower() for one in own):
-            return path, scenario
-        names += own
-    raise ConfigError(f"{unknown('scenario', name, names)}; or give a file ending in .yaml")
+    found = of_name(name)
+    if found is None:
+        names = [own for one in scenarios().values() for own in (one.name, *one.aliases)]
+        raise ConfigError(f"{unknown('scenario', name, names)}; or give a file ending in .yaml")
+    return found
+
+
+def of_name(name: str) -> tuple[Path, Scenario] | None:
+    """The scenario that comes with txnsim under a name or alias, in any case, and its file; None
+    where there is none. Only files that mention the name are read: reading all takes a second.
+    """
+    wanted = name.lower()
+    for path in _files():
+        if path.stem == wanted or wanted in path.read_text("utf-8").lower():
+            scenario = _load_once(path, path.stat().st_mtime_ns)
+            if wanted in (one.lower() for one in (scenario.name, *scenario.aliases)):
+                return path, scenario
+    return None
 
 
 @functools.cache

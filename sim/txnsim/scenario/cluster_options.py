@@ -1,4 +1,4 @@
-"""From a run of a scenario to the cluster it is told on.
+"""From a run of a scenario to the cluster it is played on.
 
 A mode is a level of ``transaction.version`` with or without verification, and, for transactions v2,
 with or without KIP-1228's strict markers; a run may turn further switches and settings.
@@ -13,6 +13,7 @@ import msgspec
 from txnsim.config import settings_of
 from txnsim.controller.controller import NewTopic
 from txnsim.scenario.model import Run, Scenario, Topic
+from txnsim.scenario.steps_model import ClusterAct
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
 from txnsim.types import BrokerId
@@ -64,11 +65,28 @@ def new_topic(name: str, topic: Topic, *, brokers: int) -> NewTopic:
     return NewTopic(
         name=name,
         assignments=tuple(
-            (index, tuple(BrokerId((leader - 1 + away) % brokers + 1) for away in range(replicas)))
+            (index, replicas_from(leader, replicas, brokers=brokers))
             for index, leader in enumerate(leaders_of(topic, brokers=brokers))
         ),
         configs={key: _text(value) for key, value in topic.configs.items()},
     )
+
+
+def topic_of(act: ClusterAct) -> Topic:
+    """The topic that a step creates."""
+    return Topic.model_validate(
+        {
+            "partitions": act.partitions or 1,
+            "replication-factor": act.replication_factor,
+            "leaders": act.leaders,
+            "configs": act.configs,
+        }
+    )
+
+
+def replicas_from(leader: int, replicas: int, *, brokers: int) -> tuple[BrokerId, ...]:
+    """A partition's replicas: its leader first, the next brokers behind it."""
+    return tuple(BrokerId((leader - 1 + away) % brokers + 1) for away in range(replicas))
 
 
 def leaders_of(topic: Topic, *, brokers: int) -> tuple[int, ...]:

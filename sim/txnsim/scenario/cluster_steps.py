@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from txnsim.client.admin import TOPIC_RESOURCE
+from txnsim.client.errors import ClientError
 from txnsim.client.partition_requests import alter_partition_reassignments
 from txnsim.client.requests import ConfigChange, incremental_alter_configs
-from txnsim.errors import InvariantViolation
+from txnsim.controller import growth
+from txnsim.errors import InvariantViolation, Rejection
+from txnsim.metadata.image import TopicImage
 from txnsim.placement import partition_for
+from txnsim.scenario.actors.operator import TIMEOUT_MS
 from txnsim.scenario.answers import StoryFailedError
+from txnsim.scenario.cluster_options import new_topic, replicas_from, topic_of
 from txnsim.scenario.conditions import poll
 from txnsim.scenario.stage import LOOKER, Stage
 from txnsim.scenario.steps_model import ClusterAct
-from txnsim.server.inputs import told
+from txnsim.server.cluster import SimCluster
+from txnsim.server.inputs import input_event
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
+    ProducerEpoch,
     TopicPartition,
     TransactionalId,
 )
 
-TIMEOUT_MS: Final = 30_000
-TOPIC_RESOURCE: Final = 2
 
-
-async def act_on_cluster(stage: Stage, act: ClusterAct) -> None:
+async def act_on_cluster(stage: Stage, act: ClusterAct, cluster: SimCluster) -> None:
     """Do what a step says.
 
     Raises:
         ConfigError: There is no such broker or partition, or it can't do that.
         StoryFailedError: The cluster did not follow.
     """
-    cluster = stage.cluster
     match act.do:
         case "move-leader":
-            await _move_leader(stage, await _place(stage, act), _number(act.to))
+            await _move_leader(stage, cluster, await _place(stage, cluster, act), _number(act.to))
         case "reload-coordinator":
-            await _reload(stage, await _place(stage, act))
+            await _reload(stage, cluster, await _place(stage, cluster, act))
         case "stop":
             await cluster.stop_broker(_broker(act))
         case "kill":
@@ -54,11 +56,19 @@ async def act_on_cluster(stage: Stage, act: ClusterAct) -> None:
         case "heal":
             cluster.heal(_broker(act))
         case "reassign":
-            await _reassign(stage, act)
+            await _reassign(stage, cluster, act)
         case "configure":
             await _configure(stage, act)
+        case "age":
+            await _age(stage, cluster, act)
+        case "create-topic":
+            _create_topic(stage, cluster, act)
+        case "delete-topic":
+            _delete_topic(stage, cluster, _name(act))
+        case "grow-topic":
+            _grow_topic(stage, cluster, act)
         case "roll" | "clean" | "delete-old":
-            _care_for_log(stage, act)
+            _care_for_log(stage, cluster, act)
         case unknown:
             raise InvariantViolation(f"the cluster can't {unknown!r}, and the file was accepted")
 
@@ -72,42 +82,108 @@ def _broker(act: ClusterAct) -> BrokerId:
     return BrokerId(_number(act.broker))
 
 
-async def _place(stage: Stage, act: ClusterAct) -> TopicPartition:
+async def _place(stage: Stage, cluster: SimCluster, act: ClusterAct) -> TopicPartition:
     """The partition that is meant; of a transactional id, the one that keeps it."""
     if act.partition is not None:
         return act.partition
     assert act.coordinator_of is not None, "the file was accepted"
     admin = await stage.operator.admin()
     await admin.cluster.coordinator(act.coordinator_of)  # makes the topic where there is none
-    topic = stage.cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC]
+    topic = cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC]
     index = partition_for(TransactionalId(act.coordinator_of), len(topic.partitions))
     return TopicPartition(TRANSACTION_STATE_TOPIC, index)
+
+
+async def _age(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
+    """Let an idle transactional id go on at an epoch; an unknown one is initialised first."""
+    name, epoch = TransactionalId(act.transactional_id or ""), _number(act.epoch)
+    admin = await stage.operator.admin()
+    described = (await admin.describe_transactions([name]))[name]
+    if isinstance(described, ClientError):
+        await admin.fence_producers([name])
+    home = BrokerId(await admin.cluster.coordinator(name))
+    with input_event(stage.environment, "age", transactional_id=name, epoch=epoch):
+        refused = await cluster.brokers[home].coordinator.age(name, ProducerEpoch(epoch))
+    if refused is not None:
+        raise StoryFailedError(f"{refused.error.name.upper()}: {refused.reason}")
+    stage.say(LOOKER, f"{name} is at epoch {epoch}, as after so many transactions")
+
+
+# Topics
+
+
+def _name(act: ClusterAct) -> str:
+    assert act.topic is not None, "the file was accepted"
+    return act.topic
+
+
+def _create_topic(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
+    name = _name(act)
+    topic = topic_of(act)
+    with input_event(stage.environment, "create-topic", topic=name, partitions=topic.partitions):
+        created = cluster.metadata.create_topic(
+            new_topic(name, topic, brokers=stage.scenario.brokers)
+        )
+    _refused(name, created)
+    stage.say(LOOKER, f"topic {name} is created with {topic.partitions} partitions")
+
+
+def _delete_topic(stage: Stage, cluster: SimCluster, name: str) -> None:
+    metadata = cluster.metadata
+    if name not in metadata.image.topics:
+        raise StoryFailedError(f"topic {name}: UNKNOWN_TOPIC_OR_PARTITION")
+    with input_event(stage.environment, "delete-topic", topic=name):
+        metadata.publish(metadata.image.without_topic(name))
+    stage.say(LOOKER, f"topic {name} is deleted with all of its records")
+
+
+def _grow_topic(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
+    name, count, metadata = _name(act), _number(act.partitions), cluster.metadata
+    brokers, there = stage.scenario.brokers, metadata.image.topics.get(name)
+    replicas = None if there is None else len(there.partitions[0].replicas)
+    grown = growth.grown_topic(
+        metadata.image,
+        name,
+        count=count,
+        assignments=tuple(replicas_from(one, replicas or 1, brokers=brokers) for one in act.leaders)
+        or None,
+    )
+    _refused(name, grown)
+    assert isinstance(grown, TopicImage)
+    with input_event(stage.environment, "grow-topic", topic=name, partitions=count):
+        metadata.publish(metadata.image.with_topics([grown]))
+    stage.say(LOOKER, f"topic {name} has {count} partitions now")
+
+
+def _refused(name: str, outcome: TopicImage | Rejection) -> None:
+    if isinstance(outcome, Rejection):
+        raise StoryFailedError(f"topic {name}: {outcome.error.name.upper()}: {outcome.reason}")
 
 
 # Leaders
 
 
-async def _move_leader(stage: Stage, place: TopicPartition, to: int) -> None:
-    partition = stage.cluster.metadata.image.partition(place)
+async def _move_leader(stage: Stage, cluster: SimCluster, place: TopicPartition, to: int) -> None:
+    partition = cluster.metadata.image.partition(place)
     if partition is not None and partition.leader == to:
         return
-    stage.cluster.move_leader(place, BrokerId(to))
+    cluster.move_leader(place, BrokerId(to))
     stage.say(LOOKER, f"broker {to} is made the leader of {place}")
     await _followed(stage, place, to)
 
 
-async def _reload(stage: Stage, place: TopicPartition) -> None:
+async def _reload(stage: Stage, cluster: SimCluster, place: TopicPartition) -> None:
     """Let the coordinator lose its partition and have it back, in a higher epoch."""
-    partition = stage.cluster.metadata.image.partition(place)
+    partition = cluster.metadata.image.partition(place)
     assert partition is not None
     home = partition.leader
     away = next(broker for broker in partition.isr if broker != home)
-    await _move_leader(stage, place, away)
-    await _move_leader(stage, place, home)
+    await _move_leader(stage, cluster, place, away)
+    await _move_leader(stage, cluster, place, home)
 
 
 async def _followed(stage: Stage, place: TopicPartition, leader: int) -> None:
-    """Wait until clients are told of the new leader."""
+    """Wait until clients see the new leader."""
 
     async def holds() -> bool:
         admin = await stage.operator.admin()
@@ -117,7 +193,7 @@ async def _followed(stage: Stage, place: TopicPartition, leader: int) -> None:
     await poll(stage, holds, f"broker {leader} leads {place}")
 
 
-async def _reassign(stage: Stage, act: ClusterAct) -> None:
+async def _reassign(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
     place, replicas = act.partition, act.replicas
     assert place is not None, "the file was accepted"
     assert replicas is not None, "the file was accepted"
@@ -129,7 +205,7 @@ async def _reassign(stage: Stage, act: ClusterAct) -> None:
         raise StoryFailedError(f"{place} is not given to {replicas}: error {errors[0]}")
 
     async def holds() -> bool:
-        partition = stage.cluster.metadata.image.partition(place)
+        partition = cluster.metadata.image.partition(place)
         return partition is not None and tuple(partition.replicas) == replicas
 
     await poll(stage, holds, f"the replicas of {place} are {replicas}")
@@ -151,12 +227,12 @@ async def _configure(stage: Stage, act: ClusterAct) -> None:
 # Logs
 
 
-def _care_for_log(stage: Stage, act: ClusterAct) -> None:
+def _care_for_log(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
     """What a broker does from time to time, now: on every replica, as each cares for its own."""
     place = act.partition
     assert place is not None, "the file was accepted"
-    with told(stage.environment, act.do, tp=str(place)):
-        for broker in stage.cluster.brokers.values():
+    with input_event(stage.environment, act.do, tp=str(place)):
+        for broker in cluster.brokers.values():
             care = broker.log_maintenance
             match act.do:
                 case "roll":
@@ -165,5 +241,3 @@ def _care_for_log(stage: Stage, act: ClusterAct) -> None:
                     care.clean_now(place)
                 case _:
                     care.delete_old_now(place)
-    if act.do == "clean":
-        stage.recorder.cleaned(LOOKER, place)

@@ -1,10 +1,10 @@
-"""What a story waits for and expects: seen on the wire, or told by a fault that strikes. Nothing
+"""What a story waits for and expects: seen on the wire, or shown by a fault that strikes. Nothing
 sleeps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from txnsim.client.errors import ClientError
@@ -22,6 +22,8 @@ from txnsim.scenario.steps_model import (
 )
 from txnsim.types import IsolationLevel, TopicPartition
 
+NO_LEADER: Final = "none"
+"""In place of a leader."""
 POLL_FIRST_MS: Final = 2
 POLL_MAX_MS: Final = 250
 """Between two looks at a condition; the pause grows."""
@@ -40,7 +42,12 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
         await until_struck(stage, armed.rule.id, count=times)
         return
     holds, what = _condition(stage, condition)
-    await poll(stage, holds, what)
+    try:
+        await poll(stage, holds, what)
+    except StoryFailedError as error:
+        case = await _case(stage, condition)
+        lines = dict.fromkeys([str(error), *case, *still_held(stage, case)])
+        raise StoryFailedError("; ".join(lines)) from None
 
 
 def _condition(stage: Stage, condition: Condition) -> tuple[Callable[[], Awaitable[bool]], str]:
@@ -79,7 +86,8 @@ def _condition(stage: Stage, condition: Condition) -> tuple[Callable[[], Awaitab
 def _of_metadata(stage: Stage, condition: Condition) -> tuple[Callable[[], Awaitable[bool]], str]:
     if condition.leader is not None:
         place, leader = condition.leader.partition, condition.leader.is_
-        return lambda: _is_led_by(stage, place, leader), f"broker {leader} leads {place}"
+        who = "no broker" if leader == NO_LEADER else f"broker {leader}"
+        return lambda: _is_led_by(stage, place, leader), f"{who} leads {place}"
     assert condition.in_sync is not None, "the file was accepted"
     whole = condition.in_sync
     return lambda: _is_in_sync(stage, whole), f"all replicas of {whole} are in sync"
@@ -108,9 +116,10 @@ async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
         StoryFailedError: It has not.
     """
     try:
-        await stage.cluster.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
+        await stage.ground.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
     except (TimeoutError, LookupError) as error:
-        raise StoryFailedError(str(error)) from None
+        held = still_held(stage, [str(error)])
+        raise StoryFailedError("; ".join([str(error), *held])) from None
 
 
 async def expect(stage: Stage, expectation: Expectation) -> None:
@@ -145,6 +154,60 @@ def _compare(what: str, seen: object, wanted: object) -> None:
         raise StoryFailedError(f"{what} {seen}, expected {wanted}")
 
 
+# What is the case, where something is waited for in vain
+
+
+def still_held(stage: Stage, said: Sequence[str] = ()) -> list[str]:
+    """One line for each fault that holds something, unless a line that was said names it: what is
+    held may well be what was waited for.
+    """
+    return [
+        f"the fault {one.rule.id} still holds {len(one.held)} at {one.rule.point}: a step before"
+        f" has to release it (`release: {one.rule.id}`)"
+        for one in stage.ground.injector.rules()
+        if one.held and not any(one.rule.id in line for line in said)
+    ]
+
+
+async def _case(stage: Stage, condition: Condition) -> list[str]:
+    """What is seen instead of what was waited for."""
+    if condition.answered is not None:
+        call = stage.called(condition.answered).call
+        return [f"{call.who}: {call.do} was sent, and has no answer yet"]
+    if condition.transaction is not None:
+        name = condition.transaction.id
+        return stage.ground.why_unfinished(name)
+    place = condition.marker or condition.open
+    if place is not None:
+        producers = await _producers(stage, place)
+        return [_of_producer(place, one) for one in producers] or [f"{place} knows no producer"]
+    reaches = condition.high_watermark or condition.stable
+    if reaches is not None:
+        _, seen = await stage.reader.read(reaches.partition, IsolationLevel.READ_COMMITTED)
+        return [
+            f"{reaches.partition}: the last stable offset is {seen.last_stable_offset}, the high"
+            f" watermark {seen.high_watermark}"
+        ]
+    place = condition.in_sync if condition.leader is None else condition.leader.partition
+    assert place is not None, "the file was accepted"
+    admin = await stage.operator.admin()
+    led = (await admin.cluster.refresh((place.topic,))).leader(place)
+    if led is None:
+        return [f"{place} has no leader"]
+    in_sync, replicas = _listed(led.isr), _listed(led.replicas)
+    return [f"{place}: broker {led.leader_id} leads; in sync {in_sync} of {replicas}"]
+
+
+def _of_producer(place: TopicPartition, one: ProducerState) -> str:
+    start = one.txn_start_offset
+    about = "no transaction is open" if start is None else f"a transaction is open since {start}"
+    return f"{place}: producer {one.producer_id}, epoch {one.producer_epoch}: {about}"
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ids)))
+
+
 # Looks
 
 
@@ -174,11 +237,14 @@ async def _reaches(stage: Stage, wanted: Reaches, offset_of: Callable[[FetchResu
     return offset_of(seen) >= wanted.offset
 
 
-async def _is_led_by(stage: Stage, place: TopicPartition, leader: int) -> bool:
+async def _is_led_by(stage: Stage, place: TopicPartition, leader: int | str) -> bool:
     admin = await stage.operator.admin()
     seen = await admin.cluster.refresh((place.topic,))
     found = seen.leader(place)
-    return found is not None and found.leader_id == leader
+    if found is None:
+        topic = seen.topic(place.topic)
+        return leader == NO_LEADER and topic is not None
+    return found.leader_id == leader
 
 
 async def _is_in_sync(stage: Stage, place: TopicPartition) -> bool:

@@ -13,10 +13,11 @@ from txnsim.scenario.answers import ANY, LOST
 from txnsim.scenario.cluster_options import leaders_of
 from txnsim.scenario.fields import ByRun
 from txnsim.scenario.model import HEALTHY, RESERVED, Actor, Scenario
+from txnsim.scenario.notation.places import BY_NAME, PLACED
 from txnsim.scenario.players.base import PLAYERS
 from txnsim.scenario.steps import ELSE
 from txnsim.scenario.steps_model import CALLS, CLUSTER, Awaited, Call, ClusterAct, Step
-from txnsim.scenario.suggestions import unknown
+from txnsim.suggestions import unknown
 from txnsim.types import TopicPartition
 
 Place = tuple[int | str, ...]
@@ -30,11 +31,11 @@ _ERRORS = frozenset({*(name.upper() for name in ErrorCode.__members__), ANY, LOS
 def contradictions(scenario: Scenario) -> Problems:
     """What does not fit together, with its place."""
     yield from _head(scenario)
-    told = _Told(scenario)
+    checks = _Checks(scenario)
     for at, step in enumerate(scenario.steps):
-        yield from told.step(("steps", at), step)
+        yield from checks.step(("steps", at), step)
     for at, step in enumerate(scenario.cure):
-        yield from told.step(("cure", at), step)
+        yield from checks.step(("cure", at), step)
 
 
 def _head(scenario: Scenario) -> Problems:
@@ -70,6 +71,10 @@ def _head(scenario: Scenario) -> Problems:
 
 
 def _actor(place: Place, actor: Actor) -> Problems:
+    if actor.plays == "member" and actor.group is None:
+        yield (*place, "plays"), "a member needs group"
+    if actor.plays != "member" and actor.group is not None:
+        yield (*place, "group"), f"{_article(actor.plays)} is in no group; a member is"
     for at, player in enumerate(actor.players):
         if player not in PLAYERS:
             yield (*place, "players", at), unknown("player", player, PLAYERS)
@@ -81,13 +86,16 @@ def _verdict(place: Place, kinds: tuple[str, ...]) -> Problems:
             yield (*place, at), unknown("verdict", kind, (HEALTHY, *KINDS))
 
 
-class _Told:
+class _Checks:
     """What the steps so far have declared."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._rules: list[str] = []
-        self._background: list[str] = []
+        self._background: dict[str, str] = {}
+        """Name -> what the caller plays."""
+        self._topics = {name: topic.partitions for name, topic in scenario.topics.items()}
+        """Every topic so far -> its partitions, as many as there ever were."""
 
     def step(self, place: Place, step: Step) -> Problems:
         """What is wrong with one more step."""
@@ -115,11 +123,17 @@ class _Told:
         if step.await_ is not None:
             awaited = step.await_ if isinstance(step.await_, Awaited) else None
             name = str(step.await_) if awaited is None else awaited.call
-            yield from self._known((*place, "await"), "call", name, self._background)
+            yield from self._known((*place, "await"), "call", name, [*self._background])
             if awaited is not None:
                 yield from self._by_run((*place, "await", "error"), awaited.error)
         if step.give_up is not None:
-            yield from self._known((*place, "give-up"), "call", step.give_up, self._background)
+            where = (*place, "give-up")
+            yield from self._known(where, "call", step.give_up, [*self._background])
+            if self._background.get(step.give_up, "wire") != "wire":
+                yield (
+                    where,
+                    f"{step.give_up} is no call of a wire actor: only those can be given up",
+                )
         condition = step.wait_until
         if condition is None:
             return
@@ -128,7 +142,7 @@ class _Told:
             yield from self._known(where, "rule", step.struck, self._rules)
         if condition.answered is not None:
             where = (*place, "wait-until", "answered")
-            yield from self._known(where, "call", condition.answered, self._background)
+            yield from self._known(where, "call", condition.answered, [*self._background])
         for field in ("marker", "open", "in_sync"):
             partition = getattr(condition, field)
             if partition is not None:
@@ -154,15 +168,43 @@ class _Told:
         has_records = call.count is not None or call.value is not None or call.values is not None
         if call.do in ("produce", "append") and not has_records:
             yield (*place, "do"), f"{call.do} needs value or values"
+        whose = call.first_identity_of
+        if whose is not None and (whose not in cast or cast[whose].plays != "wire"):
+            wires = [name for name, one in cast.items() if one.plays == "wire"]
+            yield (*place, "first-identity-of"), unknown("wire actor", whose, wires)
+        if call.member is not None and (call.member not in cast or cast[call.member].group is None):
+            members = [name for name, one in cast.items() if one.plays == "member"]
+            yield (*place, "member"), unknown("member", call.member, members)
+        if call.do == "commit-offsets" and plays == "wire" and call.member is None:
+            for needed_here in ("group", "offsets"):
+                if needed_here not in call.given:
+                    yield (*place, "do"), f"commit-offsets needs member, or {needed_here}"
+        for at, topic in enumerate(call.topics or ()):
+            if topic not in self._topics:
+                yield (*place, "topics", at), unknown("topic", topic, self._topics)
+        for partition in call.assigned or ():
+            yield from self._partition((*place, "assigned"), partition)
         if call.background is not None:
             if call.background in self._background:
                 yield (*place, "background"), f"{call.background} is a call of a step before"
-            self._background.append(call.background)
+            self._background[call.background] = plays
         if call.partition is not None:
             yield from self._partition((*place, "partition"), call.partition)
         for partition in call.partitions or ():
             yield from self._partition((*place, "partitions"), partition)
+        for partition in call.names or ():
+            yield from self._partition((*place, "names"), partition)
+        if call.do == "abort" and plays == "operator":
+            if call.start_offset is None and call.producer_id is None:
+                yield (*place, "do"), "abort needs start-offset or producer-id"
+            elif call.start_offset is None and call.epoch is None:
+                yield (*place, "do"), "abort with producer-id needs epoch, or start-offset"
+        yield from self._broker((*place, "broker"), call.broker)
         yield from self._by_run((*place, "error"), call.error)
+
+    def _broker(self, place: Place, broker: int | None) -> Problems:
+        if broker is not None and not 1 <= broker <= self._scenario.brokers:
+            yield place, f"there are brokers 1 to {self._scenario.brokers}"
 
     def _cluster(self, place: Place, act: ClusterAct) -> Problems:
         if act.do not in CLUSTER:
@@ -173,17 +215,44 @@ class _Told:
         if act.do == "move-leader" and (act.partition is None) == (act.coordinator_of is None):
             yield (*place, "do"), "move-leader needs either partition or coordinator-of"
         for name, broker in (("to", act.to), ("broker", act.broker)):
-            if broker is not None and not 1 <= broker <= self._scenario.brokers:
-                yield (*place, name), f"there are brokers 1 to {self._scenario.brokers}"
+            yield from self._broker((*place, name), broker)
+        for at, broker in enumerate(act.leaders):
+            yield from self._broker((*place, "leaders", at), broker)
+        if act.partition is not None:
+            yield from self._partition((*place, "partition"), act.partition)
+        yield from self._topic(place, act)
+
+    def _topic(self, place: Place, act: ClusterAct) -> Problems:
+        """Topics that come, go and grow; one that went may still be named, to be refused."""
+        if act.topic is None:
+            return
+        there = self._topics.get(act.topic, 0)
+        if act.do == "create-topic":
+            count = act.partitions or 1
+            self._topics[act.topic] = max(count, there)
+            if act.leaders and len(act.leaders) != count:
+                yield (*place, "leaders"), f"expected {count}, one per partition"
+            return
+        if act.topic not in self._topics:
+            yield (*place, "topic"), unknown("topic", act.topic, self._topics)
+        elif act.do == "grow-topic" and act.partitions is not None:
+            if act.partitions <= there:
+                yield (*place, "partitions"), f"topic {act.topic} has {there}: expected more"
+            elif act.leaders and len(act.leaders) != act.partitions - there:
+                new = act.partitions - there
+                yield (*place, "leaders"), f"expected {new}, one per new partition"
+            self._topics[act.topic] = max(act.partitions, there)
 
     # Names
 
     def _partition(self, place: Place, partition: TopicPartition) -> Problems:
-        topics = self._scenario.topics
+        if partition.partition == BY_NAME or partition.topic in PLACED:
+            return  # how many there are is a setting of the run
+        topics = self._topics
         if partition.topic not in topics:
             yield place, unknown("topic", partition.topic, topics)
-        elif partition.partition >= topics[partition.topic].partitions:
-            last = topics[partition.topic].partitions - 1
+        elif partition.partition >= topics[partition.topic]:
+            last = topics[partition.topic] - 1
             yield place, f"topic {partition.topic} has the partitions 0 to {last}"
 
     def _by_run(self, place: Place, given: ByRun | None) -> Problems:

@@ -7,12 +7,17 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 
+from txnsim.durations import FORMS, read_ms
 from txnsim.faults.plan import FaultRule
+from txnsim.mistakes import converted
+from txnsim.scenario.notation.places import by_name, located, shown
+from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+DURATION_DAYS_MAX: Final = 366
+DURATION_MS_MAX: Final = DURATION_DAYS_MAX * 86_400_000
 
 
 class Model(BaseModel):
@@ -27,21 +32,46 @@ class Model(BaseModel):
     )
 
 
+def with_numbers(value: Any, settings: Settings) -> Any:
+    """A step, or a part of it, in which every partition has its number; the same object where all
+    had.
+    """
+    if isinstance(value, TopicPartition):
+        return located(value, settings)
+    if isinstance(value, tuple) and type(value) is tuple:
+        made = tuple(with_numbers(one, settings) for one in value)
+        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+    if isinstance(value, dict):
+        keyed = {with_numbers(key, settings): one for key, one in value.items()}
+        return value if all(a is b for a, b in zip(keyed, value, strict=True)) else keyed
+    if isinstance(value, Model):
+        changed = {}
+        for name in value.model_fields_set:
+            before = getattr(value, name)
+            after = with_numbers(before, settings)
+            if after is not before:
+                changed[name] = after
+        return value.model_copy(update=changed) if changed else value
+    return value
+
+
 def duration_ms(value: Any) -> Any:
     """``21m``, ``500ms``, ``-10s`` as milliseconds."""
     if not isinstance(value, str):
-        raise ValueError("expected a duration such as 500ms, 30s, 21m, 2h or 7d")
-    number = value.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = value[len(number) :]
-    if unit not in _UNITS_MS or not number.removeprefix("-").isdigit():
-        raise ValueError(f"{value!r} is no duration such as 500ms, 30s, 21m, 2h or 7d")
-    return int(number) * _UNITS_MS[unit]
+        raise ValueError(f"expected a duration such as {FORMS}")
+    milliseconds = read_ms(value)
+    if abs(milliseconds) > DURATION_MS_MAX:
+        raise ValueError(f"{value} is more than {DURATION_DAYS_MAX}d, the longest duration")
+    return milliseconds
 
 
 def partition(value: Any) -> Any:
     """``t-0`` as a partition."""
     if not isinstance(value, str):
         raise ValueError("expected a partition such as orders-0")
+    served = by_name(value)
+    if served is not None:
+        return served
     topic, hyphen, index = value.rpartition("-")
     if not (topic and hyphen and index.isdigit()):
         raise ValueError(f"{value!r} is no partition such as orders-0")
@@ -59,10 +89,7 @@ def fault_rule(value: Any) -> Any:
     """The fields of a fault rule; a hold unless it says otherwise."""
     if not isinstance(value, dict):
         raise ValueError("expected the fields of a fault rule")
-    try:
-        return msgspec.convert({"action": {"do": "hold"}, **value}, FaultRule)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from error
+    return converted({"action": {"do": "hold"}, **value}, FaultRule)
 
 
 def content(value: Any) -> Any:
@@ -83,32 +110,76 @@ def _shown_content(key: bytes) -> str | dict[str, str]:
     return key.decode() if key.isascii() and key.decode().isprintable() else {"hex": key.hex()}
 
 
-Milliseconds = Annotated[int, BeforeValidator(duration_ms)]
+FAULT_RULE_TITLE: Final = "FaultRule"
+"""Stands in a JSON Schema where the schema of fault rules belongs (``scenario.json_schema``)."""
+
+# Behind each reader, what an editor is shown: the form that people write.
+_DURATION: Final = {"type": "string", "pattern": r"^-?[0-9]+(ms|s|m|h|d)$", "examples": ["30s"]}
+_PARTITION: Final = {
+    "type": "string",
+    "pattern": "^(.+-[0-9]+|__(transaction_state|consumer_offsets)@.+)$",
+    "examples": ["orders-0", "__transaction_state@shop", "__consumer_offsets@billing"],
+}
+_NAME: Final = {"type": ["string", "integer"]}
+
+
+def _one_or_several(one: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [one, {"type": "array", "items": one}]}
+
+
+Milliseconds = Annotated[int, BeforeValidator(duration_ms), WithJsonSchema(_DURATION)]
 Partition = Annotated[
-    TopicPartition, BeforeValidator(partition), PlainSerializer(str, when_used="json")
+    TopicPartition,
+    BeforeValidator(partition),
+    PlainSerializer(shown, when_used="json"),
+    WithJsonSchema(_PARTITION, mode="validation"),
 ]
 Offsets = Annotated[
     dict[TopicPartition, int],
     BeforeValidator(offsets),
     PlainSerializer(
-        lambda value: {str(place): offset for place, offset in value.items()}, when_used="json"
+        lambda value: {shown(place): offset for place, offset in value.items()}, when_used="json"
+    ),
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"type": "integer"}}, mode="validation"
     ),
 ]
-Rule = Annotated[
-    FaultRule, BeforeValidator(fault_rule), PlainSerializer(msgspec.to_builtins, when_used="json")
+FaultRuleField = Annotated[
+    FaultRule,
+    BeforeValidator(fault_rule),
+    PlainSerializer(msgspec.to_builtins, when_used="json"),
+    WithJsonSchema({"title": FAULT_RULE_TITLE}, mode="validation"),
 ]
 Content = Annotated[
-    bytes, BeforeValidator(content), PlainSerializer(_shown_content, when_used="json")
+    bytes,
+    BeforeValidator(content),
+    PlainSerializer(_shown_content, when_used="json"),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {"hex": {"type": "string"}},
+                    "required": ["hex"],
+                    "additionalProperties": False,
+                },
+            ]
+        },
+        mode="validation",
+    ),
 ]
-Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
-Partitions = Annotated[tuple[Partition, ...], BeforeValidator(listed)]
+Names = Annotated[tuple[str, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_NAME))]
+Partitions = Annotated[
+    tuple[Partition, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_PARTITION))
+]
 ByRun = str | dict[str, str]
 """What is expected: the same everywhere, or by run, mode or take; ``else`` for the others."""
 OffsetByRun = int | dict[str, int]
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """Which run is told: what ``only`` and expectations by run are looked up with."""
+    """Which run is played: what ``only`` and expectations by run are looked up with."""
 
     run: str
     mode: str

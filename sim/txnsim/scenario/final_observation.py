@@ -11,10 +11,9 @@ from typing import Final
 import msgspec
 
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.client.waiting import Deadline, pause
 from txnsim.scenario.stage import LOOKER, Stage
-from txnsim.server.inputs import advance
-from txnsim.server.readings import late_transactions
 from txnsim.types import IsolationLevel
 
 SETTLED_LOOKS: Final = 3
@@ -37,18 +36,20 @@ async def look_at_everything(stage: Stage) -> None:
     for place in stage.partitions:
         await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
         await stage.reader.read(place, IsolationLevel.READ_UNCOMMITTED)
-    stage.recorder.gauge(LOOKER, LATE_GAUGE, late_transactions(stage.cluster))
+    late = stage.ground.late()
+    if late is not None:
+        stage.recorder.gauge(LOOKER, LATE_GAUGE, late)
 
 
 async def look_twice(stage: Stage) -> None:
     """Look when peace has come, and again after longer than anything may take."""
     stuck = await settle(stage)
     await look_at_everything(stage)
-    before = late_transactions(stage.cluster)
-    advance(stage.environment, LONG_MS)
+    before = stage.ground.late()
+    await stage.ground.wait_out(LONG_MS)
     await settle(stage, patient=not stuck)
     await look_at_everything(stage)
-    after = late_transactions(stage.cluster)
+    after = stage.ground.late()
     if before or after:
         stage.say("metrics", f"{LATE_GAUGE} was {before} and is {after}")
 
@@ -83,7 +84,7 @@ async def _look_at_producers(stage: Stage) -> None:
         try:
             await stage.operator.producers(place)
         except ClientError as error:
-            stage.say(LOOKER, f"nobody says who writes to {place}: {error}")
+            stage.say(LOOKER, f"it is not known who writes to {place}: {error}")
 
 
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +106,18 @@ async def _snapshot(stage: Stage) -> _Snapshot:
     listed = await admin.list_transactions()
     producers = await admin.describe_producers(stage.partitions)
     return _Snapshot(
-        states=tuple(f"{broker} {found}" for broker, found in sorted(listed.items())),
+        states=tuple(
+            f"{broker} {_of_ours(found, stage)}" for broker, found in sorted(listed.items())
+        ),
         open=tuple(f"{place} {found}" for place, found in sorted(producers.items())),
     )
+
+
+def _of_ours(
+    found: tuple[TransactionListing, ...] | ClientError, stage: Stage
+) -> tuple[TransactionListing, ...] | ClientError:
+    """Without the ids of others who use the same cluster."""
+    prefix = stage.ground.prefix
+    if not prefix or isinstance(found, ClientError):
+        return found
+    return tuple(one for one in found if one.transactional_id.startswith(prefix))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from txnsim.scenario.fields import Milliseconds, Model, Names, Situation
 from txnsim.scenario.steps_model import Step
@@ -27,8 +27,10 @@ RESERVED: Final = (*TAKES, *PLAYING, "else")
 IMPLIED_ACTORS: Final = ("bystander", "reader", "operator")
 """Everybody's neighbours: there without being declared."""
 
-Verdict = Annotated[
-    tuple[str, ...], BeforeValidator(lambda value: () if value == HEALTHY else _list(value))
+DeclaredVerdict = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda value: () if value == HEALTHY else _list(value)),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 """Kinds of anomalies, sorted; ``healthy`` for none."""
 
@@ -51,7 +53,7 @@ class Topic(Model):
 class Actor(Model):
     """Somebody who acts, under the name that steps call."""
 
-    plays: Literal["wire", "application", "bystander", "reader", "operator"]
+    plays: Literal["wire", "application", "member", "bystander", "reader", "operator"]
     transactional_id: str | None = None
     client_id: str | None = None
     """The actor's name unless given."""
@@ -61,7 +63,16 @@ class Actor(Model):
     players: tuple[str, ...] = ("own",)
     """Who may play an application over TCP, the preferred one first."""
     uncommitted: bool = False
-    """A reader that sees everything."""
+    """A reader or member that sees everything."""
+    group: str | None = None
+    """Of a member."""
+    group_protocol: Literal["classic", "consumer"] = "classic"
+    instance_id: str | None = None
+    """group.instance.id: a static member (KIP-345)."""
+    session_timeout: Milliseconds = 45_000
+    """Of a classic member; the consumer protocol goes by the broker's setting."""
+    rebalance_timeout: Milliseconds = 300_000
+    """max.poll.interval.ms of a member."""
 
 
 class Run(Model):
@@ -75,8 +86,8 @@ class Run(Model):
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     players: tuple[str, ...] | None = None
     """Who of an application's players is able to in this run; all unless given."""
-    verdict: Verdict
-    cured: Verdict | None = None
+    verdict: DeclaredVerdict
+    cured: DeclaredVerdict | None = None
     """After the cure; the same as before it where there is no cure."""
 
     @property
@@ -105,7 +116,7 @@ class Scenario(Model):
     ]
     actors: dict[str, Actor] = Field(default_factory=dict)
     runs: dict[str, Run]
-    disarmed: Verdict = ()
+    disarmed: DeclaredVerdict = ()
     control: str = ""
     """What looks like the anomaly and is none; played by steps with ``only: control``."""
     steps: tuple[Step, ...]
@@ -118,7 +129,7 @@ class Scenario(Model):
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """How it can be told."""
+        """How it can be played."""
         return TAKES if self.control else TAKES[:2]
 
     @property

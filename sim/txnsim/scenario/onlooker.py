@@ -20,7 +20,7 @@ from txnsim.types import IsolationLevel, TopicPartition
 ONLOOKER: Final = "onlooker"
 """Who looks, in the history."""
 NO_WAIT_MS: Final = 0
-"""A Fetch that waits could be told of later things."""
+"""A Fetch that waits could be answered with later things."""
 
 
 async def look(

@@ -7,16 +7,21 @@ What the model can't see by itself, because it concerns two places of the file, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, get_args
+from pathlib import PurePath
+from typing import Any, Final
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from txnsim.config.complaints import in_words, members_of, place_of, without_other_kinds
 from txnsim.config.yaml_bounds import loader
 from txnsim.errors import ConfigError
 from txnsim.scenario.consistency import Place, contradictions
 from txnsim.scenario.model import Scenario
-from txnsim.scenario.suggestions import unknown
+from txnsim.scenario.notation.repeating import PARTS, rolled_out
+from txnsim.scenario.steps_model import Step
+
+_MEMBERS: Final = members_of(Scenario)
 
 
 def read(file: str, text: str) -> Scenario:
@@ -30,15 +35,44 @@ def read(file: str, text: str) -> Scenario:
         ConfigError: It is no scenario; one line per problem, with file, line and field.
     """
     document, lines = _parse(file, text)
+    document, origins, problems = rolled_out(document)
+    if problems:
+        raise _error(file, lines, problems)
     try:
         scenario = Scenario.model_validate(document)
     except ValidationError as error:
-        problems = [_explained(problem) for problem in error.errors()]
-        raise _error(file, lines, problems) from None
-    problems = list(contradictions(scenario))
+        found = without_other_kinds(map(_explained, error.errors()))
+        raise _error(file, lines, [(origins.of(place), words) for place, words in found]) from None
+    problems = [(origins.of(place), words) for place, words in contradictions(scenario)]
     if problems:
         raise _error(file, lines, problems)
+    for part in PARTS:
+        for number, step in enumerate(getattr(scenario, part)):
+            place = origins.of((part, number))
+            step.stands_at(f"{PurePath(file).name}:{_line(lines, place)}: {_field(place)}")
     return scenario
+
+
+def read_step(data: object) -> Step:
+    """A single step, as a story's file has it.
+
+    Args:
+        data: The step as JSON or YAML gives it.
+
+    Raises:
+        ConfigError: It is none; one line per problem, with its field.
+    """
+    try:
+        return Step.model_validate(data)
+    except ValidationError as error:
+        problems = sorted(
+            set(without_other_kinds(_explained(problem, Step) for problem in error.errors()))
+        )
+        raise ConfigError(
+            "\n".join(
+                f"step: {'.'.join(map(str, place)) or 'it'}: {words}" for place, words in problems
+            )
+        ) from None
 
 
 # Errors with their lines
@@ -53,28 +87,8 @@ def _error(
     )
 
 
-def _explained(problem: Any) -> tuple[Place, str]:
-    place: Place = tuple(part for part in problem["loc"] if part != "[key]")
-    if problem["type"] == "extra_forbidden":
-        return place, unknown("field", str(place[-1]), _fields_beside(place))
-    return place, str(problem["msg"]).removeprefix("Value error, ")
-
-
-def _fields_beside(place: Place) -> tuple[str, ...]:
-    """The fields that may stand where ``place`` stands."""
-    model: type[BaseModel] = Scenario
-    for part in place[:-1]:
-        field = next((f for f in model.model_fields.values() if f.alias == part), None)
-        inner = None if field is None else _model_in(field.annotation)
-        model = inner or model
-    return tuple(str(field.alias) for field in model.model_fields.values())
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model that a field holds, however wrapped; None for plain values."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next(filter(None, map(_model_in, get_args(annotation))), None)
+def _explained(problem: Any, model: type[Scenario] | type[Step] = Scenario) -> tuple[Place, str]:
+    return place_of(problem, _MEMBERS), in_words(problem, model=model)
 
 
 def _field(place: Place) -> str:

@@ -14,13 +14,13 @@ from txnsim.check.observations import (
     Cleaned,
     Described,
     Ended,
-    Finding,
     Gauge,
     Healed,
     Initialised,
     Isolation,
     Listed,
     Listing,
+    NamedHanging,
     Position,
     PositionsRead,
     Producers,
@@ -41,8 +41,8 @@ from txnsim.client.inspection.txn_views import (
 from txnsim.client.tracing import current_call
 from txnsim.runtime.env import Clock
 from txnsim.runtime.trace import Tracer
-from txnsim.scenario.answers import NONE, Answer
-from txnsim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition
+from txnsim.scenario.answers import NONE, CallResult
+from txnsim.types import INTERNAL_TOPICS, IsolationLevel, ProducerIdAndEpoch, TopicPartition
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class Recorder:
         who: str,
         transactional_id: str,
         identity: ProducerIdAndEpoch,
-        answer: Answer,
+        answer: CallResult,
         *,
         timeout_ms: int | None = None,
     ) -> None:
@@ -119,7 +119,7 @@ class Recorder:
         who: str,
         transaction: str | None,
         partitions: tuple[TopicPartition, ...],
-        answer: Answer,
+        answer: CallResult,
         identity: ProducerIdAndEpoch,
     ) -> None:
         """AddPartitionsToTxn or AddOffsetsToTxn was answered."""
@@ -138,7 +138,7 @@ class Recorder:
             )
         )
 
-    def wrote(self, who: str, transaction: str | None, batch: Batch, answer: Answer) -> None:
+    def wrote(self, who: str, transaction: str | None, batch: Batch, answer: CallResult) -> None:
         """A batch was answered, or given up."""
         identity = batch.identity
         for index, value in enumerate(batch.values):
@@ -167,10 +167,22 @@ class Recorder:
         transaction: str | None,
         group: str,
         offsets: Mapping[TopicPartition, int],
-        answer: Answer,
-        identity: ProducerIdAndEpoch,
+        answer: CallResult,
+        identity: ProducerIdAndEpoch | None,
+        *,
+        member: str | None = None,
     ) -> None:
-        """TxnOffsetCommit was answered, or given up."""
+        """TxnOffsetCommit was answered, or given up; or OffsetCommit, which has no identity.
+
+        Args:
+            who: Who has sent it.
+            transaction: Its label; None outside of transactions.
+            group: Whose positions.
+            offsets: The positions.
+            answer: What was answered.
+            identity: The identity that was sent.
+            member: The member that has read up to these positions, where it is another actor.
+        """
         for place, offset in offsets.items():
             self._add(
                 SentOffsets(
@@ -183,8 +195,9 @@ class Recorder:
                     offset=offset,
                     outcome=answer.outcome,
                     error=_error(answer),
-                    producer_id=identity.producer_id,
-                    producer_epoch=identity.producer_epoch,
+                    producer_id=None if identity is None else identity.producer_id,
+                    producer_epoch=None if identity is None else identity.producer_epoch,
+                    member=member,
                 )
             )
 
@@ -192,7 +205,7 @@ class Recorder:
         self,
         who: str,
         transaction: str | None,
-        answer: Answer,
+        answer: CallResult,
         *,
         committed: bool,
         asked_ms: int | None = None,
@@ -230,8 +243,16 @@ class Recorder:
 
     # Readers
 
-    def read(self, who: str, asked: int, isolation: IsolationLevel, result: FetchResult) -> None:
-        """A Fetch was answered."""
+    def read(
+        self,
+        who: str,
+        asked: int,
+        isolation: IsolationLevel,
+        result: FetchResult,
+        *,
+        transaction: str | None = None,
+    ) -> None:
+        """A Fetch was answered; ``transaction`` is the one as a part of which it was read."""
         failed = result.error.name.upper() != NONE
         self._add(
             Read(
@@ -239,9 +260,13 @@ class Recorder:
                 who=who,
                 topic=result.partition.topic,
                 partition=result.partition.partition,
+                transaction=transaction,
                 isolation=Isolation[isolation.name],
                 asked=asked,
-                records=tuple(
+                # What coordinators write into their logs is no record of anybody's.
+                records=()
+                if result.partition.topic in INTERNAL_TOPICS
+                else tuple(
                     Record(offset=one.offset, value=_text(one.value), key=_text(one.key))
                     for one in result.records
                 ),
@@ -326,12 +351,12 @@ class Recorder:
             )
         )
 
-    def searched(self, who: str, found: Sequence[Finding]) -> None:
+    def searched(self, who: str, found: Sequence[NamedHanging]) -> None:
         """find-hanging has named these."""
         self._add(Searched(at_ms=self._now_ms(), who=who, findings=tuple(found)))
 
     def aborted(
-        self, who: str, place: TopicPartition, answer: Answer, *, producer_id: int, start: int
+        self, who: str, place: TopicPartition, answer: CallResult, *, producer_id: int, start: int
     ) -> None:
         """An operator's abort was answered."""
         self._add(
@@ -362,7 +387,7 @@ class Recorder:
         self._add(Gauge(at_ms=self._now_ms(), who=who, name=name, value=value))
 
 
-def _error(answer: Answer) -> str:
+def _error(answer: CallResult) -> str:
     return "" if answer.error == NONE else answer.error
 
 

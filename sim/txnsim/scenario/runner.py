@@ -2,12 +2,13 @@
 
 Armed and disarmed runs differ by one thing: in the disarmed one no fault is armed. All of them go
 through the same steps, the same looks at the end and the same judges, who know nothing but what
-clients were told. In virtual time a run is a function of its seed.
+clients were answered. In virtual time a run is a function of its seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 import msgspec
@@ -23,20 +24,24 @@ from txnsim.scenario.actors.application import ApplicationActor
 from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.fields import Situation
 from txnsim.scenario.final_observation import look_twice
+from txnsim.scenario.ground.base import Ground
+from txnsim.scenario.ground.simulated import simulated_ground
 from txnsim.scenario.model import Scenario
+from txnsim.scenario.pace import LOOK, LOOK_AGAIN, Pace, planned
 from txnsim.scenario.players.casting import Cast, Casting, cast
 from txnsim.scenario.recorder import Recorder
 from txnsim.scenario.stage import LOOKER, Stage, stage
 from txnsim.scenario.steps import act, need_strikes
+from txnsim.scenario.steps_model import Step
 from txnsim.trace.story import Sentence, story
 
 FAILED: Final = "story-failed"
-"""In place of a verdict where the story could not be told to its end; never the declared one."""
+"""In place of a verdict where the story could not be played to its end; never the declared one."""
 SEED_DEFAULT: Final = 1
 JUDGES: Final = "judges"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class JudgesResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the judges came to, before or after the cure."""
 
     expected: tuple[str, ...]
@@ -61,8 +66,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None
     """None in real time."""
     players: tuple[str, ...]
-    verdict: Finding
-    cured: Finding | None
+    verdict: JudgesResult
+    cured: JudgesResult | None
     """None where there is no cure."""
     story: tuple[Sentence, ...]
     remarks: tuple[str, ...]
@@ -96,7 +101,11 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tell_virtual(
-    telling: Telling, *, seed: int = SEED_DEFAULT, trace_level: TraceLevel = TraceLevel.BRIEF
+    telling: Telling,
+    *,
+    seed: int = SEED_DEFAULT,
+    trace_level: TraceLevel = TraceLevel.BRIEF,
+    pace: Pace | None = None,
 ) -> RunResult:
     """Tell a story once, in virtual time, with our own client as every application.
 
@@ -104,10 +113,11 @@ def tell_virtual(
         telling: Which story, which run.
         seed: Of all chance in it: the same seed, the same trace.
         trace_level: How much of it is recorded.
+        pace: Is asked before each step; the story goes straight on unless given.
     """
     casts = casts_of(telling, Casting(player="own"))
     return run_virtual(
-        lambda environment: _run(telling, environment, casts, seed=seed),
+        lambda environment: _on_simulated(telling, environment, casts, seed=seed, pace=pace),
         seed=seed,
         trace_level=trace_level,
     )
@@ -126,7 +136,7 @@ async def tell_real(telling: Telling, casting: Casting | None = None) -> RunResu
     """
     casts = casts_of(telling, casting or Casting())
     environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
-    return await _run(telling, environment, casts, seed=None)
+    return await _on_simulated(telling, environment, casts, seed=None)
 
 
 def casts_of(telling: Telling, casting: Casting) -> dict[str, Cast]:
@@ -151,9 +161,41 @@ def casts_of(telling: Telling, casting: Casting) -> dict[str, Cast]:
     return found
 
 
-async def _run(
-    telling: Telling, environment: Environment, casts: Mapping[str, Cast], *, seed: int | None
+async def _on_simulated(
+    telling: Telling,
+    environment: Environment,
+    casts: Mapping[str, Cast],
+    *,
+    seed: int | None,
+    pace: Pace | None = None,
 ) -> RunResult:
+    run = telling.scenario.runs[telling.run]
+    ground = simulated_ground(telling.scenario, run, environment)
+    return await tell(telling, environment, casts, ground, seed=seed, pace=pace)
+
+
+async def tell(
+    telling: Telling,
+    environment: Environment,
+    casts: Mapping[str, Cast],
+    opened: AbstractAsyncContextManager[Ground],
+    *,
+    seed: int | None = None,
+    pace: Pace | None = None,
+) -> RunResult:
+    """Tell a story once, wherever it stands.
+
+    Args:
+        telling: Which story, which run.
+        environment: The run's world. What its trace has already is left out of the result.
+        casts: Who plays each application.
+        opened: The cluster, which is opened here and closed afterwards.
+        seed: Of all chance in it; None in real time.
+        pace: Is asked before each step; the story goes straight on unless given.
+
+    Raises:
+        ConfigError: The cluster can't be what the story wants.
+    """
     scenario = telling.scenario
     situation = Situation(
         run=telling.run,
@@ -163,13 +205,15 @@ async def _run(
     )
     environment.tracer.run = _info(telling, environment.tracer.run)
     start_ms = environment.clock.monotonic_ms()
+    first = len(environment.tracer)
     recorder = Recorder(environment.clock, environment.tracer)
     notes = _Notes(remarks=[one.remark for one in casts.values() if one.remark])
     try:
-        async with stage(
-            scenario, situation, casts=casts, environment=environment, recorder=recorder
-        ) as built:
-            await _tell(built, notes)
+        async with (
+            opened as ground,
+            stage(scenario, situation, casts=casts, ground=ground, recorder=recorder) as built,
+        ):
+            await _tell(built, notes, pace)
     except (ClientError, StoryFailedError) as error:
         notes.failure = str(error)
     verdict, cured = _verdicts(telling, recorder.history, notes)
@@ -178,7 +222,7 @@ async def _run(
         if found is not None:
             _tell_verdict(tracer, found)
     lines: list[bytes] = []
-    tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy")
+    tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy", first=first)
     return RunResult(
         scenario=scenario.name,
         animal=scenario.animal,
@@ -189,7 +233,7 @@ async def _run(
         players=tuple(notes.players),
         verdict=verdict,
         cured=cured,
-        story=story(tracer.events(0), tracer.nodes),
+        story=story(tracer.events(first), tracer.nodes),
         remarks=tuple(notes.remarks),
         duration_ms=environment.clock.monotonic_ms() - start_ms,
         history=recorder.history.to_lines(),
@@ -198,7 +242,7 @@ async def _run(
 
 
 class _Notes:
-    """What is learnt while a story is told, up to where it fails."""
+    """What is learnt while a story is played, up to where it fails."""
 
     def __init__(self, *, remarks: list[str]) -> None:
         self.remarks = remarks
@@ -208,19 +252,30 @@ class _Notes:
         """Length of the history when the cure began; None where it did not come to that."""
 
 
-async def _tell(built: Stage, notes: _Notes) -> None:
+async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
     """Act out every step, look, cure, look again."""
     scenario, situation = built.scenario, built.situation
+    steps, cure = scenario.steps_of(situation), scenario.cure_of(situation)
+    again = (LOOK_AGAIN,) if cure else ()
+    plan = iter(planned((*steps, LOOK, *cure, *again)) if pace is not None else ())
+
+    async def may_go_on() -> None:
+        if pace is not None:
+            await pace.before(built, next(plan))
+
     try:
-        for step in scenario.steps_of(situation):
-            await act(built, step)
+        for step in steps:
+            await may_go_on()
+            await _take(built, step)
         need_strikes(built)
+        await may_go_on()
         await _end(built)
         notes.before_cure = len(built.recorder.history)
-        cure = scenario.cure_of(situation)
         for step in cure:
-            await act(built, step)
+            await may_go_on()
+            await _take(built, step)
         if cure:
+            await may_go_on()
             await look_twice(built)
     finally:
         for actor in built.actors.values():
@@ -229,32 +284,47 @@ async def _tell(built: Stage, notes: _Notes) -> None:
                 notes.remarks += actor.player.remarks()
 
 
+async def _take(built: Stage, step: Step) -> None:
+    """Act one step out; a failure says where it stands.
+
+    Raises:
+        StoryFailedError: It could not be done.
+    """
+    try:
+        await act(built, step)
+    except (ClientError, StoryFailedError) as error:
+        where = f"{step.place}: " if step.place else ""
+        raise StoryFailedError(f"{where}{error}") from error
+
+
 async def _end(built: Stage) -> None:
     """Nothing is broken on purpose any more, and everybody looks."""
-    built.cluster.injector.disarm_all()
+    built.ground.injector.disarm_all()
     if not built.healed:
         built.recorder.healed(LOOKER)
-    built.tell("Everybody looks; twenty-one minutes later, once more.")
+    built.tell("The cluster is looked at from outside, and once more twenty-one minutes later.")
     await look_twice(built)
 
 
-def _verdicts(telling: Telling, history: History, notes: _Notes) -> tuple[Finding, Finding | None]:
+def _verdicts(
+    telling: Telling, history: History, notes: _Notes
+) -> tuple[JudgesResult, JudgesResult | None]:
     scenario, take = telling.scenario, telling.take
     expected = scenario.verdict_of(telling.run, take)
     if notes.before_cure is None:
         because = notes.failure or "the story did not come to its end"
-        return Finding(expected=expected, observed=(FAILED,), because=(because,)), None
+        return JudgesResult(expected=expected, observed=(FAILED,), because=(because,)), None
     verdict = _judged(history.until(notes.before_cure), expected)
     if not scenario.cure:
         return verdict, None
     declared = scenario.runs[telling.run].cured if take == "armed" else scenario.disarmed
     after = expected if declared is None else declared
     if notes.failure is not None:
-        return verdict, Finding(expected=after, observed=(FAILED,), because=(notes.failure,))
+        return verdict, JudgesResult(expected=after, observed=(FAILED,), because=(notes.failure,))
     return verdict, _judged(history, after)
 
 
-def _tell_verdict(tracer: Tracer, finding: Finding) -> None:
+def _tell_verdict(tracer: Tracer, finding: JudgesResult) -> None:
     """What the judges came to, who know nothing of the trace, as its last events."""
     for sentence in finding.because:
         rule, _, found = sentence.partition(": ")
@@ -265,9 +335,9 @@ def _tell_verdict(tracer: Tracer, finding: Finding) -> None:
         tracer.emit("check.pass", JUDGES, parents=(NO_CAUSE,), data={"rule": "all"})
 
 
-def _judged(history: History, expected: tuple[str, ...]) -> Finding:
+def _judged(history: History, expected: tuple[str, ...]) -> JudgesResult:
     anomalies = judge(history).anomalies
-    return Finding(
+    return JudgesResult(
         expected=tuple(sorted(expected)),
         observed=tuple(sorted({str(one.kind) for one in anomalies})),
         because=tuple(f"{one.kind}: {one.because}" for one in anomalies),

@@ -9,29 +9,28 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from txnsim.errors import ConfigError
 from txnsim.injection.armed import ArmedRule
-from txnsim.metadata.image import TopicImage
 from txnsim.runtime.env import Environment
 from txnsim.scenario.actors.application import ApplicationActor
 from txnsim.scenario.actors.base import Actor as Acting
 from txnsim.scenario.actors.base import Surroundings
 from txnsim.scenario.actors.bystander import BystanderActor
+from txnsim.scenario.actors.member import MemberActor
 from txnsim.scenario.actors.operator import OperatorActor
 from txnsim.scenario.actors.reader import ReaderActor
 from txnsim.scenario.actors.wire import WireActor
-from txnsim.scenario.answers import Answer, StoryFailedError
-from txnsim.scenario.cluster_options import TRANSACTION_VERSION, new_topic, options_of
-from txnsim.scenario.fields import Situation
+from txnsim.scenario.answers import CallResult, StoryFailedError
+from txnsim.scenario.cluster_options import TRANSACTION_VERSION
+from txnsim.scenario.fields import Situation, with_numbers
+from txnsim.scenario.ground.base import Ground
 from txnsim.scenario.model import Actor, Scenario
+from txnsim.scenario.notation.places import is_internal, of_group
 from txnsim.scenario.players.base import Part
 from txnsim.scenario.players.casting import Cast
 from txnsim.scenario.recorder import Recorder
-from txnsim.scenario.steps_model import Call
-from txnsim.server.cluster import SimCluster
-from txnsim.server.inputs import told
+from txnsim.scenario.steps_model import Call, Step
 from txnsim.trace.story import NARRATOR
-from txnsim.types import TopicPartition
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 LOOKER: Final = "onlooker"
 """Who looks at everything at the end of a story."""
@@ -42,21 +41,23 @@ PATIENCE_MS: Final = 60_000
 class Background:
     """A call that goes on while the story does."""
 
-    def __init__(self, who: Acting, call: Call, task: asyncio.Task[Answer]) -> None:
+    def __init__(
+        self, who: Acting, call: Call, task: asyncio.Task[CallResult | StoryFailedError]
+    ) -> None:
         self.who = who
         self.call = call
         self.task = task
 
 
 class Stage:
-    """The cluster of one run, and its actors."""
+    """The ground of one run, and its actors."""
 
     def __init__(
-        self, scenario: Scenario, situation: Situation, cluster: SimCluster, recorder: Recorder
+        self, scenario: Scenario, situation: Situation, ground: Ground, recorder: Recorder
     ) -> None:
         self.scenario = scenario
         self.situation = situation
-        self.cluster = cluster
+        self.ground = ground
         self.recorder = recorder
         self.actors: dict[str, Acting] = {}
         self.background: dict[str, Background] = {}
@@ -64,15 +65,20 @@ class Stage:
         """Every fault of the story, also those that are not in force any more."""
         self.healed = False
         """Nothing is broken on purpose any more, the story says."""
+        self._touched: set[TopicPartition] = set()
+        """Partitions of internal topics."""
         self.onlookers: dict[str, str] = {}
         """Rule -> the rule that counts the answers to what it held."""
         self.around = Surroundings(
-            environment=cluster.environment,
-            bootstrap=cluster.bootstrap,
+            environment=ground.environment,
+            bootstrap=ground.bootstrap,
             situation=situation,
             recorder=recorder,
             tell=self.say,
             transactions_v2=TRANSACTION_VERSION[situation.mode] == 2,
+            is_ours=self._is_ours,
+            prefix=ground.prefix,
+            security=ground.security,
         )
         self._beginners: list[ReaderActor] = []
         self.operator = OperatorActor(LOOKER, self.around)
@@ -81,16 +87,37 @@ class Stage:
     @property
     def environment(self) -> Environment:
         """The run's world."""
-        return self.cluster.environment
+        return self.ground.environment
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Every partition of the story."""
+        """Every partition of the story that there is now: of its topics, also of those that it has
+        made or grown, and the internal ones that it has touched.
+        """
+        topics = self.ground.topics
+        own = [name for name in self.scenario.topics if name in topics]
+        made = [name for name in topics if name not in INTERNAL_TOPICS and name not in own]
         return tuple(
             TopicPartition(name, index)
-            for name, topic in self.scenario.topics.items()
-            for index in range(topic.partitions)
-        )
+            for name in (*own, *sorted(made))
+            for index in range(topics[name])
+        ) + tuple(place for place in sorted(self._touched) if place.topic in topics)
+
+    def with_numbers(self, step: Step) -> Step:
+        """The step with each internal partition by its number, noted as touched."""
+        settings = self.ground.settings
+        found: Step = with_numbers(step, settings)
+        call = found.call
+        if call is not None:
+            group = call.group or self.scenario.cast[call.member or call.who].group
+            if group is not None:
+                self._touched.add(of_group(group, settings))
+        self._touched.update(place for place in found.partitions if is_internal(place))
+        return found
+
+    def _is_ours(self, place: TopicPartition) -> bool:
+        """Whether the story has to do with a partition, in a cluster that has others."""
+        return place in self._touched or not self.ground.is_hidden(place)
 
     def called(self, name: str) -> Background:
         """A call in the background.
@@ -136,7 +163,7 @@ class Stage:
         self.say(NARRATOR, text)
 
     async def close(self) -> None:
-        """Everybody leaves; whoever still waits for something has waited in vain."""
+        """Everybody leaves; who still waits for something has waited in vain."""
         for actor in (*self.actors.values(), *self._beginners, self.operator, self.reader):
             await actor.close()
         for background in self.background.values():
@@ -151,38 +178,30 @@ async def stage(
     situation: Situation,
     *,
     casts: Mapping[str, Cast],
-    environment: Environment,
+    ground: Ground,
     recorder: Recorder,
 ) -> AsyncIterator[Stage]:
-    """Build the stage of one run and take it down again.
+    """Build the stage of one run on its ground, and take it down again.
 
     Args:
         scenario: The story.
         situation: Which run of it.
         casts: Who plays each application.
-        environment: The run's world.
+        ground: The cluster of the run.
         recorder: Writes down what is seen.
 
     Raises:
         ConfigError: A topic of the story can't be created.
     """
-    cluster = SimCluster(environment, options_of(scenario, scenario.runs[situation.run]))
-    await cluster.start()
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(cluster.stop)
         for name, topic in scenario.topics.items():
-            with told(environment, "create-topic", topic=name, partitions=topic.partitions):
-                created = cluster.metadata.create_topic(
-                    new_topic(name, topic, brokers=scenario.brokers)
-                )
-            if not isinstance(created, TopicImage):
-                raise ConfigError(f"{scenario.name}: topic {name}: {created.reason}")
-        built = Stage(scenario, situation, cluster, recorder)
+            await ground.create_topic(name, topic)
+        built = Stage(scenario, situation, ground, recorder)
         for name, part in scenario.cast.items():
             built.actors[name] = _actor(built, name, part, casts)
         stack.push_async_callback(built.close)
         # Whatever still waits at a fault point when the story ends must not keep its connection.
-        stack.callback(cluster.injector.disarm_all)
+        stack.callback(ground.injector.disarm_all)
         yield built
 
 
@@ -194,6 +213,8 @@ def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> A
         case "application":
             made = casts[name].make(_part(built, name, part))
             return ApplicationActor(name, part.transactional_id or name, made, around)
+        case "member":
+            return MemberActor(name, part, around)
         case "bystander":
             return BystanderActor(name, around)
         case "reader":
@@ -203,7 +224,7 @@ def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> A
 
 
 def _part(built: Stage, name: str, part: Actor) -> Part:
-    """The part of an application; a program is told of the partition that it sends to first."""
+    """The part of an application; a program gets the partition that it sends to first."""
     steps = built.scenario.steps
     places = [
         step.call.partition
@@ -212,7 +233,8 @@ def _part(built: Stage, name: str, part: Actor) -> Part:
     ]
     place = (*places, *built.partitions)[0]
     return Part(
-        bootstrap=built.cluster.bootstrap,
+        bootstrap=built.ground.bootstrap,
+        security=built.ground.security,
         transactional_id=part.transactional_id or name,
         client_id=part.client_id or name,
         topic=place.topic,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -14,14 +14,12 @@ from txnsim.faults.actions import Hold, Pass
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.scenario.actors.base import Actor
-from txnsim.scenario.answers import ANY, NONE, Answer, StoryFailedError
-from txnsim.scenario.cluster_steps import act_on_cluster
-from txnsim.scenario.conditions import expect, until_struck, wait_until
+from txnsim.scenario.answers import ANY, NONE, CallResult, StoryFailedError
+from txnsim.scenario.conditions import expect, still_held, until_struck, wait_until
 from txnsim.scenario.fields import ByRun, OffsetByRun, Situation
 from txnsim.scenario.final_observation import look_at_everything
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim.scenario.steps_model import Awaited, Call, Step
-from txnsim.server.inputs import advance
 from txnsim.trace.story import ONLOOKER_SUFFIX
 
 T = TypeVar("T")
@@ -38,6 +36,7 @@ async def act(stage: Stage, step: Step) -> None:
         StoryFailedError: What the step waits for or expects did not happen.
         ClientError: An actor could not do its part.
     """
+    step = stage.with_numbers(step)
     if step.say:
         stage.tell(step.say)
     if step.call is not None:
@@ -51,11 +50,13 @@ async def act(stage: Stage, step: Step) -> None:
     elif step.release is not None:
         await _release(stage, step.release)
     elif step.disarm is not None:
-        stage.cluster.injector.disarm(stage.in_force(step.disarm).rule.id)
+        stage.ground.injector.disarm(stage.in_force(step.disarm).rule.id)
     elif step.cluster is not None:
-        await act_on_cluster(stage, step.cluster)
+        await stage.ground.act(stage, step.cluster)
+        if step.cluster.do == "clean" and step.cluster.partition is not None:
+            stage.recorder.cleaned(LOOKER, step.cluster.partition)
     elif step.advance is not None:
-        advance(stage.environment, step.advance)
+        await stage.ground.advance(step.advance)
     elif step.wait_until is not None:
         await wait_until(stage, step.wait_until)
     elif step.expect is not None:
@@ -75,7 +76,7 @@ def need_strikes(stage: Stage) -> None:
     """
     for rule_id, armed in stage.armed.items():
         if armed.struck == 0:
-            raise StoryFailedError(f"the fault {rule_id} never struck: the story was not told")
+            raise StoryFailedError(f"the fault {rule_id} never struck: the story was not played")
 
 
 # Calls
@@ -89,8 +90,9 @@ async def _call(stage: Stage, call: Call) -> None:
         _compare(stage, f"{call.who}: {call.do}", answer, wanted, call.offset)
         return
     sent = asyncio.Event()
-    task: asyncio.Task[Answer] = stage.environment.tasks.spawn(
-        _done(stage, actor, call, wanted=ANY if call.error is None else wanted, sent=sent.set),
+    heard = ANY if call.error is None else wanted
+    task: asyncio.Task[CallResult | StoryFailedError] = stage.environment.tasks.spawn(
+        _kept(_done(stage, actor, call, wanted=heard, sent=sent.set)),
         name=f"{call.who}: {call.do} ({call.background})",
     )
     stage.background[call.background] = Background(actor, call, task)
@@ -101,9 +103,17 @@ async def _call(stage: Stage, call: Call) -> None:
         await _settled(stage, call.background)  # nothing holds it
 
 
+async def _kept(call: Awaitable[CallResult]) -> CallResult | StoryFailedError:
+    """What a call in the background comes to; where it is awaited, it may fail the story."""
+    try:
+        return await call
+    except StoryFailedError as failed:
+        return failed
+
+
 async def _done(
     stage: Stage, actor: Actor, call: Call, *, wanted: str, sent: Callable[[], object]
-) -> Answer:
+) -> CallResult:
     """Let an actor do its part, as a call of its own in the trace."""
     part = stage.scenario.cast.get(call.who)
     client = (None if part is None else part.client_id) or call.who
@@ -115,12 +125,12 @@ async def _done(
         group=call.group,
         transaction=call.transaction,
         records=call.records or None,
-    ) as told:
+    ) as traced:
         answer = await actor.call(call, wanted=wanted, sent=sent)
-        if told is not None:
-            told.told = {"error": answer.error} if answer.error != NONE else {}
+        if traced is not None:
+            traced.result = {"error": answer.error} if answer.error != NONE else {}
             if answer.offset >= 0:
-                told.told["result"] = {"offset": answer.offset}
+                traced.result["result"] = {"offset": answer.offset}
     return answer
 
 
@@ -135,7 +145,7 @@ async def _await(stage: Stage, awaited: str | Awaited) -> None:
     _compare(stage, f"{call.who}: {call.do} ({name})", answer, wanted, offset)
 
 
-async def _settled(stage: Stage, name: str) -> Answer:
+async def _settled(stage: Stage, name: str) -> CallResult:
     """The answer to a call of the background."""
     task = stage.background[name].task
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -151,8 +161,13 @@ async def _settled(stage: Stage, name: str) -> Answer:
     finally:
         timer.cancel()
     if not task.done():
-        raise StoryFailedError(f"{name} is not answered after {PATIENCE_MS} ms")
-    return task.result()
+        who, do = stage.background[name].call.who, stage.background[name].call.do
+        lines = [f"{name} ({who}: {do}) is not answered after {PATIENCE_MS} ms"]
+        raise StoryFailedError("; ".join([*lines, *still_held(stage)]))
+    result = task.result()
+    if isinstance(result, StoryFailedError):
+        raise result
+    return result
 
 
 async def _give_up(stage: Stage, name: str) -> None:
@@ -185,7 +200,7 @@ def _by_run(given: Mapping[str, T], situation: Situation) -> T | None:
 
 
 def _compare(
-    stage: Stage, what: str, answer: Answer, wanted: str, given: OffsetByRun | None
+    stage: Stage, what: str, answer: CallResult, wanted: str, given: OffsetByRun | None
 ) -> None:
     if answer.error != NONE or wanted not in (NONE, ANY):
         stage.say(what.split(":")[0], f"{what.split(': ')[1]} is answered {answer.error}")
@@ -205,7 +220,7 @@ def _nothing() -> None:
 
 
 async def _arm(stage: Stage, rule: FaultRule) -> None:
-    injector = stage.cluster.injector
+    injector = stage.ground.injector
     try:
         stage.armed[rule.id] = injector.arm(rule)
     except ValueError as error:
@@ -225,7 +240,7 @@ async def _arm(stage: Stage, rule: FaultRule) -> None:
 
 
 async def _release(stage: Stage, rule_id: str) -> None:
-    injector = stage.cluster.injector
+    injector = stage.ground.injector
     armed = stage.in_force(rule_id)
     if armed.struck == 0:
         raise StoryFailedError(f"the fault {rule_id} never struck: there is nothing to release")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from txnsim.faults.plan import FaultRule
 from txnsim.scenario.fields import (
     ByRun,
     Content,
+    FaultRuleField,
     Milliseconds,
     Model,
     Names,
@@ -22,9 +23,17 @@ from txnsim.scenario.fields import (
     Offsets,
     Partition,
     Partitions,
-    Rule,
 )
+from txnsim.suggestions import unknown
+from txnsim.txn.state import WIRE_NAMES
+from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
 
+_PLACE: Final = "place "
+"""A name that no field can have."""
+PARTITIONS_MAX: Final = 100
+"""Of a topic."""
+COUNT_MAX: Final = 10_000
+"""Of records in a call and strikes of a rule; stories that come along have 2,000 at most."""
 ACTS: Final = (
     "call",
     "await_",
@@ -40,8 +49,10 @@ ACTS: Final = (
     "observe",
 )
 
-_IDENTITY: Final = ("producer_id", "epoch")
-_SENT: Final = ("connection", "once", "background", "error")
+_IDENTITY: Final = ("producer_id", "epoch", "first_identity_of")
+_SENT: Final = ("connection", "broker", "once", "background", "error")
+_MEMBER: Final = ("generation", "member_id", "instance_id")
+_MARKER: Final = ("producer_id", "epoch", "coordinator_epoch", "decision", "transaction_version")
 _RECORDS: Final = ("value", "values", "key", "item")
 
 CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
@@ -54,33 +65,48 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
             (*_RECORDS, "sequence", "plain", "offset", *_IDENTITY, *_SENT),
         ),
         "add-offsets": (("group",), ("always", *_IDENTITY, *_SENT)),
-        "commit-offsets": (("group", "offsets"), (*_IDENTITY, *_SENT)),
+        "commit-offsets": ((), ("group", "offsets", "member", *_MEMBER, *_IDENTITY, *_SENT)),
         "commit": ((), (*_IDENTITY, *_SENT)),
         "abort": ((), (*_IDENTITY, *_SENT)),
     },
     "application": {
-        "begin": ((), ("transaction",)),
-        "send": (("partition", "value"), ("item",)),
-        "await-ack": ((), ("error",)),
-        "give-up": ((), ()),
-        "commit": ((), ("error",)),
-        "abort": ((), ("error",)),
+        "begin": ((), ("transaction", "background")),
+        "send": (("partition", "value"), ("item", "background")),
+        "await-ack": ((), ("background", "error")),
+        "give-up": ((), ("background",)),
+        "commit": ((), ("background", "error")),
+        "abort": ((), ("background", "error")),
+    },
+    "member": {
+        "subscribe": (("topics",), ("assigned", "background", "error")),
+        "poll": (
+            (),
+            ("assigned", "reads", "transaction", "require_stable", "background", "error"),
+        ),
+        "seek": (("partition", "from_"), ()),
+        "commit-offsets": ((), ("offsets", *_MEMBER, "broker", "once", "background", "error")),
+        "stand-still": ((), ()),
+        "leave": ((), ("background", "error")),
+        "die": ((), ()),
     },
     "bystander": {
-        "append": (("partition",), (*_RECORDS, "count", "keys", "offset", "error")),
+        "append": (("partition",), (*_RECORDS, "count", "keys", "offset", "background", "error")),
     },
     "reader": {
         "read": (("partition",), ("from_", "reads", "uncommitted", "background", "error")),
-        "read-positions": (("group", "partitions"), ("positions", "error")),
+        "read-positions": (
+            ("group", "partitions"),
+            ("positions", "require_stable", "background", "error"),
+        ),
     },
     "operator": {
-        "find-hanging": ((), ("names",)),
-        "abort-found": ((), ()),
-        "abort": (("partition", "start_offset"), ("error",)),
-        "delete-records": (("partition", "before"), ("error",)),
-        "fence": (("transactional_id",), ("error",)),
-        "describe": (("transactional_id",), ("state", "error")),
-        "producers": (("partition",), ()),
+        "find-hanging": ((), ("names", "tool", "background", "error")),
+        "abort-found": ((), ("background",)),
+        "abort": (("partition",), ("start_offset", *_MARKER, "background", "error")),
+        "delete-records": (("partition", "before"), ("background", "error")),
+        "fence": (("transactional_id",), ("background", "error")),
+        "describe": (("transactional_id",), ("state", "background", "error")),
+        "producers": (("partition",), ("broker", "open_since", "background", "error")),
     },
 }
 """Who plays what -> what it can be asked to do -> the fields that it needs and may have."""
@@ -96,6 +122,10 @@ CLUSTER: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "heal": (("broker",), ()),
     "reassign": (("partition", "replicas"), ()),
     "configure": (("topic", "name"), ("value",)),
+    "create-topic": (("topic",), ("partitions", "replication_factor", "leaders", "configs")),
+    "delete-topic": (("topic",), ()),
+    "grow-topic": (("topic", "partitions"), ("leaders",)),
+    "age": (("transactional_id", "epoch"), ()),
     "roll": (("partition",), ()),
     "clean": (("partition",), ()),
     "delete-old": (("partition",), ()),
@@ -114,6 +144,8 @@ class Call(Model):
     """InitProducerId with the identity in use, which raises its epoch (KIP-360)."""
     producer_id: int | None = None
     epoch: int | None = None
+    first_identity_of: str | None = None
+    """Under the producer id and epoch that this wire actor was given first."""
     partition: Partition | None = None
     partitions: Partitions | None = None
     value: str | None = None
@@ -131,16 +163,39 @@ class Call(Model):
     group: str | None = None
     offsets: Offsets | None = None
     positions: Offsets | None = None
-    count: int | None = Field(default=None, ge=1)
-    keys: int | None = Field(default=None, ge=1)
+    require_stable: bool | None = None
+    """Rather UNSTABLE_OFFSET_COMMIT than what an open transaction may change (KIP-447)."""
+    generation: int | None = None
+    """Of the member that commits, or its epoch in the new protocol (KIP-447)."""
+    member_id: str | None = None
+    instance_id: str | None = None
+    member: str | None = None
+    """Commit as this actor's member is now, what it has polled unless ``offsets`` say more."""
+    topics: Names | None = None
+    assigned: Partitions | None = None
+    """Go on until the member has these partitions, and no others."""
+    count: int | None = Field(default=None, ge=1, le=COUNT_MAX)
+    keys: int | None = Field(default=None, ge=1, le=COUNT_MAX)
     from_: int | None = Field(default=None, alias="from", ge=0)
     reads: tuple[str, ...] | None = None
     uncommitted: bool | None = None
     names: Partitions | None = None
+    tool: Literal["before-3.1", "today"] | None = None
+    """Whose rules find-hanging follows; before 3.1 internal topics were left out (KAFKA-13288)."""
+    coordinator_epoch: int | None = None
+    """That the operator's marker names; what DescribeProducers tells unless given."""
+    decision: Literal["abort", "commit"] | None = None
+    """Of the operator's marker; Kafka's tool knows only the abort."""
+    transaction_version: int | None = None
+    """That the operator's marker names (KIP-1228); 0 unless given."""
+    open_since: tuple[int, ...] | None = None
+    """Where the open transactions begin that DescribeProducers must show."""
     start_offset: int | None = None
     before: int | None = None
     transactional_id: str | None = None
     state: str | None = None
+    broker: int | None = None
+    """Ask this broker, right or wrong, instead of the one that leads or coordinates."""
     connection: str | None = None
     """Requests of one connection are handled one after the other; ``main`` unless given."""
     once: bool | None = None
@@ -177,6 +232,15 @@ class ClusterAct(Model):
     topic: str | None = None
     name: str | None = None
     value: str | None = None
+    transactional_id: str | None = None
+    epoch: int | None = Field(default=None, ge=1, le=PRODUCER_EPOCH_MAX)
+    """At which an idle transactional id goes on, as after so many transactions."""
+    partitions: int | None = Field(default=None, ge=1, le=PARTITIONS_MAX)
+    """How many there are from now on."""
+    replication_factor: int | None = Field(default=None, ge=1, le=15)
+    leaders: tuple[int, ...] = ()
+    """Of each new partition; brokers 1, 2, 3, … in turn unless given."""
+    configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
     @property
     def given(self) -> frozenset[str]:
@@ -190,26 +254,34 @@ class TransactionIs(Model):
     id: str
     is_: Names = Field(alias="is")
 
+    @field_validator("is_")
+    @classmethod
+    def _states_that_there_are(cls, states: tuple[str, ...]) -> tuple[str, ...]:
+        for state in states:
+            if state not in WIRE_NAMES.values():
+                raise ValueError(unknown("state of a transaction", state, WIRE_NAMES.values()))
+        return states
+
 
 class Reaches(Model):
-    """An offset of a partition, as a reader is told it."""
+    """An offset of a partition, as a reader gets it."""
 
     partition: Partition
     offset: int
 
 
 class LeaderIs(Model):
-    """The leader that clients are told of."""
+    """The leader that clients see."""
 
     partition: Partition
-    is_: int = Field(alias="is")
+    is_: int | Literal["none"] = Field(alias="is")
 
 
 class StruckTimes(Model):
     """A rule that must have struck more than once."""
 
     rule: str
-    times: int = Field(ge=1)
+    times: int = Field(ge=1, le=COUNT_MAX)
 
 
 CONDITIONS: Final = (
@@ -299,8 +371,8 @@ class Step(Model):
     await_: str | Awaited | None = Field(default=None, alias="await")
     give_up: str | None = None
     """The client does not wait for this call any longer: its connection is closed."""
-    hold: Rule | None = None
-    arm: Rule | None = None
+    hold: FaultRuleField | None = None
+    arm: FaultRuleField | None = None
     release: str | None = None
     disarm: str | None = None
     cluster: ClusterAct | None = None
@@ -314,6 +386,31 @@ class Step(Model):
         if sum(getattr(self, act) is not None for act in ACTS) != 1:
             raise ValueError(f"expected exactly one of {_names(ACTS)}")
         return self
+
+    @property
+    def place(self) -> str:
+        """Where it stands, as ``late.yaml:24: steps.3.await``; empty where no file has it."""
+        return str(self.__dict__.get(_PLACE, ""))
+
+    def stands_at(self, place: str) -> None:
+        """Note where it was read, as ``late.yaml:24: steps.3``."""
+        act = next(act for act in ACTS if getattr(self, act) is not None)
+        # Beside the fields, as a cached property is: where it stands is no part of what it says.
+        self.__dict__[_PLACE] = f"{place}.{_names((act,))}"
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Every single partition that it names."""
+        call, wait = self.call, self.wait_until
+        reached = () if wait is None else (wait.high_watermark, wait.stable, wait.leader)
+        found = (
+            *(() if call is None else (call.partition, *(call.partitions or ()))),
+            None if self.cluster is None else self.cluster.partition,
+            None if self.expect is None else self.expect.partition,
+            *(() if wait is None else (wait.marker, wait.open, wait.in_sync)),
+            *(None if one is None else one.partition for one in reached),
+        )
+        return tuple(place for place in found if place is not None)
 
     @property
     def rule(self) -> FaultRule | None:

@@ -6,7 +6,7 @@ AclBinding, AclBindingFilter, ResourcePatternFilter, AclControlManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -21,7 +21,7 @@ WILDCARD: Final = "*"
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about."""
+    """The type of the resource that an ACL is for."""
 
     UNKNOWN = 0
     ANY = 1
@@ -44,7 +44,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What is done to a resource."""
+    """An operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -73,8 +73,13 @@ class Permission(IntEnum):
     ALLOW = 3
 
 
+_VALUES: Final[Mapping[type[IntEnum], frozenset[int]]] = {
+    kind: frozenset(kind) for kind in (ResourceType, PatternType, Operation, Permission)
+}
+
+
 class AclBinding(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """One rule: a resource pattern, and who may or may not do what to it from where."""
+    """One rule: a resource pattern, and who may or may not do which operation on it."""
 
     resource_type: int
     name: str
@@ -85,14 +90,14 @@ class AclBinding(msgspec.Struct, frozen=True, kw_only=True, order=True):
     permission: int
 
     def covers(self, name: str) -> bool:
-        """Whether a resource of this binding's type and of that name is meant."""
+        """Whether this binding is for a resource of its type with that name."""
         if self.pattern == PatternType.LITERAL:
             return self.name in (name, WILDCARD)
         return name.startswith(self.name)
 
 
 class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which bindings are asked for; None and ANY take everything."""
+    """A filter for bindings; None and ANY match everything."""
 
     resource_type: int = ResourceType.ANY
     name: str | None = None
@@ -103,7 +108,7 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
     permission: int = Permission.ANY
 
     def takes(self, acl: AclBinding) -> bool:
-        """Whether the binding is asked for."""
+        """Whether the binding matches."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._takes_pattern(acl)
@@ -114,7 +119,7 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _takes_pattern(self, acl: AclBinding) -> bool:
-        """ResourcePatternFilter.matches: MATCH takes whatever has an effect on that name."""
+        """ResourcePatternFilter.matches: MATCH takes patterns with an effect on that name."""
         if self.pattern not in (PatternType.ANY, PatternType.MATCH, acl.pattern):
             return False
         if self.name is None or self.name == acl.name:
@@ -122,7 +127,7 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
         return self.pattern == PatternType.MATCH and acl.covers(self.name)
 
     def complaint(self) -> Rejection | None:
-        """What is wrong with the filter (AclControlManager.validateFilter)."""
+        """The error of the filter (AclControlManager.validateFilter)."""
         if not (_knows(ResourceType, self.resource_type) and _knows(PatternType, self.pattern)):
             return _invalid("Unknown patternFilter.")
         if not (_knows(Operation, self.operation) and _knows(Permission, self.permission)):
@@ -130,35 +135,117 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
+class _OfOneType(msgspec.Struct, frozen=True, kw_only=True):
+    """The bindings for one type of resource, to be found by name."""
+
+    all: tuple[AclBinding, ...] = ()
+    """In their order."""
+    literal: Mapping[str, list[AclBinding]] = {}
+    prefixed: Mapping[str, list[AclBinding]] = {}
+    prefix_lengths: tuple[int, ...] = ()
+    """Of the names in ``prefixed``, each once."""
+
+    @classmethod
+    def of(cls, acls: Iterable[AclBinding]) -> _OfOneType:
+        """Bindings in any order."""
+        found = tuple(sorted(acls))
+        literal: dict[str, list[AclBinding]] = {}
+        prefixed: dict[str, list[AclBinding]] = {}
+        for acl in found:
+            named = literal if acl.pattern == PatternType.LITERAL else prefixed
+            named.setdefault(acl.name, []).append(acl)
+        return cls(
+            all=found,
+            literal=literal,
+            prefixed=prefixed,
+            prefix_lengths=tuple(sorted({len(name) for name in prefixed})),
+        )
+
+    def named(self, name: str) -> Iterator[AclBinding]:
+        """Those whose own name it is."""
+        yield from self.literal.get(name, ())
+        yield from self.prefixed.get(name, ())
+
+    def covering(self, name: str) -> Iterator[AclBinding]:
+        """Those that ``AclBinding.covers`` it."""
+        yield from self.literal.get(name, ())
+        if name != WILDCARD:
+            yield from self.literal.get(WILDCARD, ())
+        for length in self.prefix_lengths:
+            if length > len(name):
+                break
+            yield from self.prefixed.get(name[:length], ())
+
+
 class Acls(msgspec.Struct, frozen=True, kw_only=True):
     """Every binding of the cluster, by resource type. Never changed in place."""
 
-    by_type: Mapping[int, tuple[AclBinding, ...]] = {}
+    by_type: Mapping[int, _OfOneType] = {}
 
     def all(self) -> list[AclBinding]:
         """Every binding, in an order of its own."""
-        return sorted(acl for acls in self.by_type.values() for acl in acls)
+        return [acl for kind in sorted(self.by_type) for acl in self.by_type[kind].all]
+
+    @property
+    def count(self) -> int:
+        """How many bindings there are."""
+        return sum(len(of_type.all) for of_type in self.by_type.values())
 
     def about(self, resource_type: int) -> tuple[AclBinding, ...]:
         """The bindings of one type of resource."""
-        return self.by_type.get(resource_type, ())
+        return self._of(resource_type).all
+
+    def covering(self, resource_type: int, name: str) -> Iterator[AclBinding]:
+        """The bindings for the resource of that type and name."""
+        return self._of(resource_type).covering(name)
 
     def found(self, wanted: AclFilter) -> list[AclBinding]:
-        """The bindings that a filter takes."""
-        return [acl for acl in self.all() if wanted.takes(acl)]
+        """The bindings that a filter takes, in their order."""
+        name = wanted.name
+        if name is None:
+            return [acl for acl in self.all() if wanted.takes(acl)]
+        is_match = wanted.pattern == PatternType.MATCH
+        return sorted(
+            acl
+            for of_type in self.by_type.values()
+            for acl in (of_type.covering(name) if is_match else of_type.named(name))
+            if wanted.takes(acl)
+        )
 
     def plus(self, acls: Iterable[AclBinding]) -> Acls:
         """With those bindings too; this very set where it has them all."""
-        new = [acl for acl in dict.fromkeys(acls) if acl not in self.about(acl.resource_type)]
-        return _made([*self.all(), *new]) if new else self
+        here = {kind: set(of_type.all) for kind, of_type in self.by_type.items()}
+        new: dict[int, list[AclBinding]] = {}
+        for acl in dict.fromkeys(acls):
+            if acl not in here.get(acl.resource_type, ()):
+                new.setdefault(acl.resource_type, []).append(acl)
+        return self._with({kind: [*self.about(kind), *found] for kind, found in new.items()})
 
     def minus(self, acls: Iterable[AclBinding]) -> Acls:
         """Without those bindings; this very set where it has none of them."""
-        gone = set(acls)
-        left = [acl for acl in self.all() if acl not in gone]
-        return self if len(left) == len(self.all()) else _made(left)
+        gone: dict[int, set[AclBinding]] = {}
+        for acl in acls:
+            gone.setdefault(acl.resource_type, set()).add(acl)
+        left = {
+            kind: [acl for acl in self.about(kind) if acl not in found]
+            for kind, found in gone.items()
+        }
+        return self._with(
+            {kind: found for kind, found in left.items() if len(found) < len(self.about(kind))}
+        )
+
+    def _of(self, resource_type: int) -> _OfOneType:
+        return self.by_type.get(resource_type, _NONE_OF_TYPE)
+
+    def _with(self, changed: Mapping[int, list[AclBinding]]) -> Acls:
+        """With other bindings of some types; this very set where there are no such types."""
+        if not changed:
+            return self
+        made = {kind: _OfOneType.of(acls) for kind, acls in changed.items()}
+        return Acls(by_type={**self.by_type, **made})
 
 
+_NONE_OF_TYPE: Final = _OfOneType()
 NO_ACLS: Final = Acls()
 
 
@@ -196,15 +283,8 @@ def is_for_filters(acl: AclBinding) -> bool:
     )
 
 
-def _made(acls: Iterable[AclBinding]) -> Acls:
-    by_type: dict[int, list[AclBinding]] = {}
-    for acl in sorted(acls):
-        by_type.setdefault(acl.resource_type, []).append(acl)
-    return Acls(by_type={kind: tuple(found) for kind, found in by_type.items()})
-
-
 def _knows(kind: type[IntEnum], value: int) -> bool:
-    return any(value == member for member in kind)
+    return value in _VALUES[kind]
 
 
 def _name(kind: type[IntEnum], value: int) -> str:

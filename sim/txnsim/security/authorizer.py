@@ -53,9 +53,7 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
         if principal in self.super_users:
             return True
         is_known = is_allowed = False
-        for acl in acls.about(resource_type):
-            if not acl.covers(name):
-                continue
+        for acl in acls.covering(resource_type, name):
             is_known = True
             if _concerns(acl, principal, host) and _is_meant(acl, operation):
                 if acl.permission == Permission.DENY:
@@ -74,7 +72,7 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
     ) -> bool:
         """Whether there may be any resource of that type to which the principal may do that.
 
-        It is asked of the ACLs alone: no resource need exist.
+        It checks only the ACLs: no resource need exist.
         """
         if self.allows(
             acls,

@@ -35,7 +35,7 @@ _FLAGS: Final = frozenset({"REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL"})
 
 
 class LoginModule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a login is made with."""
+    """A login module and its options."""
 
     name: str
     """The class in full."""

@@ -24,11 +24,11 @@ _RESERVED: Final = frozenset({"iat", "exp"})
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
 LIFETIME_SECONDS: Final = 3_600
-"""How long a token lasts unless told otherwise."""
+"""Default lifetime of a token."""
 
 
 class Password(msgspec.Struct, frozen=True, kw_only=True):
-    """Who logs in by PLAIN or SCRAM."""
+    """A user name and password for PLAIN or SCRAM."""
 
     user: str
     password: str
@@ -40,7 +40,7 @@ class Bearer(msgspec.Struct, frozen=True, kw_only=True):
     claims: Mapping[str, str | float | list[str]]
     lifetime_seconds: int = LIFETIME_SECONDS
     extensions: Mapping[str, str] = {}
-    """Told beside the token (KIP-342)."""
+    """Sent beside the token (KIP-342)."""
 
 
 Credential = Password | Bearer
@@ -84,7 +84,7 @@ def login(mechanism: str, credential: Credential, *, now_ms: int, nonce: str) ->
 
 
 def credential_from(mechanism: str, module: LoginModule) -> Credential:
-    """Who logs in, from the options of a login module.
+    """The credential from the options of a login module.
 
     Raises:
         ValueError: Something is missing or wrong.
@@ -153,7 +153,7 @@ class _BearerLogin:
 
 
 def _unsecured(bearer: Bearer, *, now_ms: int) -> str:
-    """A token that nobody has signed (RFC 7515, appendix A.5)."""
+    """A token without a signature (RFC 7515, appendix A.5)."""
     now_seconds = now_ms / 1_000
     times = {"exp": now_seconds + bearer.lifetime_seconds, "iat": now_seconds}
     return f"{_part({'alg': 'none'})}.{_part({**times, **bearer.claims})}."
@@ -185,16 +185,14 @@ def _bearer(options: Mapping[str, str]) -> Bearer:
             case _:
                 pass
     principal = options.get(f"{_PREFIX}PrincipalClaimName", "").strip() or "sub"
-    told = claims.get(principal)
-    if not isinstance(told, str) or not told.strip():
-        raise ValueError(
-            f"the token says nobody's name: {_PREFIX}StringClaim_{principal} is missing"
-        )
+    user = claims.get(principal)
+    if not isinstance(user, str) or not user.strip():
+        raise ValueError(f"the token has no name: {_PREFIX}StringClaim_{principal} is missing")
     for name, value in extensions.items():
         if name == "auth" or not (
             _EXTENSION_NAME.fullmatch(name) and _EXTENSION_VALUE.fullmatch(value)
         ):
-            raise ValueError(f"{_PREFIX}Extension_{name}: no such extension can be told")
+            raise ValueError(f"{_PREFIX}Extension_{name}: no such extension can be sent")
     lifetime = options.get(f"{_PREFIX}LifetimeSeconds", str(LIFETIME_SECONDS))
     return Bearer(
         claims=claims,

@@ -1,4 +1,4 @@
-"""What a cluster's security is made of; by default there is none.
+"""The security options of a cluster; by default it has none.
 
 Kafka's counterparts: SocketServerConfigs, BrokerSecurityConfigs, StandardAuthorizer.configure.
 """
@@ -27,8 +27,8 @@ FAILURE_DELAY_MS: Final = 100
 class SecurityProtocol(Enum):
     """How a listener is spoken to."""
 
-    PLAINTEXT = "in clear, by anybody"
-    SSL = "over TLS; who it is can be told by a certificate"
+    PLAINTEXT = "in clear, for every client"
+    SSL = "over TLS; a certificate can identify the client"
     SASL_PLAINTEXT = "in clear, after SASL"
     SASL_SSL = "over TLS, after SASL"
 
@@ -59,11 +59,11 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     key_password: str | None = None
     authority: str | None = None
-    """Who has signed the certificates of clients (``ssl.truststore``)."""
+    """The authority that signs the certificates of clients (``ssl.truststore``)."""
 
 
 class TlsPem(msgspec.Struct, frozen=True, kw_only=True):
-    """The same as text: what keystores held, or properties told inline."""
+    """The same as text: what keystores held, or properties that hold PEM."""
 
     certificate: str
     key: str
@@ -97,7 +97,7 @@ class SecureListener(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     """Where it listens; the cluster's host unless given."""
     advertised_host: str | None = None
-    """What clients are told to connect to; the cluster's unless given."""
+    """The host that clients connect to; the cluster's unless given."""
     port: int = 0
     """The first broker's; the others' follow. 0 picks free ones."""
     mechanisms: tuple[str, ...] = MECHANISMS

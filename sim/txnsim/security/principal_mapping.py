@@ -66,7 +66,9 @@ class PrincipalMapping:
         ]
 
     def name(self, subject: str) -> str | None:
-        """The name of the user with that subject; None: no rule tells one, and it is cut off."""
+        """The name of the user with that subject; None: no rule gives one, and the connection is
+        closed.
+        """
         try:
             return next(
                 (name for rule in self._rules if (name := rule.apply(subject)) is not None), None
@@ -100,7 +102,7 @@ def _parsed(text: str) -> _Rule | None:
 
 
 def _referenced(match: re.Match[str], reference: re.Match[str]) -> str:
-    """What a reference in a replacement stands for (Matcher.appendReplacement). One to a group
+    """The text of a reference in a replacement (Matcher.appendReplacement). One to a group
     beyond the last is no reference, unless there are no groups at all
     (SslPrincipalMapper.escapeLiteralBackReferences).
     """

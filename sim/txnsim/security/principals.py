@@ -12,7 +12,7 @@ from typing import Final
 from txnsim.errors import ConfigError
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""Who nobody has asked to say who they are (KafkaPrincipal.ANONYMOUS)."""
+"""The principal of a client without a login (KafkaPrincipal.ANONYMOUS)."""
 EVERYBODY: Final = "User:*"
 """In an ACL: every user."""
 
@@ -31,7 +31,7 @@ _ATTRIBUTES: Final = {
 _SPECIAL: Final = frozenset(',+"\\<>;')
 
 Subject = Iterable[Iterable[tuple[str, str]]]
-"""A certificate's subject as ``ssl`` tells it: relative names, first the outermost."""
+"""A certificate's subject as ``ssl`` has it: relative names, first the outermost."""
 
 
 def user(name: str) -> str:

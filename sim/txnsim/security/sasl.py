@@ -27,7 +27,7 @@ MECHANISMS: Final = (PLAIN, *BY_SASL_NAME, OAUTHBEARER)
 PIP_LINE: Final = "pip install 'txnsim[security]'"
 """Brings the libraries."""
 _ESCAPE_LENGTH: Final = len("=2C")
-"""Of a comma in a name of SCRAM."""
+"""Length of an escaped comma in a SCRAM user name."""
 _LONG_MAX: Final = 2**63 - 1
 """No end is later, in Java."""
 
@@ -51,13 +51,13 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """It is not, or it said nothing that makes sense."""
 
     message: str | None = None
-    """What the client is told; None: only that its credentials are invalid, because more would tell
-    a stranger which users there are.
+    """The text for the client; None: only that its credentials are invalid, because more would tell
+    a stranger which users exist.
     """
 
 
 class BearerRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of an unsecured token: the options ``unsecuredValidator…`` of
+    """The checks of an unsecured token: the options ``unsecuredValidator…`` of
     OAuthBearerUnsecuredValidatorCallbackHandler.
     """
 
@@ -68,7 +68,7 @@ class BearerRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 UNSECURED: Final = BearerRules()
-"""What is asked of tokens unless options say otherwise."""
+"""The default checks of tokens."""
 
 Step = Challenge | Authenticated | Refused
 
@@ -117,7 +117,7 @@ class ScramExchange:
 
         Args:
             mechanism: Which of the two.
-            credentials: Of every user.
+            credentials: Credentials of every user.
             nonce: Chance of the server.
 
         Raises:
@@ -165,7 +165,7 @@ class ScramExchange:
 
 
 class BearerExchange:
-    """OAUTHBEARER (RFC 7628) with tokens that nobody has signed: for tests, as in Kafka, where it
+    """OAUTHBEARER (RFC 7628) with unsigned tokens: for tests, as in Kafka, where it
     is the default of the broker's validator.
     """
 
@@ -174,7 +174,7 @@ class BearerExchange:
 
         Args:
             now_ms: Wall time.
-            rules: What is asked of a token.
+            rules: The checks of a token.
 
         Raises:
             MissingExtraError: The library is not installed.
@@ -244,10 +244,10 @@ def exchange(
     Args:
         mechanism: Which.
         plain_users: Passwords of PLAIN.
-        credentials: Of SCRAM.
+        credentials: Credentials of SCRAM.
         nonce: Draws the server's nonce.
         now_ms: Wall time.
-        bearer: What is asked of the tokens of OAUTHBEARER.
+        bearer: The checks of the tokens of OAUTHBEARER.
 
     Raises:
         MissingExtraError: It needs a library that is not installed.
@@ -260,7 +260,7 @@ def exchange(
 
 
 def _complaint(claims: Mapping[str, Any], rules: BearerRules, *, now_ms: int) -> str | None:
-    """What is wrong with a token's claims (OAuthBearerUnsecuredValidatorCallbackHandler)."""
+    """The error of a token's claims (OAuthBearerUnsecuredValidatorCallbackHandler)."""
     subject: object = claims.get(rules.principal_claim)
     expires: object = claims.get("exp")
     issued: object = claims.get("iat")
@@ -280,7 +280,7 @@ def _complaint(claims: Mapping[str, Any], rules: BearerRules, *, now_ms: int) ->
 
 
 def _scope(claim: object) -> frozenset[str]:
-    """What a token is good for (OAuthBearerUnsecuredJws.calculateScope)."""
+    """The scope of a token (OAuthBearerUnsecuredJws.calculateScope)."""
     values = claim if isinstance(claim, list) else [claim]
     return frozenset(value.strip() for value in values if isinstance(value, str) and value.strip())
 

@@ -88,16 +88,39 @@ def credential_of(
     return _from_salted(salted, mechanism=mechanism, salt=salt, iterations=iterations)
 
 
+def derived(upsertion: Upsertion) -> ScramCredential | Rejection:
+    """The credential that is to be set, or why it can't be: most of the work of ``alter``, and
+    nothing of it depends on what there is.
+    """
+    complaint = _upsertion_complaint(upsertion)
+    if complaint is not None:
+        return complaint
+    return _from_salted(
+        upsertion.salted_password,
+        mechanism=ScramMechanism(upsertion.mechanism),
+        salt=upsertion.salt,
+        iterations=upsertion.iterations,
+    )
+
+
 def alter(
-    credentials: Credentials, *, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion]
+    credentials: Credentials,
+    *,
+    deletions: Iterable[Deletion],
+    upsertions: Iterable[tuple[Upsertion, ScramCredential | Rejection]],
 ) -> tuple[Credentials, Outcomes]:
     """Decide on a request to alter users; each user may be altered once in it.
+
+    Args:
+        credentials: What there is.
+        deletions: Whom to forget.
+        upsertions: Whom to set, each with what it was ``derived`` to.
 
     Returns:
         The credentials as they are then, and what is answered for each user.
     """
     to_delete: dict[str, Deletion] = {}
-    to_set: dict[str, Upsertion] = {}
+    to_set: dict[str, tuple[int, ScramCredential]] = {}
     refused: Outcomes = {}
     for deletion in deletions:
         if deletion.user in refused:
@@ -108,27 +131,21 @@ def alter(
             refused[deletion.user] = complaint
         else:
             to_delete[deletion.user] = deletion
-    for upsertion in upsertions:
+    for upsertion, found in upsertions:
         user = upsertion.user
         if user in refused:
             continue
         if to_delete.pop(user, None) is not None or to_set.pop(user, None) is not None:
             refused[user] = _TWICE
-        elif (complaint := _upsertion_complaint(upsertion)) is not None:
-            refused[user] = complaint
+        elif isinstance(found, Rejection):
+            refused[user] = found
         else:
-            to_set[user] = upsertion
+            to_set[user] = upsertion.mechanism, found
     changed = dict(credentials)
     for deletion in to_delete.values():
         del changed[deletion.user, deletion.mechanism]
-    for upsertion in to_set.values():
-        mechanism = ScramMechanism(upsertion.mechanism)
-        changed[upsertion.user, upsertion.mechanism] = _from_salted(
-            upsertion.salted_password,
-            mechanism=mechanism,
-            salt=upsertion.salt,
-            iterations=upsertion.iterations,
-        )
+    for user, (mechanism, credential) in to_set.items():
+        changed[user, mechanism] = credential
     return changed, {**dict.fromkeys((*to_delete, *to_set)), **refused}
 
 

@@ -27,7 +27,7 @@ SALT_BYTES: Final = 20
 NONCE_BYTES: Final = 18
 
 
-class Entrance:
+class ChannelBuilder:
     """The way into one kind of listener."""
 
     __slots__ = ("_environment", "_mapping", "_security", "failure_delay_ms", "listener", "tls")
@@ -58,7 +58,7 @@ class Entrance:
                 self._exchange(dict, mechanism)
 
     def session(self, credentials: Callable[[], Credentials]) -> SaslSession | None:
-        """The authentication of a new connection; None where TLS or nobody says who it is.
+        """The authentication of a new connection; None where TLS says who it is, or nothing does.
 
         Args:
             credentials: Those of SCRAM in the broker's present image.
@@ -81,7 +81,7 @@ class Entrance:
 
     def principal(self, transport: asyncio.BaseTransport) -> str | None:
         """Who a new connection is from, as far as its certificate tells; None: no mapping rule is
-        about it, and nobody without a name is served.
+        about it, and a client without a name is not served.
         """
         if self.listener.protocol.has_sasl or self.listener.client_auth is ClientAuth.NONE:
             return ANONYMOUS

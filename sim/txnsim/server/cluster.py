@@ -19,6 +19,8 @@ from txnsim.broker.broker import Broker
 from txnsim.controller import controller
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ConfigError, Rejection
+from txnsim.faults.doubts import doubt
+from txnsim.faults.plan import FaultRule
 from txnsim.injection.injector import Injector
 from txnsim.metadata.image import CLIENT_LISTENER, TopicImage
 from txnsim.node.controller_node import ControllerNode
@@ -29,11 +31,11 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.security.options import check_security
-from txnsim.server.channel_builder import Entrance, authorizer_of
-from txnsim.server.cluster_control import FaultHands
+from txnsim.server.channel_builder import ChannelBuilder, authorizer_of
+from txnsim.server.cluster_control import SimClusterControl
 from txnsim.server.connection import Connection
 from txnsim.server.first_image import first_image, registered
-from txnsim.server.inputs import described, told
+from txnsim.server.inputs import described, input_event
 from txnsim.server.listener import BrokerListener
 from txnsim.server.loading import LoadedCluster
 from txnsim.server.member import Door, Member, MemberState
@@ -42,7 +44,13 @@ from txnsim.server.quiesce import end_starts, let_end, undisturb
 from txnsim.server.snapshot import Snapshot, restored
 from txnsim.server.trace_snapshot import open_with_snapshot
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID
-from txnsim.types import BrokerId, ProducerId, TopicPartition
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    ProducerId,
+    TopicPartition,
+)
 
 
 class SimCluster:
@@ -71,8 +79,8 @@ class SimCluster:
         self._bound: list[BrokerListener] = []
         check_security(options.security)
         self._authorizer = authorizer_of(options.security)
-        self._entrances = [
-            Entrance(listener, options.security, environment)
+        self._channel_builders = [
+            ChannelBuilder(listener, options.security, environment)
             for listener in sorted(
                 options.security.listeners,
                 # Its address is the one that a broker is known by (BrokerImage.address).
@@ -84,14 +92,27 @@ class SimCluster:
             tracer=environment.tracer,
             tasks=environment.tasks,
             rng=environment.rng,
+            doubts=self._doubt,
         )
         """Where faults are armed: every crossing of this cluster's network passes it."""
         environment.network.interceptor = self.injector
         open_with_snapshot(self)
-        self.injector.hands = FaultHands(self)
+        self.injector.cluster_control = SimClusterControl(self)
         self._metadata: Metadata | None = None
         self._controller: ControllerNode | None = None
         self._resetting = asyncio.Lock()
+
+    def _doubt(self, rule: FaultRule, may_come: bool) -> str | None:  # noqa: FBT001 - a callback
+        if self._metadata is None:
+            return None
+        return doubt(
+            rule,
+            brokers=self.members,
+            topics={
+                name: len(topic.partitions) for name, topic in self.metadata.image.topics.items()
+            },
+            may_create=may_come and self.options.settings.auto_create_topics_enable,
+        )
 
     @property
     def brokers(self) -> dict[BrokerId, Broker]:
@@ -126,7 +147,7 @@ class SimCluster:
         """
         if self.options.security.has_plain_listener:
             return self._addresses(CLIENT_LISTENER)
-        return self._addresses(self._entrances[0].listener.name)
+        return self._addresses(self._channel_builders[0].listener.name)
 
     @property
     def kip_text_bootstrap(self) -> str | None:
@@ -151,8 +172,9 @@ class SimCluster:
                 first_producer_id=FIRST_PRODUCER_ID if loaded is None else loaded.first_producer_id,
                 loaded=loaded,
             )
-            with told(self.environment, "create-topics"):
+            with input_event(self.environment, "create-topics"):
                 self._create_topics()
+            await self._prepare_coordinators()
         except BaseException:
             await self.stop()
             raise
@@ -165,7 +187,7 @@ class SimCluster:
             await listener.close()
         if self._controller is not None:
             self._controller.stop()
-        with told(self.environment, "stop-cluster"):
+        with input_event(self.environment, "stop-cluster"):
             for member in self.members.values():
                 if member.state is not MemberState.DOWN:
                     await member.kill()
@@ -184,7 +206,7 @@ class SimCluster:
         It is as if every machine had been formatted: logs, transactions, producers and groups are
         gone, whatever was held is thrown away, faults are disarmed, links whole, clocks right, and
         every broker runs. Clients are disconnected; who connects again meets the new cluster.
-        Producer ids and topic ids go on: nobody from before is taken for somebody of now.
+        Producer ids and topic ids go on: a client from before is not taken for one of now.
 
         Raises:
             OSError: A broker is down and can't have its port back; the others go on.
@@ -219,8 +241,25 @@ class SimCluster:
             self.metadata.publish(
                 restored(fresh, snapshot, new_topic_id=self.metadata.new_topic_id)
             )
+            await self._prepare_coordinators()
             for member in self.members.values():
                 member.let_in()
+
+    async def _prepare_coordinators(self) -> None:
+        """Spare the first clients the wait for coordinators, where that is wanted."""
+        if not self.options.ready_coordinators:
+            return
+        with input_event(self.environment, "create-topics"):
+            image = self.metadata.image
+            self.metadata.create_topics(
+                [
+                    controller.internal_topic(name, image=image, settings=self.metadata.settings)
+                    for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
+                    if name not in image.topics
+                ]
+            )
+        for broker in self.brokers.values():
+            await broker.coordinator.ready()
 
     async def _heirs(self, snapshot: Snapshot) -> list[BrokerListener]:
         """A listener for each broker's next life: it has the sockets of the present one, or new
@@ -233,7 +272,10 @@ class SimCluster:
                 if member.listener is None:
                     for door in self._respoken(member, snapshot.releases[broker_id]):
                         await heir.bind(
-                            door.host, door.port, apis=door.apis, entrance=door.entrance
+                            door.host,
+                            door.port,
+                            apis=door.apis,
+                            channel_builder=door.channel_builder,
                         )
         except OSError:
             for heir in heirs.values():
@@ -278,7 +320,7 @@ class SimCluster:
                 raise ConfigError(f"broker {broker_id} as {as_version}: {complaint}")
             self.fleet.assign(broker_id, release)
             member.doors = self._respoken(member, release)
-        with told(self.environment, "start", broker=broker_id, as_version=as_version):
+        with input_event(self.environment, "start", broker=broker_id, as_version=as_version):
             await member.start()
 
     async def stop_broker(self, broker_id: BrokerId) -> None:
@@ -288,7 +330,7 @@ class SimCluster:
             ConfigError: There is no such broker, or it does not run.
         """
         member = self.member(broker_id)
-        with told(self.environment, "stop", broker=broker_id):
+        with input_event(self.environment, "stop", broker=broker_id):
             await member.stop()
 
     async def kill_broker(self, broker_id: BrokerId, *, lose_unflushed: bool = False) -> None:
@@ -302,7 +344,7 @@ class SimCluster:
             ConfigError: There is no such broker, or it does not run.
         """
         member = self.member(broker_id)
-        with told(self.environment, "kill", broker=broker_id, lose_unflushed=lose_unflushed):
+        with input_event(self.environment, "kill", broker=broker_id, lose_unflushed=lose_unflushed):
             await member.kill(lose_unflushed=lose_unflushed)
 
     def isolate(self, broker_id: BrokerId, *, from_clients: bool = False) -> None:
@@ -319,7 +361,7 @@ class SimCluster:
             ConfigError: There is no such broker.
         """
         member = self.member(broker_id)
-        with told(self.environment, "isolate", broker=broker_id, from_clients=from_clients):
+        with input_event(self.environment, "isolate", broker=broker_id, from_clients=from_clients):
             for other in self._others(broker_id):
                 self.environment.network.cut(broker_id, other)
                 self.environment.network.cut(other, broker_id)
@@ -333,7 +375,7 @@ class SimCluster:
             ConfigError: There is no such broker.
         """
         member = self.member(broker_id)
-        with told(self.environment, "heal", broker=broker_id):
+        with input_event(self.environment, "heal", broker=broker_id):
             for other in self._others(broker_id):
                 self.environment.network.heal(other, broker_id)
                 self.environment.network.heal(broker_id, other)
@@ -373,13 +415,13 @@ class SimCluster:
             The new leader.
 
         Raises:
-            ConfigError: There is no such partition, or nobody, or not that broker, can lead it.
+            ConfigError: There is no such partition, or no broker, or not that one, can lead it.
         """
         moved = controller.move_leader(self.metadata.image, topic_partition, leader)
         if isinstance(moved, Rejection):
             raise ConfigError(moved.reason)
         image, new_leader = moved
-        with told(self.environment, "move-leader", tp=str(topic_partition), to=new_leader):
+        with input_event(self.environment, "move-leader", tp=str(topic_partition), to=new_leader):
             self.metadata.publish(image)
         return new_leader
 
@@ -396,11 +438,13 @@ class SimCluster:
                     [
                         Door(
                             host=host,
-                            port=await listener.bind(host, port, apis=apis, entrance=entrance),
+                            port=await listener.bind(
+                                host, port, apis=apis, channel_builder=channel_builder
+                            ),
                             apis=apis,
-                            entrance=entrance,
+                            channel_builder=channel_builder,
                         )
-                        for host, port, apis, entrance in self._wanted_doors(index)
+                        for host, port, apis, channel_builder in self._wanted_doors(index)
                     ]
                 )
             )
@@ -420,28 +464,28 @@ class SimCluster:
             telemetry=settings.client_telemetry_enable,
         )
 
-    def _wanted_doors(self, index: int) -> list[tuple[str, int, ApiTable, Entrance | None]]:
+    def _wanted_doors(self, index: int) -> list[tuple[str, int, ApiTable, ChannelBuilder | None]]:
         """Host, port, API table and entrance of each listener of a broker; port 0 is any free
         one.
         """
         options = self.options
         away = index * port_step(options)
         apis = self._spoken(self.fleet.of(options.broker_ids[index]))
-        doors: list[tuple[str, int, ApiTable, Entrance | None]] = []
+        doors: list[tuple[str, int, ApiTable, ChannelBuilder | None]] = []
         if options.security.has_plain_listener:
             plain = self._apis(apis, CLIENT_LISTENER)
             port = options.port and options.port + away
             if options.ports:
                 port = options.ports[index]
             doors.append((options.host, port, plain, None))
-        for entrance in self._entrances:
-            listener = entrance.listener
+        for channel_builder in self._channel_builders:
+            listener = channel_builder.listener
             doors.append(
                 (
                     listener.host or options.host,
                     listener.port and listener.port + away,
                     self._apis(apis, listener.name),
-                    entrance,
+                    channel_builder,
                 )
             )
         if options.settings.kip_text:

@@ -1,4 +1,4 @@
-"""The hands that do to a whole cluster what a fault rule asks for.
+"""What does to a whole cluster what a fault rule asks for.
 
 It knows how each thing is done in this cluster, and what has to be as it was once it is over; when
 that is, and whether a rule asks for it, is the injector's (``injection.cluster_control``).
@@ -71,8 +71,8 @@ class ControlledCluster(Protocol):
         """Make another in-sync replica the leader."""
 
 
-class FaultHands:
-    """``injection.cluster_control.ClusterHands`` over one cluster."""
+class SimClusterControl:
+    """``injection.cluster_control.ClusterControl`` over one cluster."""
 
     __slots__ = ("_cluster", "_cuts")
 
@@ -243,7 +243,7 @@ class FaultHands:
         return self._cluster.members.get(member.broker_id) is member
 
     async def _try(self, member: Member, what: str) -> None:
-        """Start a broker, after a stop where it runs; whoever else starts or kills it meanwhile has
+        """Start a broker, after a stop where it runs; another start or kill meanwhile has
         the last word.
         """
         try:

@@ -13,39 +13,35 @@ next request is handled, and large answers go to the socket part by part, as the
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
-from txnsim.api.request import Answer, ApiTable, ClientLink, Handler, Request
-from txnsim.errors import BadInputError, ErrorCode, UnsupportedRequestError
+from txnsim.api.parsing import Parsed, encoded_with_breaks, parsed, parsed_with_breaks
+from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request
+from txnsim.errors import BadInputError, ErrorCode
+from txnsim.faults.crossings import FaultEffect, SubmitOutcome
 from txnsim.faults.damage import damaged
 from txnsim.metrics.requests import NO_METER, ApiMeter
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.runtime.turns import REQUEST_NS
+from txnsim.runtime.turns import REQUEST_NS, Pace
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
+from txnsim.server.intake import Intake
 from txnsim.server.outbox import Outbox, whole
-from txnsim.server.request_log import logged, outcome
-from txnsim.server.request_subject import summary_of, tx_of
+from txnsim.server.request_log import logged, tell_bug
+from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened
 from txnsim.server.sasl import SaslSession, SaslState, Then
-from txnsim.types import SubmitOutcome, Verdict
 from txnsim.wire import codec
-from txnsim.wire.apis import API_VERSIONS, FETCH, api_name
-from txnsim.wire.framing import FrameReader
+from txnsim.wire.apis import FETCH
 
 if TYPE_CHECKING:
-    from txnsim.server.channel_builder import Entrance
+    from txnsim.server.channel_builder import ChannelBuilder
     from txnsim.server.listener import BrokerListener
 
 _log: Final = structlog.get_logger("txnsim.server")
-
-FRAME_BYTES: Final = 256
-"""What a request that waits counts for besides its bytes: an empty one takes room and time too."""
 
 
 class Connection(asyncio.Protocol):
@@ -53,12 +49,11 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_apis",
+        "_channel_builder",
         "_client_host",
         "_crossings",
-        "_entrance",
-        "_frames",
+        "_intake",
         "_is_busy",
-        "_is_paused",
         "_is_pumping",
         "_link",
         "_listener",
@@ -69,15 +64,13 @@ class Connection(asyncio.Protocol):
         "_opened_at",
         "_outbox",
         "_peer",
-        "_queued_bytes",
-        "_reader",
         "_received_ns",
         "_request_bytes",
         "_response_bytes",
         "_sasl",
         "_send_buffer_bytes",
         "_stopwatch_ns",
-        "_told",
+        "_trace",
         "_turns",
         "_waits_for_turn",
         "contest",
@@ -86,19 +79,18 @@ class Connection(asyncio.Protocol):
     )
 
     def __init__(
-        self, listener: BrokerListener, apis: ApiTable, entrance: Entrance | None = None
+        self,
+        listener: BrokerListener,
+        apis: ApiTable,
+        channel_builder: ChannelBuilder | None = None,
     ) -> None:
         self._listener = listener
         self._apis = apis
-        self._reader = FrameReader(listener.settings.socket_request_max_bytes)
-        self._frames: deque[bytes] = deque()
-        self._queued_bytes = 0
-        """What waits in ``_frames`` counts for."""
+        self._intake = Intake(listener.settings.socket_request_max_bytes)
         self._turns = listener.tasks.turns
         self._waits_for_turn = False
         self.used_ns = self.contest = 0
         self._is_busy = False
-        self._is_paused = False
         self._is_pumping = False
         self._outbox = Outbox(listener, go_on=self._go_on_later, give_up=self._give_up)
         self._send_buffer_bytes = listener.send_buffer_bytes
@@ -107,15 +99,13 @@ class Connection(asyncio.Protocol):
         """In the log: both ends and a number, as Kafka names connections."""
         self._client_host = ""
         self._link = ClientLink()
-        self._entrance = entrance
+        self._channel_builder = channel_builder
         self.principal = ANONYMOUS
         """Who the client is, as far as is known by now."""
         self._sasl: SaslSession | None = None
         self._crossings: ClientCrossings | None = None
-        self._told: Callable[[], None] | None = None
-        """While the trace is on: tells of the answer that is about to be written."""
-        self._opened_at = NO_CAUSE
-        """Trace index of the opening."""
+        self._trace: RequestTrace | None = None
+        self._opened_at = NO_CAUSE  # trace index of the opening
         self._meters = listener.meters
         self._stopwatch_ns = listener.stopwatch_ns
         # Of the request that is being handled (``metrics.requests``).
@@ -135,28 +125,25 @@ class Connection(asyncio.Protocol):
         self._peer = str(peer)
         listener = self._listener
         if isinstance(peer, tuple):
-            self._client_host = f"/{peer[0]}"
-            self._link.port = str(peer[1])
+            self._client_host, self._link.port = f"/{peer[0]}", str(peer[1])
             own = transport.get_extra_info("sockname")
             self._name = f"{own[0]}:{own[1]}-{peer[0]}:{peer[1]}-{listener.accepted}"
         listener.accepted += 1
-        if self._entrance is not None:
-            principal = self._entrance.principal(transport)
+        if self._channel_builder is not None:
+            principal = self._channel_builder.principal(transport)
             if principal is None:
                 # Kafka fails when it asks for the name of the first request's sender.
                 self._warn("no ssl.principal.mapping.rules apply")
                 self._outbox.transport.abort()
                 return
             self.principal = principal
-            self._sasl = self._entrance.session(lambda: self._listener.broker.image.scram)
+            self._sasl = self._channel_builder.session(lambda: self._listener.broker.image.scram)
             if self._sasl is not None:
                 self._limit_frames(self._sasl)
         self._listener.connections[self] = None
         tracer = self._listener.tracer
         if tracer.on:
-            self._opened_at = tracer.emit(
-                "conn.open", self._listener.node, parents=(NO_CAUSE,), data={"peer": self._peer}
-            )
+            self._opened_at = tell_opened(tracer, listener.node, self._client_host, self._link.port)
         if self._listener.logs_requests:
             _log.debug("connection.opened", connection=self._name, principal=self.principal)
         if self._listener.network.interceptor.armed:
@@ -168,32 +155,28 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """The connection is gone: what was taken up goes on, what only waited is forgotten."""
         self._outbox.forget()
-        self._forget_frames()
+        self._listener.strangers.forget(self)
+        self._intake.forget()
         self._listener.connections.pop(self, None)
         self._link.closed()
-        tracer = self._listener.tracer
+        tracer, node = self._listener.tracer, self._listener.node
         if tracer.on:
-            # Its own end, or the client's: as with the opening, no event here is the cause.
-            tracer.emit(
-                "conn.close",
-                self._listener.node,
-                parents=(self._opened_at,),
-                data={"peer": self._peer},
-            )
+            tell_closed(tracer, node, self._client_host, self._link.port, self._opened_at)
         if self._listener.logs_requests:
             _log.debug("connection.closed", connection=self._name, principal=self.principal)
 
     def data_received(self, data: bytes) -> None:
         """Cut frames and handle them."""
         try:
-            frames = self._reader.receive_data(data)
+            if self._intake.receive(data):
+                self.pump()
         except BadInputError as error:
             self._abandon(error)
             return
-        if frames:
-            self._frames.extend(frames)
-            self._queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
-            self.pump()
+        if self._sasl is not None and self._sasl.state is not SaslState.COMPLETE:
+            intake = self._intake
+            held = intake.queued_bytes + intake.reader.buffered_bytes
+            self._listener.strangers.note(self, held)
 
     def pause_writing(self) -> None:
         """The client does not read: stop taking up its requests."""
@@ -202,7 +185,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It reads again."""
         self._outbox.is_paused = False
-        self._outbox.send_parts()
+        self._go_on_later()
         self.pump()
 
     # Requests
@@ -218,13 +201,16 @@ class Connection(asyncio.Protocol):
     def go_on(self, limit_ns: int) -> None:
         """A new turn: send more, take up more."""
         self._waits_for_turn = False
-        self._outbox.send_parts()
+        if self._outbox.is_parted:
+            begun_ns = self._stopwatch_ns()
+            self._outbox.send_parts()
+            self._turns.spent_ns += self._stopwatch_ns() - begun_ns + REQUEST_NS
         self._take_up_until(limit_ns)
         self._see_to_the_rest()
 
     def _take_up_until(self, limit_ns: int) -> None:
         """Take up what waits until so much of this turn is spent."""
-        frames, turns, outbox = self._frames, self._turns, self._outbox
+        frames, turns, outbox = self._intake.frames, self._turns, self._outbox
         if not frames or self._is_busy or not self._listener.is_open:
             return
         self._is_pumping = True
@@ -238,9 +224,7 @@ class Connection(asyncio.Protocol):
             ):
                 if turns.spent_ns >= limit_ns:
                     break
-                frame = frames.popleft()
-                self._queued_bytes -= len(frame) + FRAME_BYTES
-                self._take_up(frame)
+                self._take_up(self._intake.take())
         finally:
             self._is_pumping = False
             self.used_ns += turns.spent_ns - before_ns
@@ -249,8 +233,10 @@ class Connection(asyncio.Protocol):
 
     def _see_to_the_rest(self) -> None:
         self._outbox.see_to_flush()
-        if self._frames or self._is_paused:
-            self._apply_backpressure()
+        intake = self._intake
+        if intake.frames or intake.is_paused:
+            limit = self._listener.settings.connection_queue_bytes
+            intake.keep_within(limit, self._outbox.transport)
 
     def _go_on_later(self) -> None:
         """Wait for a turn, where there is something to do in it."""
@@ -258,9 +244,9 @@ class Connection(asyncio.Protocol):
         if self._waits_for_turn or outbox.is_paused or not self._listener.is_open:
             return
         has_room = outbox.bytes < self._send_buffer_bytes
-        if outbox.is_parted or (self._frames and not self._is_busy and has_room):
+        if outbox.is_parted or (self._intake.frames and not self._is_busy and has_room):
             self._waits_for_turn = True
-            self._turns.wait(self, size=self._queued_bytes)
+            self._turns.wait(self, size=self._intake.queued_bytes)
 
     def close(self) -> None:
         """Close the connection; what was answered is still sent."""
@@ -269,14 +255,15 @@ class Connection(asyncio.Protocol):
             self._outbox.send_all()
             transport.close()
 
-    def _give_up(self) -> None:
-        self._warn("connection closed: answers are not read")
+    def give_up(self) -> None:
+        """Clients that are not known hold too much together, and this one most of it."""
+        self._intake.forget()
+        self._give_up("clients that are not known have sent too much")
+
+    def _give_up(self, why: str = "answers are not read") -> None:
+        self._warn(f"connection closed: {why}")
         if self._outbox.transport is not None:
             self._outbox.transport.abort()
-
-    def _forget_frames(self) -> None:
-        self._frames.clear()
-        self._queued_bytes = 0
 
     def _warn(self, event: str, **values: str) -> None:
         _log.warning(event, connection=self._name, peer=self._peer, **values)
@@ -286,13 +273,46 @@ class Connection(asyncio.Protocol):
         try:
             if self._sasl is not None and not self._passes(self._sasl, frame):
                 return
+            if len(frame) > codec.COUNTED_FROM_BYTES:
+                self._is_busy = True
+                pace = Pace(self._turns, self._stopwatch_ns)
+                self._listener.tasks.drive(
+                    parsed_with_breaks(frame, self._apis, pace),
+                    partial(self._parsed_large, frame, received_ns, pace),
+                    name="connection.parse",
+                )
+                return
             request, handler, refused = self._parse(frame)
         except BadInputError as error:
             self._abandon(error)
             return
+        self._handle(request, handler, refused, frame, received_ns)
+
+    def _parsed_large(
+        self, frame: bytes, received_ns: int, pace: Pace, found: Any, error: BaseException | None
+    ) -> None:
+        if isinstance(error, BadInputError):
+            self._abandon(error)
+        elif error is not None:
+            _raise_bug(error)
+        elif self._listener.is_open:
+            request, handler, refused = self._request(frame, found)
+            request.pace = pace if pace.has_rested else None
+            self._handle(request, handler, refused, frame, received_ns)
+
+    def _handle(
+        self,
+        request: Request,
+        handler: Handler,
+        refused: ErrorCode | None,
+        frame: bytes,
+        received_ns: int,
+    ) -> None:
+        """Answer a request."""
         if self._sasl is not None and refused is None:
             self._sasl.handled(request)
         self._is_busy = True
+        cause = None
         self._local_ns = self._response_bytes = -1
         meter = self._meter = self._meters[request.api_key, request.api_version]
         if refused is not None:
@@ -306,12 +326,17 @@ class Connection(asyncio.Protocol):
         if request.api_key in FORWARDED and not request.broker.reaches_controller:
             coroutine = self._handle_once_forwarded(request, handler, frame)
             done = self._handled_watched
-        elif listener.network.interceptor.armed or listener.tracer.on:
+        elif listener.network.interceptor.armed or (
+            listener.tracer.on and request.api_key == FETCH
+        ):
             coroutine = self._handle_watched(request, handler, frame)
             done = self._handled_watched
         else:
             coroutine = handler.handle(request)
             done = self._handled
+            if listener.tracer.on:
+                cause = self._begin_trace().received(request, handler, self._request_bytes)
+                done = self._handled_traced
         if listener.logs_requests:
             coroutine = logged(
                 coroutine, request, handler, listener=listener, connection=self._name
@@ -321,6 +346,7 @@ class Connection(asyncio.Protocol):
             partial(done, request, handler),
             name=handler.name,
             apart=listener.logs_requests,
+            cause=cause,
         )
         local_ns = self._stopwatch_ns()
         took_ns = local_ns - received_ns
@@ -348,12 +374,12 @@ class Connection(asyncio.Protocol):
         if step.then is Then.REFUSE:
             request, handler, _ = self._parse(frame)
             answer = whole(request, handler.refuse(request, ErrorCode.illegal_sasl_state))
-        # Kafka makes whoever guesses wait (connection.failed.authentication.delay.ms).
-        assert self._entrance is not None
+        # Kafka makes a guesser wait (connection.failed.authentication.delay.ms).
+        assert self._channel_builder is not None
         self._is_busy = True
-        self._forget_frames()
+        self._intake.forget()
         self._listener.clock.call_later(
-            self._entrance.failure_delay_ms, partial(self._fail, answer)
+            self._channel_builder.failure_delay_ms, partial(self._fail, answer)
         )
         self._warn("authentication failed", reason=step.reason)
         return False
@@ -361,11 +387,11 @@ class Connection(asyncio.Protocol):
     def _limit_frames(self, session: SaslSession) -> None:
         """Who is not known may not send as much (SaslServerAuthenticator)."""
         settings = self._listener.settings
-        self._reader.limit = (
-            settings.socket_request_max_bytes
-            if session.state is SaslState.COMPLETE
-            else settings.sasl_server_max_receive_size
-        )
+        if session.state is SaslState.COMPLETE:
+            self._intake.reader.limit = settings.socket_request_max_bytes
+            self._listener.strangers.forget(self)
+        else:
+            self._intake.reader.limit = settings.sasl_server_max_receive_size
 
     def _fail(self, answer: bytes) -> None:
         if answer:
@@ -373,41 +399,25 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def _parse(self, frame: bytes) -> tuple[Request, Handler, ErrorCode | None]:
-        """The request, its handler, and the error that answers it at once (ApiVersions of a future
-        version only).
-        """
-        header = codec.read_request_header(frame)
+        """The request, its handler, and the error that answers it at once."""
+        return self._request(frame, parsed(frame, self._apis))
+
+    def _request(self, frame: bytes, found: Parsed) -> tuple[Request, Handler, ErrorCode | None]:
+        header = found.header
         self._request_bytes = len(frame) - header.body_offset
-        key, version = header.api_key, header.api_version
-        apis = self._apis
-        handler = apis.handlers.get(key)
-        if handler is None:
-            raise UnsupportedRequestError(f"API key {key} is not supported")
-        low, high = apis.accepted[key]
-        refused: ErrorCode | None = None
-        message: Any = None
-        if low <= version <= high:
-            message = handler.decode(header, frame)
-        elif key == API_VERSIONS:
-            # Whatever the body says, a newer client is told in v0 which versions it may use.
-            version, refused = 0, ErrorCode.unsupported_version
-        else:
-            raise UnsupportedRequestError(
-                f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
-            )
         request = Request(
-            apis=apis,
+            apis=self._apis,
             broker=self._listener.broker,
-            api_key=key,
-            api_version=version,
+            api_key=header.api_key,
+            api_version=found.version,
             correlation_id=header.correlation_id,
             client_id=header.client_id,
-            message=message,
+            message=found.message,
             client_host=self._client_host,
             principal=self.principal,
             link=self._link,
         )
-        return request, handler, refused
+        return request, found.handler, found.refused
 
     def _handled(
         self, request: Request, handler: Handler, reply: Any, error: BaseException | None
@@ -416,32 +426,39 @@ class Connection(asyncio.Protocol):
         if error is not None:
             if isinstance(error, asyncio.CancelledError):
                 return
-            _log.error(
-                "request failed by a bug",
-                api=api_name(request.api_key),
-                version=request.api_version,
-                connection=self._name,
-                client_id=request.client_id,
-                correlation_id=request.correlation_id,
-                exc_info=error,
-            )
+            tell_bug(request, error, connection=self._name)
             reply = handler.refuse(request, ErrorCode.unknown_server_error)
-        if reply is Answer.NEVER:
+        if reply is NoResponse.NEVER:
             return
-        self._send(request, reply)
-        if self._told is not None:
-            self._told()
-        if self._local_ns >= 0:
-            self._observe_waited()
-        self._is_busy = False
-        if not self._is_pumping:
-            self.pump()
+        if request.pace is not None and type(reply) is not bytes and type(reply) is not NoResponse:
+            self._listener.tasks.drive(
+                encoded_with_breaks(reply, request.pace),
+                partial(self._finish, request, reply),
+                name="connection.encode",
+            )
+        else:
+            self._finish(request, reply)
 
-    def _send(self, request: Request, reply: Any) -> None:
-        self._response_bytes = 0
-        if self._outbox.transport is None or reply is Answer.NONE:
+    def _finish(
+        self,
+        request: Request,
+        reply: Any,
+        pieces: list[bytes] | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Send the answer and go on."""
+        if error is not None:
+            _raise_bug(error)
             return
-        if reply is Answer.CLOSE:
+        self._send(request, reply, pieces)
+        self._tell_sent()
+        self._unmute()
+
+    def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
+        self._response_bytes = 0
+        if self._outbox.transport is None or reply is NoResponse.NONE:
+            return
+        if reply is NoResponse.CLOSE:
             self.close()
             return
         meter = self._meter
@@ -454,40 +471,28 @@ class Connection(asyncio.Protocol):
             self._outbox.put(codec.frame_response(key, version, correlation_id, reply))
             return
         meter.tell_errors_of(reply)
-        pieces = codec.encode_pieces(reply)
+        if pieces is None:
+            pieces = codec.encode_pieces(reply)
         size = self._response_bytes = sum(map(len, pieces))
         head = codec.response_head(key, version, correlation_id, size)
         self._outbox.put_pieces(head, pieces, size, stored=key == FETCH)
 
-    def _observe_waited(self) -> None:
-        """A request has been answered that had to wait for something."""
-        answered_ns = self._stopwatch_ns()
-        self._meter.observe_waited(
-            answered_ns - self._received_ns,
-            answered_ns - self._local_ns,
-            self._request_bytes,
-            self._response_bytes,
-        )
-
-    def _apply_backpressure(self) -> None:
-        waiting = self._queued_bytes
-        if waiting:
-            waiting += self._reader.buffered_bytes
-        limit = self._listener.settings.connection_queue_bytes
-        transport = self._outbox.transport
-        if transport is None or transport.is_closing():
-            return
-        if not self._is_paused and waiting > limit:
-            self._is_paused = True
-            transport.pause_reading()
-        elif self._is_paused and waiting <= limit // 2:
-            self._is_paused = False
-            transport.resume_reading()
+    def _tell_sent(self) -> None:
+        if self._trace is not None:
+            self._trace.sent(self._response_bytes)
+        if self._local_ns >= 0:  # it had to wait for something
+            answered_ns = self._stopwatch_ns()
+            self._meter.observe_waited(
+                answered_ns - self._received_ns,
+                answered_ns - self._local_ns,
+                self._request_bytes,
+                self._response_bytes,
+            )
 
     def _abandon(self, error: BadInputError) -> None:
         """Close the connection as a real broker does, and say why in the log."""
         self._warn("connection closed: bad request", reason=str(error))
-        self._forget_frames()
+        self._intake.forget()
         self.close()
 
     async def _handle_once_forwarded(self, request: Request, handler: Handler, frame: bytes) -> Any:
@@ -503,47 +508,40 @@ class Connection(asyncio.Protocol):
         tracer = listener.tracer
         if not tracer.on:
             return await self._watcher().handle(request, handler, frame)
-        self._told = None
-        message = {
-            "api": api_name(request.api_key),
-            "version": request.api_version,
-            "correlation": request.correlation_id,
-            "peer": f"client/{request.client_id or ''}",
-        }
-        asked, tx = message, ""
-        if tracer.full:  # brief has a budget: what follows from a request tells whose it is
-            subject = handler.subject(request)
-            tx = tx_of(subject, request.message)
-            asked = {**message, "bytes": self._request_bytes, "summary": summary_of(subject)}
-        # A request has the client for its cause, whatever let the connection take it up now.
-        sent = tracer.take((self._peer, request.correlation_id, False))
-        if sent < 0:
-            tracer.node(f"client/{request.client_id or ''}")  # a foreign one: its request is a root
-        received = tracer.emit("msg.recv", listener.node, parents=(sent,), tx=tx, data=asked)
-        # A driven handler has a context of its own: nothing needs to be put back.
-        tracer.caused_by(received)
+        trace = self._begin_trace()
+        tracer.caused_by(trace.received(request, handler, self._request_bytes))
         reply = await self._watcher().handle(request, handler, frame)
-        came_to = outcome(request, reply)
-        if "answer" not in came_to:
-            told = {**message, "response": True}
-            if errors := ",".join(came_to.get("errors", ())):
-                told["error"] = errors
-            # Who waits for news is answered because of them; what was there before was none.
-            news = tracer.waker if request.api_key == FETCH and tracer.waker > received else -1
-            causes = (news, tracer.cause, received)
-            self._told = partial(self._tell_answer, tx, causes, told, is_ours=sent >= 0)
+        trace.handled(request, reply)
         return reply
 
-    def _tell_answer(
-        self, tx: str, causes: tuple[int, ...], told: dict[str, object], *, is_ours: bool
+    def _begin_trace(self) -> RequestTrace:
+        if self._trace is None:
+            listener = self._listener
+            self._trace = RequestTrace(listener.tracer, node=listener.node, line=self._peer)
+        return self._trace
+
+    def _handled_traced(
+        self, request: Request, handler: Handler, reply: Any, error: BaseException | None
     ) -> None:
-        """An answer is written: its size is known now."""
-        self._told = None
-        tracer = self._listener.tracer
-        data = {**told, "bytes": self._response_bytes} if tracer.full else told
-        sent = tracer.emit("msg.send", self._listener.node, parents=causes, tx=tx, data=data)
-        if is_ours:
-            tracer.post((self._peer, cast(int, told["correlation"]), True), sent)
+        """A handler is through that only the trace has watched."""
+        trace = self._trace
+        if error is None and trace is not None:
+            if self._listener.network.interceptor.armed:  # by now
+                self._listener.tasks.drive(
+                    self._watcher().leave(request, handler, reply),
+                    partial(self._left_traced, request, handler),
+                    name=handler.name,
+                )
+                return
+            trace.handled(request, reply)
+        self._handled(request, handler, reply, error)
+
+    def _left_traced(
+        self, request: Request, handler: Handler, reply: Any, error: BaseException | None
+    ) -> None:
+        if error is None and self._trace is not None:
+            self._trace.handled(request, reply)
+        self._handled_watched(request, handler, reply, error)
 
     def _watcher(self) -> ClientCrossings:
         """Made when it is needed for the first time: most connections are never watched."""
@@ -552,7 +550,7 @@ class Connection(asyncio.Protocol):
             self._crossings = ClientCrossings(self._listener, line=line, parse=self._parse)
         return self._crossings
 
-    def _opened(self, verdict: Verdict | None, error: BaseException | None) -> None:
+    def _opened(self, verdict: FaultEffect | None, error: BaseException | None) -> None:
         """A new connection has crossed its fault point."""
         if isinstance(error, asyncio.CancelledError):
             return
@@ -571,7 +569,7 @@ class Connection(asyncio.Protocol):
         elif reply.complaint is not None:
             self._abandon(reply.complaint)
         elif reply.is_broken:
-            self._forget_frames()
+            self._intake.forget()
             self.close()
         else:
             self._send_struck(reply)
@@ -579,13 +577,10 @@ class Connection(asyncio.Protocol):
     def _send_struck(self, struck: Struck) -> None:
         start = self._outbox.pieces()
         self._send(struck.request, struck.reply)
-        if self._told is not None:
-            self._told()
-        if self._local_ns >= 0:
-            self._observe_waited()
+        self._tell_sent()
         sent = self._outbox.since(start)
         if struck.damage is not None and sent:
-            batch = batch_in_answer(struck.request, struck.reply)
+            batch = batch_in_answer(struck.request.api_key, struck.reply)
             self._outbox.replace(start, damaged(sent, struck.damage, batch=batch))
         if struck.mute_ms:
             self._listener.clock.call_later(struck.mute_ms, self._unmute)
@@ -597,3 +592,8 @@ class Connection(asyncio.Protocol):
         self._is_busy = False
         if not self._is_pumping:
             self.pump()
+
+
+def _raise_bug(error: BaseException) -> None:
+    if not isinstance(error, asyncio.CancelledError):
+        raise error

@@ -2,7 +2,7 @@
 
 A request that somebody watches takes this way round: across ``client.request``, through its
 handler, across ``client.response``. What must be done to the connection itself (break it, mute it,
-damage what it carries) is told back as a ``Struck``; the connection does it.
+damage what it carries) comes back as a ``Struck``; the connection does it.
 
 Throttling is Kafka's (KIP-219; 4.3.1 was asked with quotas): whatever the version, the answer goes
 out at once with its throttle time, where the version has the field, and the connection is muted for
@@ -23,20 +23,22 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from txnsim.api.request import NOBODY, Answer, Handler, Request
+from txnsim.api.request import Handler, NoResponse, Request
 from txnsim.errors import BadInputError, ErrorCode
-from txnsim.faults.damage import damaged
+from txnsim.faults.crossings import Crossing, Damage, FaultEffect, Rewriting, SubmitOutcome
+from txnsim.faults.damage import SIZE_BYTES, damaged
 from txnsim.faults.points import FaultPoint
-from txnsim.types import Crossing, Damage, SubmitOutcome, Verdict
+from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.wire import codec
 from txnsim.wire.apis import api_name
+from txnsim.wire.rewriting import rewritten
 
 if TYPE_CHECKING:
     from txnsim.server.listener import BrokerListener
 
 _log: Final = structlog.get_logger("txnsim.server")
 
-PASS: Final = Verdict(outcome=SubmitOutcome.PASS)
+PASS: Final = FaultEffect(outcome=SubmitOutcome.PASS)
 PRODUCE: Final = 0
 FETCH: Final = 1
 
@@ -52,7 +54,7 @@ class Struck(msgspec.Struct, frozen=True, kw_only=True):
 
     request: Request
     """The one to answer: damaged, a request may have become another."""
-    reply: Any = Answer.NEVER
+    reply: Any = NoResponse.NEVER
     mute_ms: int = 0
     """Nothing is taken up for so long after the answer."""
     damage: Damage | None = None
@@ -80,7 +82,7 @@ class ClientCrossings:
         self._line = line
         self._parse = parse
 
-    async def opened(self) -> Verdict | None:
+    async def opened(self) -> FaultEffect | None:
         """The connection is there, nothing of it has been read."""
         return await self._cross(
             Crossing(
@@ -90,7 +92,7 @@ class ClientCrossings:
                 api_key=-1,
                 api_version=-1,
                 correlation_id=0,
-                subject=NOBODY,
+                subject=NO_SUBJECT,
                 line=self._line,
             )
         )
@@ -103,21 +105,21 @@ class ClientCrossings:
         """
         if not self._listener.network.interceptor.armed:
             if self._listener.is_gone:  # it has waited for the controller until then
-                return Answer.NEVER
-            return await self._leave(request, handler, await handler.handle(request))
+                return NoResponse.NEVER
+            return await self.leave(request, handler, await handler.handle(request))
         crossing = self._describe(FaultPoint.CLIENT_REQUEST, request, handler)
         verdict = await self._cross(crossing) or PASS
         if self._listener.is_gone:
-            return Answer.NEVER  # the broker that it was held for is none any more
+            return NoResponse.NEVER  # the broker that it was held for is none any more
         match verdict.outcome:
             case SubmitOutcome.DROP:
                 # Lost on its way: the client hears nothing on this connection any more.
-                return Answer.NEVER
+                return NoResponse.NEVER
             case SubmitOutcome.DISCONNECT:
                 return Struck(request=request, is_broken=True)
             case SubmitOutcome.ERROR:
                 reply = handler.refuse(request, ErrorCode(verdict.error))
-                return await self._leave(request, handler, reply)
+                return await self.leave(request, handler, reply)
             case SubmitOutcome.CORRUPT:
                 assert verdict.damage is not None
                 return await self._handle_damaged(request, frame, verdict.damage)
@@ -125,23 +127,24 @@ class ClientCrossings:
         for _ in range(verdict.times):
             self._send_copy(crossing, frame)
         if verdict.outcome is SubmitOutcome.DROP_ANSWER:
-            return Answer.NEVER
-        return await self._leave(request, handler, reply, mute_ms=verdict.throttle_ms)
+            return NoResponse.NEVER
+        return await self.leave(request, handler, reply, mute_ms=verdict.throttle_ms)
 
     async def _handle_damaged(self, sent: Request, frame: bytes, damage: Damage) -> Any:
         """Handle what has become of a request, if it still is one."""
         try:
-            request, handler, refused = self._parse(_damaged_frame(sent, frame, damage))
+            batch = batch_in_request(sent.api_key, sent.message)
+            request, handler, refused = self._parse(damaged_frame(frame, damage, batch=batch))
         except BadInputError as complaint:
             return Struck(request=sent, complaint=complaint)
         if refused is None:
             reply = await handler.handle(request)
         else:
             reply = handler.refuse(request, refused)
-        answer = await self._leave(request, handler, reply)
+        answer = await self.leave(request, handler, reply)
         return answer if isinstance(answer, Struck) else Struck(request=request, reply=answer)
 
-    async def _leave(
+    async def leave(
         self, request: Request, handler: Handler, reply: Any, *, mute_ms: int = 0
     ) -> Any:
         """The response point: the request has taken effect, its answer may still be lost."""
@@ -151,11 +154,14 @@ class ClientCrossings:
             verdict = await self._cross(crossing) or PASS
         match verdict.outcome:
             case SubmitOutcome.DROP:
-                return Answer.NEVER
+                return NoResponse.NEVER
             case SubmitOutcome.DISCONNECT:
                 return Struck(request=request, is_broken=True)
             case SubmitOutcome.ERROR:
                 reply = handler.refuse(request, ErrorCode(verdict.error))
+            case SubmitOutcome.REWRITE:
+                assert verdict.rewriting is not None
+                reply = rewritten_reply(request, reply, verdict.rewriting)
         mute_ms = max(mute_ms, verdict.throttle_ms)
         if mute_ms:
             reply = _throttled(request, reply, mute_ms)
@@ -164,7 +170,7 @@ class ClientCrossings:
         return Struck(request=request, reply=reply, mute_ms=mute_ms, damage=verdict.damage)
 
     def _send_copy(self, crossing: Crossing, frame: bytes) -> None:
-        """Let the request arrive once more; nobody hears the answer."""
+        """Let the request arrive once more; its answer is thrown away."""
         request, handler, _ = self._parse(frame)
         self._tell("msg.dup", crossing)
         self._listener.tasks.drive(
@@ -183,7 +189,8 @@ class ClientCrossings:
         self, point: FaultPoint, request: Request, handler: Handler, reply: Any = None
     ) -> Crossing:
         is_answer = point is FaultPoint.CLIENT_RESPONSE
-        batch = batch_in_answer(request, reply) if is_answer else _batch_in_request(request)
+        key = request.api_key
+        batch = batch_in_answer(key, reply) if is_answer else batch_in_request(key, request.message)
         return Crossing(
             point=point,
             source=f"client/{request.client_id or ''}",
@@ -196,12 +203,12 @@ class ClientCrossings:
             carries_batches=batch is not None,
         )
 
-    async def _cross(self, crossing: Crossing) -> Verdict | None:
+    async def _cross(self, crossing: Crossing) -> FaultEffect | None:
         interceptor = self._listener.network.interceptor
         if not interceptor.armed:
             return None
         verdict = interceptor.cross(crossing)
-        if verdict is not None and not isinstance(verdict, Verdict):
+        if verdict is not None and not isinstance(verdict, FaultEffect):
             self._tell("msg.hold", crossing)
             verdict = await verdict
         if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
@@ -222,9 +229,20 @@ class ClientCrossings:
             tracer.caused_by(tracer.emit(kind, self._listener.node, data=data))
 
 
-def batch_in_answer(request: Request, reply: Any) -> bytes | None:
+def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:
+    """A reply with a field changed; one that was encoded ahead is read again first."""
+    if isinstance(reply, NoResponse):
+        return reply
+    key, version = request.api_key, request.api_version
+    if isinstance(reply, bytes):
+        frame = codec.frame_response(key, version, request.correlation_id, reply)
+        _, reply = codec.read_response(key, version, frame[SIZE_BYTES:])
+    return rewritten(reply, rewriting.field, rewriting.change)
+
+
+def batch_in_answer(api_key: int, reply: Any) -> bytes | None:
     """The first record batches in a Fetch's answer, if it has any."""
-    if request.api_key != FETCH or isinstance(reply, bytes | Answer):
+    if api_key != FETCH or isinstance(reply, bytes | NoResponse):
         return None
     return next(
         (
@@ -237,13 +255,14 @@ def batch_in_answer(request: Request, reply: Any) -> bytes | None:
     )
 
 
-def _batch_in_request(request: Request) -> bytes | None:
-    if request.api_key != PRODUCE:
+def batch_in_request(api_key: int, message: Any) -> bytes | None:
+    """The first record batches in a Produce, if it has any."""
+    if api_key != PRODUCE:
         return None
     return next(
         (
             bytes(data.records)
-            for topic in request.message.topic_data
+            for topic in message.topic_data
             for data in topic.partition_data
             if data.records
         ),
@@ -251,27 +270,32 @@ def _batch_in_request(request: Request) -> bytes | None:
     )
 
 
-def _damaged_frame(request: Request, frame: bytes, damage: Damage) -> bytes:
+def damaged_frame(frame: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
     """What the broker reads as the frame; a damaged length leaves it shorter than it was."""
     whole = len(frame).to_bytes(4, "big") + frame
-    whole = damaged(whole, damage, batch=_batch_in_request(request))
+    whole = damaged(whole, damage, batch=batch)
     return whole[4 : 4 + int.from_bytes(whole[:4], "big")]
 
 
 def _throttled(request: Request, reply: Any, throttle_ms: int) -> Any:
     """The answer with its throttle time, where its version tells one."""
-    if isinstance(reply, Answer):
+    if isinstance(reply, NoResponse):
         return reply
     key, version = request.api_key, request.api_version
     if isinstance(reply, bytes):
         frame = codec.frame_response(key, version, request.correlation_id, reply)
         _, reply = codec.read_response(key, version, frame[4:])
-    if not hasattr(reply, "throttle_time"):
-        return reply
+    return throttled(key, reply, throttle_ms)
+
+
+def throttled(api_key: int, message: Any, throttle_ms: int) -> Any:
+    """An answer's message with its throttle time, where its version tells one."""
+    if not hasattr(message, "throttle_time"):
+        return message
     changes: dict[str, object] = {"throttle_time": timedelta(milliseconds=throttle_ms)}
-    if key == FETCH:
+    if api_key == FETCH:
         changes["responses"] = ()
-    return replace(reply, **changes)
+    return replace(message, **changes)
 
 
 def _note_failure(request: Request, _answer: object, error: BaseException | None) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from txnsim.server.options import ClusterOptions
 
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
-"""Addresses to listen on that nobody can connect to."""
+"""Addresses to listen on that clients can't connect to."""
 
 
 def first_image(
@@ -64,7 +64,7 @@ def first_image(
 
 
 def registered(options: ClusterOptions, doors: Sequence[tuple[Door, ...]]) -> list[BrokerImage]:
-    """Each broker as clients are told of it.
+    """Each broker as clients see it.
 
     Args:
         options: What is started.
@@ -87,15 +87,15 @@ def registered(options: ClusterOptions, doors: Sequence[tuple[Door, ...]]) -> li
 
 
 def _told(options: ClusterOptions, door: Door, number: int) -> tuple[str, int]:
-    """Host and port by which clients are told to come to a broker's door."""
+    """Host and port of a broker's listener, as clients get them."""
     if options.advertised and door.apis.listener == CLIENT_LISTENER:
         return options.advertised[number - 1]
-    named = None if door.entrance is None else door.entrance.listener.advertised_host
+    named = None if door.channel_builder is None else door.channel_builder.listener.advertised_host
     return named or options.advertised_host or _reachable(door.host), door.port
 
 
 def _reachable(host: str) -> str:
-    """What clients are told of a listening address; of "everywhere" this machine's name, as Kafka's
+    """What clients get for a listening address; for "everywhere" this machine's name, as Kafka's
     default is.
     """
     return host_name() if host in EVERYWHERE else host

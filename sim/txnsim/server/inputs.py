@@ -1,30 +1,40 @@
-"""What a user does to a cluster, told to the trace: with the seed, all that a replay needs.
+"""What a user does to a cluster, as events of the trace: with the seed, all that a replay needs.
 
 An input is the root of what follows from it. Where a fault's rule or another input does the same,
-that one is the cause already, and nothing is told twice.
+that one is the cause already, so it gets no event of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import structlog
 
-from txnsim.runtime.env import Environment
+from txnsim.runtime.env import Clock, Environment
 from txnsim.runtime.trace import RunInfo
 from txnsim.settings import DEFAULTS, documentation
 
 if TYPE_CHECKING:
     from txnsim.server.options import ClusterOptions
 
+_log: Final = structlog.get_logger("txnsim.cluster")
+
 USER_NODE: Final = "user"
+_GOES_WITHOUT_SAYING: Final = ("create-topics", "stop-cluster")
+"""Part of every start and stop: the log leaves them out."""
+LOGGED_CHARACTERS_MAX: Final = 500
+"""Of one argument of an input, in the log."""
+ADVANCE_MS_MAX: Final = 10 * 366 * 86_400_000
+"""Ten years: enough for every expiry, and far from the end of the clock."""
 
 
 @contextlib.contextmanager
-def told(environment: Environment, do: str, **args: object) -> Iterator[None]:
+def input_event(environment: Environment, do: str, **args: object) -> Iterator[None]:
     """What is done inside is due to an input of the user.
 
     Args:
@@ -33,12 +43,17 @@ def told(environment: Environment, do: str, **args: object) -> Iterator[None]:
         args: With which arguments; those that are None or False are left out.
     """
     tracer = environment.tracer
-    if not tracer.on or tracer.cause >= 0:
+    if tracer.cause >= 0:
         yield
         return
     given = {
         name: value for name, value in args.items() if value is not None and value is not False
     }
+    if do not in _GOES_WITHOUT_SAYING:
+        _log.info(f"user.{do}", **{name: _shortened(value) for name, value in given.items()})
+    if not tracer.on:
+        yield
+        return
     data = {"do": do, "args": given, "at": environment.clock.now_ms()}
     before = tracer.caused_by(tracer.emit("input", USER_NODE, data=data))
     try:
@@ -47,21 +62,34 @@ def told(environment: Environment, do: str, **args: object) -> Iterator[None]:
         tracer.caused_by(before)
 
 
+def _shortened(value: object) -> object:
+    """The value; of one that would fill the log, its beginning."""
+    if isinstance(value, int | float) or len(text := str(value)) <= LOGGED_CHARACTERS_MAX:
+        return value
+    return f"{text[:LOGGED_CHARACTERS_MAX]}…"
+
+
+@cache
+def _version() -> str:
+    """Of what is installed; the file that says it is parsed once in a process."""
+    return version("txnsim")
+
+
 def described(known: RunInfo, options: ClusterOptions) -> RunInfo:
     """What a trace's header tells of a run, with what its cluster was started with: settings that
     differ from the defaults, behaviours that were switched by hand.
     """
     settings = options.settings
     names = documentation()
-    told = {
+    given = {
         names[field].kafka or field: value
         for field in settings.__struct_fields__
         if (value := getattr(settings, field)) != getattr(DEFAULTS, field)
     }
     return msgspec.structs.replace(
         known,
-        sim=version("txnsim"),
-        settings=tuple((name, _plain(value)) for name, value in sorted(told.items())),
+        sim=_version(),
+        settings=tuple((name, _plain(value)) for name, value in sorted(given.items())),
         brokers=options.brokers,
         releases=options.as_version,
         rules=tuple(sorted(options.rules.items())),
@@ -73,6 +101,28 @@ def _plain(value: object) -> str | int | bool:
 
 
 def advance(environment: Environment, ms: int) -> None:
-    """Let time go on."""
-    with told(environment, "advance", ms=ms):
+    """Let time go on.
+
+    Raises:
+        ValueError: It is negative, or more than ``ADVANCE_MS_MAX``.
+    """
+    if not 0 <= ms <= ADVANCE_MS_MAX:
+        raise ValueError(
+            f"time can be advanced by 0 to {ADVANCE_MS_MAX} ms, asked for {ms}; "
+            "to set a clock back is another thing (docs/time.md, Setting a clock)"
+        )
+    with input_event(environment, "advance", ms=ms):
         environment.clock.advance(ms)
+
+
+def shift(clock: Clock, ms: int) -> None:
+    """Set a clock ahead, or back where negative.
+
+    Raises:
+        ValueError: It is further than ``ADVANCE_MS_MAX``.
+    """
+    if abs(ms) > ADVANCE_MS_MAX:
+        raise ValueError(
+            f"a clock can be set by {-ADVANCE_MS_MAX} to {ADVANCE_MS_MAX} ms, asked for {ms}"
+        )
+    clock.shift(ms)

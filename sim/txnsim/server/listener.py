@@ -14,11 +14,11 @@ from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.metrics.requests import RequestMeters
 from txnsim.runtime.env import Environment, Listener
-from txnsim.server.outbox import UnreadAnswers
+from txnsim.server.outbox import HeldBytes
 from txnsim.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
-    from txnsim.server.channel_builder import Entrance
+    from txnsim.server.channel_builder import ChannelBuilder
 
 
 class ClientConnection(Protocol):
@@ -56,7 +56,10 @@ class BrokerListener:
         given = settings.socket_send_buffer_bytes
         self.send_buffer_bytes = given if given > 0 else DEFAULTS.socket_send_buffer_bytes
         self.meters: Final = RequestMeters()
-        self.unread: Final = UnreadAnswers(settings.queued_max_response_bytes)
+        self.unread: Final = HeldBytes(settings.queued_max_response_bytes)
+        """Answers that are not read, as far as they take memory of their own."""
+        self.strangers: Final = HeldBytes(settings.unknown_clients_max_bytes)
+        """What clients have sent that are not known yet."""
         self.node = ""
         self.accepted = 0
         """Connections so far."""
@@ -76,7 +79,7 @@ class BrokerListener:
         port: int,
         *,
         apis: ApiTable = SHIPPED,
-        entrance: Entrance | None = None,
+        channel_builder: ChannelBuilder | None = None,
     ) -> int:
         """Listen; returns the port really bound.
 
@@ -84,15 +87,15 @@ class BrokerListener:
             host: Where.
             port: Where; 0 picks a free one.
             apis: What is spoken there.
-            entrance: What clients have to pass before; nothing unless given.
+            channel_builder: What clients have to pass before; nothing unless given.
 
         Raises:
             OSError: The port is busy and named, or the host is none of ours.
         """
-        door = _BoundDoor(self, apis, entrance, self._connect)
+        door = _BoundDoor(self, apis, channel_builder, self._connect)
         try:
             door.socket = await self.network.listen(
-                host, port, door, tls=None if entrance is None else entrance.tls
+                host, port, door, tls=None if channel_builder is None else channel_builder.tls
             )
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
@@ -145,25 +148,25 @@ class BrokerListener:
 class _BoundDoor:
     """A listening socket; who connects there belongs to the listener that has it at that moment."""
 
-    __slots__ = ("apis", "connect", "entrance", "listener", "socket")
+    __slots__ = ("apis", "channel_builder", "connect", "listener", "socket")
 
     def __init__(
         self,
         listener: BrokerListener,
         apis: ApiTable,
-        entrance: Entrance | None,
+        channel_builder: ChannelBuilder | None,
         connect: Connect,
     ) -> None:
         self.listener = listener
         self.apis = apis
-        self.entrance = entrance
+        self.channel_builder = channel_builder
         self.connect = connect
         self.socket: Listener | None = None
 
     def __call__(self) -> asyncio.Protocol:
         """A client has connected."""
-        return self.connect(self.listener, self.apis, self.entrance)
+        return self.connect(self.listener, self.apis, self.channel_builder)
 
 
-Connect = Callable[[BrokerListener, ApiTable, "Entrance | None"], asyncio.Protocol]
+Connect = Callable[[BrokerListener, ApiTable, "ChannelBuilder | None"], asyncio.Protocol]
 """Makes the connection of a client that has reached a listener (``connection.Connection``)."""

@@ -18,6 +18,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import log_config
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases import Fleet
+from txnsim.releases.rules import LATEST
 from txnsim.server.stored_image import LoadedLog, Logs, described, restarted
 from txnsim.settings import Settings
 from txnsim.storage.disks import Disks, StoredFolder
@@ -52,9 +53,11 @@ class LoadedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lacks_coordinators(self) -> bool:
-        """Whether transactions are open and nobody can say whose they are."""
+        """Whether transactions are open and it is not known whose they are."""
         return TRANSACTION_STATE_TOPIC not in self.image.topics and any(
-            one.log.first_undecided_offset is not None for own in self.logs.values() for one in own
+            one.log.producers.state.first_undecided_offset() is not None
+            for own in self.logs.values()
+            for one in own
         )
 
 
@@ -74,7 +77,7 @@ def load_cluster(
         settings: Of the cluster: what no topic and no dynamic config says.
         fleet: Which broker runs which release.
         now_ms: The cluster's time.
-        on_replica: Told of each folder before it is read.
+        on_replica: Called with each folder before it is read.
 
     Raises:
         ConfigError: A partition can't be led by any of these brokers, or a file has an old format.
@@ -131,19 +134,19 @@ def _why_stray(folder: StoredFolder, topic: TopicImage | None, broker_id: Broker
 
 
 def _first_producer_id(disks: Disks, logs: Logs) -> ProducerId:
-    """The first one that nobody has: the controller's word; without it, a block behind all that
+    """The first one that is free: the controller's word; without it, a block behind all that
     are seen.
     """
-    told = 0 if disks.metadata is None else disks.metadata.next_producer_id
+    stored = 0 if disks.metadata is None else disks.metadata.next_producer_id
     seen = max(_seen_ids(one.log for own in logs.values() for one in own.values()), default=-1)
-    if seen < told:
-        return ProducerId(told)
+    if seen < stored:
+        return ProducerId(stored)
     return ProducerId((seen // BLOCK_LENGTH + 1) * BLOCK_LENGTH)
 
 
 def _seen_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
     for log in logs:
-        yield from (one.producer_id for one in log.producers())
+        yield from (one.producer_id for one in log.producers.all())
         if log.topic_partition.topic == TRANSACTION_STATE_TOPIC:
-            for entry in read_log(log.batches()).entries.values():
+            for entry in read_log(log.batches(), rules=LATEST).entries.values():
                 yield max(entry.producer_id, entry.next_producer_id)

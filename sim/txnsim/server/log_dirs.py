@@ -1,25 +1,42 @@
 """What lies on a broker's disk, as the files that Apache Kafka would have there.
 
 Everything is in memory here, so this is where it becomes files: for ``kafka-dump-log``, for a real
-broker, for whoever wants to look.
+broker, for anyone who wants to look.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Generator
 
 from txnsim.server.cluster import SimCluster
 from txnsim.storage.log_dir import StoredReplica, log_dir_files
 from txnsim.storage.metadata_files import MetaProperties
-from txnsim.storage.metadata_snapshot import metadata_files
+from txnsim.storage.metadata_snapshot import metadata_files_in_steps
 from txnsim.storage.stored_file import StoredFile
 from txnsim.types import BrokerId
 
 
-def log_dir_of(cluster: SimCluster, broker_id: BrokerId) -> Iterator[StoredFile]:
+def log_dir_of(cluster: SimCluster, broker_id: BrokerId) -> list[StoredFile]:
     """The files of a broker's log directory, as a clean shutdown at this moment would leave it.
+
+    Raises:
+        ConfigError: There is no such broker.
+    """
+    steps = log_dir_in_steps(cluster, broker_id)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            files: list[StoredFile] = end.value
+            return files
+
+
+def log_dir_in_steps(
+    cluster: SimCluster, broker_id: BrokerId
+) -> Generator[None, None, list[StoredFile]]:
+    """The same in steps. The first one takes up what may change, so that all of it is of one
+    moment.
 
     Raises:
         ConfigError: There is no such broker.
@@ -27,7 +44,7 @@ def log_dir_of(cluster: SimCluster, broker_id: BrokerId) -> Iterator[StoredFile]
     member = cluster.member(broker_id)
     image = cluster.metadata.image
     features = cluster.fleet.of(broker_id).features
-    metadata = metadata_files(
+    metadata = metadata_files_in_steps(
         image,
         features={name: (one.min_level, one.max_level) for name, one in features.items()},
         next_producer_id=cluster.controller.next_producer_id,
@@ -46,7 +63,10 @@ def log_dir_of(cluster: SimCluster, broker_id: BrokerId) -> Iterator[StoredFile]
         ),
         broker_epoch=image.brokers[broker_id].epoch,
     )
-    return chain(own, metadata)
+    files = list(own)
+    yield
+    files += yield from metadata
+    return files
 
 
 def _directory_id(cluster_id: str, broker_id: BrokerId) -> uuid.UUID:

@@ -19,6 +19,7 @@ from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.errors import ConfigError
 from txnsim.faults.points import FaultPoint
+from txnsim.interbroker.lifecycle import BrokerRegistrationCommand
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.broker_lifecycle import BrokerLifecycle
 from txnsim.node.crossings import Crossings
@@ -28,10 +29,10 @@ from txnsim.node.peers import Peers
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.server.channel_builder import Entrance
+from txnsim.server.channel_builder import ChannelBuilder
 from txnsim.server.connection import Connection
 from txnsim.server.listener import BrokerListener
-from txnsim.types import BrokerId, BrokerRegistrationCommand, TopicPartition
+from txnsim.types import BrokerId, TopicPartition
 
 SHUTDOWN_TIMEOUT_MS: Final = 300_000
 """How long a controlled shutdown may take (BrokerServer.shutdown: five minutes)."""
@@ -58,7 +59,7 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     apis: ApiTable
-    entrance: Entrance | None = None
+    channel_builder: ChannelBuilder | None = None
     """What clients have to pass there before they are served."""
 
 
@@ -127,11 +128,11 @@ class Member:
         )
         self._lifecycle: BrokerLifecycle | None = None
         self._life = 0
-        """Counts starts and ends: whoever had to wait sees whether it is still the same one."""
+        """Counts starts and ends. After a wait it shows whether this is still the same life."""
         self._clean_epoch = -1
         """What a clean shutdown has left on the disk (Kafka's CleanShutdownFileHandler)."""
         self._waiting: asyncio.Future[bool] | None = None
-        """Whoever starts or stops it waits here: True when it went well."""
+        """A start or a stop waits here. It gets True when all went well."""
         self._chance = environment.rng.stream(f"incarnations.b{broker_id}")
 
     # Lives
@@ -192,7 +193,9 @@ class Member:
         )
         try:
             for door in self.doors:
-                await listener.bind(door.host, door.port, apis=door.apis, entrance=door.entrance)
+                await listener.bind(
+                    door.host, door.port, apis=door.apis, channel_builder=door.channel_builder
+                )
         except OSError:
             await self._end("port taken")
             raise
@@ -233,7 +236,7 @@ class Member:
         await self._end("stopped", then=self.disk.close)
 
     async def kill(self, *, lose_unflushed: bool = False) -> None:
-        """End it at once, as ``kill -9`` does: nobody is told, the controller finds out by itself.
+        """End it at once, as ``kill -9`` does: the controller gets no word and finds out by itself.
 
         Args:
             lose_unflushed: The machine broke down with it: what was not on disk yet is lost.
@@ -256,7 +259,7 @@ class Member:
                 log_trace.truncated(log)
 
     async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
-        """Its last moment is one step: nobody can start it again half dead."""
+        """Its last moment is one step: it can't be started again half dead."""
         self.state = MemberState.DOWN
         self._life += 1
         tracer = self._environment.tracer

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Final
 
 import msgspec
 
+from txnsim.errors import ConfigError
+from txnsim.metadata.image import TRANSACTION_VERSION
+from txnsim.releases import fleet_from
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.server.loading import LoadedCluster
 from txnsim.settings import DEFAULTS, Settings
@@ -15,6 +18,7 @@ from txnsim.types import BrokerId
 
 KIP_TEXT_PORT_DISTANCE: Final = 100
 """From the first client port to the first one that answers by the letter of the KIPs."""
+_TOPIC_FORMS: Final = "expected NAME or NAME:PARTITIONS, as orders:3, or several of them"
 
 
 class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,15 +31,20 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     ports: tuple[int, ...] = ()
     """The port of each broker's listener in clear, where they are not consecutive."""
     advertised_host: str | None = None
-    """What clients are told to connect to; the listening host unless given, and this machine's name
+    """The host that clients connect to; the listening host unless given, and this machine's name
     where that is everywhere.
     """
     advertised: tuple[tuple[str, int], ...] = ()
-    """Host and port that clients are told of each broker's listener in clear, where somebody
-    between them and us translates ports, as containers do.
+    """Host and port that clients get for each broker's listener in clear, where something between
+    them and us translates ports, as containers do.
     """
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions) of topics to create at start, replicated to up to three brokers."""
+    ready_coordinators: bool = False
+    """Create Kafka's internal topics at the start, load their coordinators and give them producer
+    ids, before a client is served. A real cluster does that when the first client asks, and answers
+    COORDINATOR_LOAD_IN_PROGRESS meanwhile; librdkafka then waits for half a second.
+    """
     settings: Settings = DEFAULTS
     kip_text_port: int | None = None
     """First of consecutive ports of the listeners that ``settings.kip_text`` opens; 0 picks free
@@ -73,3 +82,62 @@ def port_step(options: ClusterOptions) -> int:
         if len({port + index * step for port in ports for index in range(options.brokers)})
         == len(ports) * options.brokers
     )
+
+
+def topics_of(given: object) -> dict[str, int]:
+    """Topics in any form in which people write them down: ``orders``, ``orders:3``,
+    ``orders:3,payments``, a list of such texts, or a mapping of names to partitions.
+
+    Returns:
+        Name -> partitions.
+
+    Raises:
+        ConfigError: It has another form, or a number of partitions is no whole number from 1.
+    """
+    if isinstance(given, str):
+        return dict(_topic(text) for text in given.split(","))
+    if isinstance(given, Mapping):
+        return dict(_checked(name, count, f"{name}: {count!r}") for name, count in given.items())
+    if isinstance(given, Iterable):
+        found: dict[str, int] = {}
+        for one in given:
+            if not isinstance(one, str):
+                raise ConfigError(f"topics: {one!r}: {_TOPIC_FORMS}")
+            found |= topics_of(one)
+        return found
+    raise ConfigError(f"topics: {given!r}: {_TOPIC_FORMS}")
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, colon, partitions = text.strip().partition(":")
+    count = int(partitions) if partitions.isascii() and partitions.isdigit() else 0
+    return _checked(name, count if colon else 1, text)
+
+
+def _checked(name: object, partitions: object, text: str) -> tuple[str, int]:
+    is_number = isinstance(partitions, int) and not isinstance(partitions, bool) and partitions > 0
+    if not isinstance(name, str) or not name or not is_number:
+        raise ConfigError(f"topics: {text}: {_TOPIC_FORMS}")
+    return name, int(str(partitions))
+
+
+def check_release(options: ClusterOptions, *, level: int | None) -> None:
+    """Refuse a level of ``transaction.version`` that the brokers' releases don't know.
+
+    Args:
+        options: The cluster.
+        level: What was asked for; None where nothing was.
+
+    Raises:
+        ConfigError: A release is unknown, or none of them knows the level.
+    """
+    fleet = fleet_from(options.as_version, brokers=options.brokers)
+    brokers = (BrokerId(index + 1) for index in range(options.brokers))
+    highest = fleet.new_cluster_levels(brokers).get(TRANSACTION_VERSION, 0)
+    if level is not None and level > highest:
+        raise ConfigError(
+            f"transaction version {level}: brokers of {', '.join(options.as_version)} know it up "
+            f"to {highest} only"
+        )
+    if options.settings.kip_text and options.as_version:
+        raise ConfigError("KIP text: the texts stand beside Kafka 4.3, not beside another release")

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from txnsim.api.request import Answer, Request
+from txnsim.api.request import NoResponse, Request
 from txnsim.wire import codec
 
 if TYPE_CHECKING:
@@ -28,9 +28,12 @@ DEVIATIONS: Final = (
 
 UNJOINED_FROM_BYTES: Final = 65_536
 """Answers of this size are handed to the socket in pieces: another copy would cost more."""
+UNJOINED_PIECE_BYTES: Final = 4_096
+"""Where its pieces are as large on average; of an answer that lies in the log it does not matter.
+"""
 PART_BYTES: Final = 262_144
 """Larger ones are sent in parts of this size."""
-PARTS_PER_TURN: Final = 16
+PARTS_PER_TURN: Final = 4
 """A client that reads as quickly as we write gets so many in one turn of the loop."""
 
 Piece = bytes | memoryview
@@ -46,7 +49,7 @@ class Sender(Protocol):
         """When turns end."""
 
     @property
-    def unread(self) -> UnreadAnswers:
+    def unread(self) -> HeldBytes:
         """What all of its connections hold."""
 
 
@@ -106,11 +109,12 @@ class Outbox:
     def put_pieces(self, head: bytes, pieces: list[bytes], size: int, *, stored: bool) -> None:
         """The same for ``size`` bytes in pieces; ``stored``: most of them lie in the log anyway."""
         self.bytes += len(head) + size
-        if stored and size >= UNJOINED_FROM_BYTES:
+        if size >= UNJOINED_FROM_BYTES and (stored or size >= len(pieces) * UNJOINED_PIECE_BYTES):
             self._output.append(head)
             self._output += pieces
         else:
             self._output.append(b"".join((head, *pieces)))
+        if not (stored and size >= UNJOINED_FROM_BYTES):
             self._own_bytes += size
 
     def pieces(self) -> int:
@@ -147,7 +151,10 @@ class Outbox:
             return
         if self._parked is not None or self.bytes > PART_BYTES:
             self._park(output)
-            self.send_parts()
+            if self.is_paused:
+                self._listener.unread.note(self, self._own_bytes)
+            else:
+                self._go_on()  # in a turn of its own: to send megabytes takes milliseconds
             return
         if not output:
             return
@@ -248,8 +255,10 @@ class Holder(Protocol):
         """They take too much memory."""
 
 
-class UnreadAnswers:
-    """What the clients of a broker have not read, as far as it takes memory of its own."""
+class HeldBytes:
+    """Bytes that a broker holds for many, with a bound for all of them together: the one with
+    most is given up when there are more.
+    """
 
     __slots__ = ("_held", "_limit", "total")
 
@@ -276,7 +285,7 @@ class UnreadAnswers:
 
 def whole(request: Request, reply: Any) -> bytes:
     """A whole response; nothing where the API has no answer."""
-    if isinstance(reply, Answer):
+    if isinstance(reply, NoResponse):
         return b""
     body = reply if type(reply) is bytes else codec.encode_body(reply)
     return codec.frame_response(request.api_key, request.api_version, request.correlation_id, body)

@@ -1,5 +1,5 @@
-"""A cluster brought to rest before it is made anew: nobody is being started, what waited has come
-to its end, links are whole, the clock is right.
+"""A cluster brought to rest before it is made anew: no broker is being started, what waited
+has come to its end, links are whole, the clock is right.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from txnsim.api.request import Answer, Handler, Request
+from txnsim.api.request import Handler, NoResponse, Request
 from txnsim.errors import ErrorCode
 from txnsim.server.crossings import Struck
 from txnsim.wire import codec
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from txnsim.server.listener import BrokerListener
 
 _log: Final = structlog.get_logger("txnsim.request")
+_server_log: Final = structlog.get_logger("txnsim.server")
 
 
 async def logged(
@@ -37,7 +38,7 @@ async def logged(
 ) -> Any:
     """Handle a request and log when it begins and ends.
 
-    It must run in a context of its own, so that what is bound here is seen by nobody else.
+    It must run in a context of its own, so that what is bound here is seen nowhere else.
 
     Args:
         work: What handles it.
@@ -79,20 +80,39 @@ def outcome(request: Request, reply: Any) -> dict[str, Any]:
     """
     if type(reply) is Struck:
         reply = reply.reply
-    if isinstance(reply, Answer):
-        return {"answer": reply.name.lower()}
     found: list[int] = []
-    if isinstance(reply, bytes):
+    if type(reply) is bytes:
         at = position_of_error(codec.response_class(request.api_key, request.api_version))
-        if at is not None:
-            found.append(int.from_bytes(reply[at : at + 2], "big", signed=True))
+        if at is None or reply[at : at + 2] == _NONE:
+            return _NOTHING
+        found.append(int.from_bytes(reply[at : at + 2], "big", signed=True))
+    elif isinstance(reply, NoResponse):
+        return {"answer": reply.name.lower()}
     else:
         tell = errors_of(reply.__class__)
         assert tell is not None, "each answer of Kafka's has a place for errors"
         tell(reply, found.append)
+    if not found or not any(found):
+        return _NOTHING
     errors = sorted({_NAMES.get(error, str(error)) for error in found if error})
-    return {"errors": errors} if errors else {}
+    return {"errors": errors}
 
 
+_NONE: Final = bytes(2)
+_NOTHING: Final[dict[str, Any]] = {}
+"""All is well; never changed."""
 _NAMES: Final = {int(error): error.name.upper() for error in ErrorCode}
 """Kafka's names; a fault may answer with a code that has none."""
+
+
+def tell_bug(request: Request, error: BaseException, *, connection: str) -> None:
+    """A handler has raised: a bug of ours, whatever the request was."""
+    _server_log.error(
+        "request failed by a bug",
+        api=api_name(request.api_key),
+        version=request.api_version,
+        connection=connection,
+        client_id=request.client_id,
+        correlation_id=request.correlation_id,
+        exc_info=error,
+    )

@@ -36,7 +36,7 @@ class SaslState(Enum):
     """What is expected next."""
 
     FIRST = "ApiVersions or SaslHandshake"
-    HANDSHAKE = "SaslHandshake; ApiVersions is told once"
+    HANDSHAKE = "SaslHandshake; ApiVersions is answered once"
     TOKENS = "SaslAuthenticate requests"
     RAW_TOKENS = "tokens without a header (SaslHandshake v0)"
     OTHER_MECHANISM = "nothing: a client may not come back with another mechanism"

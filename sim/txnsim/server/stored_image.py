@@ -92,7 +92,7 @@ def _within(
         in_sync = partition.isr or partition.elr or partition.last_known_elr
         raise ConfigError(
             f"{topic_partition}: no directory of a broker that was in sync "
-            f"({', '.join(map(str, in_sync))}) is among those to load; without one nobody knows "
+            f"({', '.join(map(str, in_sync))}) is among those to load; without one it is not known "
             "what was committed. Give it, too, or load other topics only (--load-topic)"
         )
     return msgspec.structs.replace(
@@ -129,7 +129,7 @@ def _derived(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
         image = image.with_topic(
             TopicImage(
                 name=name,
-                # As long as nobody has named one, the same with every load.
+                # As long as none is named, the same with every load.
                 topic_id=ids.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
                 partitions=_leaderless(name, by_partition),
                 configs={key: value for key, value in configs.items() if value is not None},
@@ -181,7 +181,7 @@ def restarted(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterIma
                 if topic_partition in logs[one]
             }
             epoch = max(
-                (partition.leader_epoch, *(one.log.latest_epoch for one in stored.values()))
+                (partition.leader_epoch, *(one.log.epochs.latest for one in stored.values()))
             )
             in_sync = partition.isr or partition.elr if knows_isr else _longest(stored)
             leader = partition.leader if partition.leader in in_sync else in_sync[0]
@@ -205,13 +205,13 @@ def _longest(stored: Mapping[BrokerId, LoadedLog]) -> tuple[BrokerId, ...]:
 
     def length(broker_id: BrokerId) -> tuple[int, int, int]:
         log = stored[broker_id].log
-        return log.latest_epoch, log.log_end_offset, -broker_id
+        return log.epochs.latest, log.log_end_offset, -broker_id
 
     ranked = sorted(stored, key=length, reverse=True)
     committed = stored[ranked[0]].high_watermark
-    newest = stored[ranked[0]].log.latest_epoch
+    newest = stored[ranked[0]].log.epochs.latest
     return tuple(
         one
         for one in ranked
-        if stored[one].log.latest_epoch == newest and stored[one].log.log_end_offset >= committed
+        if stored[one].log.epochs.latest == newest and stored[one].log.log_end_offset >= committed
     )

@@ -22,15 +22,16 @@ from txnsim.injection.injector import Injector
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.runtime.env import Environment
+from txnsim.runtime.trace import name_of
 from txnsim.server.member import Member
 from txnsim.types import BrokerId, TopicPartition
 
 THINGS_PER_PART: Final = 250
-"""Partitions, or transactional ids, of one part: a millisecond or two."""
+"""Partitions, transactional ids, positions of one part: a millisecond or two."""
 
 
 class TracedCluster(Protocol):
-    """What of a cluster is told (``server.cluster.SimCluster``)."""
+    """What of a cluster is noted (``server.cluster.SimCluster``)."""
 
     environment: Environment
     members: dict[BrokerId, Member]
@@ -62,6 +63,8 @@ class ProducerNow(msgspec.Struct, frozen=True, kw_only=True):
     """First offset of its open transaction."""
     seq: int
     coordinator_epoch: int
+    timestamp: int
+    """Of its last write, ms of the wall clock."""
 
 
 class PartitionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,18 +125,24 @@ def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
         "faults": [_fault(rule) for rule in cluster.injector.rules()],
     }
     partitions, transactions = _partitions(cluster), _transactions(cluster)
+    positions = (
+        one for broker in cluster.brokers.values() for one in broker.groups.trace.positions()
+    )
     number = 0
     is_last = False
     while not is_last:
         some = list(islice(partitions, THINGS_PER_PART))
         others = list(islice(transactions, THINGS_PER_PART - len(some)))
-        is_last = len(some) + len(others) < THINGS_PER_PART
+        count = len(some) + len(others)
+        rest = list(islice(positions, THINGS_PER_PART - count))
+        is_last = count + len(rest) < THINGS_PER_PART
         yield {
             **(first if number == 0 else {}),
             "part": number,
             "last": is_last,
             "partitions": some,
             "transactions": others,
+            **({"positions": rest} if rest else {}),
         }
         number += 1
 
@@ -151,13 +160,13 @@ def _partitions(cluster: TracedCluster) -> Iterator[PartitionNow]:
         member = cluster.members.get(now.leader)
         broker = None if member is None else member.broker
         log = None if broker is None else broker.replicas.led.get(place)
-        told = PartitionNow(tp=str(place), leader=now.leader, epoch=now.leader_epoch, isr=now.isr)
-        yield told if log is None else _with_log(told, log)
+        noted = PartitionNow(tp=str(place), leader=now.leader, epoch=now.leader_epoch, isr=now.isr)
+        yield noted if log is None else _with_log(noted, log)
 
 
-def _with_log(told: PartitionNow, log: PartitionLog) -> PartitionNow:
+def _with_log(noted: PartitionNow, log: PartitionLog) -> PartitionNow:
     return msgspec.structs.replace(
-        told,
+        noted,
         start=log.log_start_offset,
         end=log.log_end_offset,
         hw=log.high_watermark,
@@ -169,8 +178,9 @@ def _with_log(told: PartitionNow, log: PartitionLog) -> PartitionNow:
                 first=producer.current_txn_start_offset,
                 seq=producer.last_sequence,
                 coordinator_epoch=producer.coordinator_epoch,
+                timestamp=producer.last_timestamp,
             )
-            for producer in log.open_producers()
+            for producer in log.producers.open()
         ),
     )
 
@@ -184,7 +194,7 @@ def _transactions(cluster: TracedCluster) -> Iterator[TransactionNow]:
                     yield TransactionNow(
                         node=owned.node,
                         coordinator_epoch=owned.coordinator_epoch,
-                        tx=tx_of(txn),
+                        tx=name_of(tx_of(txn)),
                         d=fields(txn),
                     )
 

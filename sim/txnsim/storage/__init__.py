@@ -6,7 +6,7 @@
 - ``txn_index``: aborted transactions of a segment (``*.txnindex``).
 - ``producer_snapshot``: producer state of a partition at one offset (``*.snapshot``).
 - ``checkpoints``: leader epochs of a replica, offsets of all replicas of a broker.
-- ``metadata_files``: whose directory and which topic's folder it is.
+- ``metadata_files``: the owner of a directory and the topic of a folder.
 - ``partition_dir``: the whole folder of a replica; ``log_dir``: of a broker.
 - ``metadata_log``: what the copy of a KRaft cluster's metadata log says; ``metadata_snapshot``: one
   that says what our cluster is.

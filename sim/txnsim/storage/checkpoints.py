@@ -14,6 +14,8 @@ from txnsim.types import TopicPartition
 
 VERSION: Final = 0
 FRONT_LINES: Final = 2
+DIGITS_MAX: Final = 19
+"""Digits of a number of 64 bits; Python refuses thousands with an error of its own."""
 
 
 def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
@@ -81,4 +83,6 @@ def _fields(line: str, count: int, at: str, *, words: int = 0) -> list[str]:
 
 
 def _is_number(text: str) -> bool:
-    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+    """Whether it is a number that a broker can have written: of 64 bits."""
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX

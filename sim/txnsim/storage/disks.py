@@ -1,9 +1,9 @@
-"""The log directories of a cluster's brokers, as they were left: whose they are, what they hold,
-what the checkpoints say. Looked through before anything is read.
+"""The log directories of a cluster's brokers: the owner of each, its contents and its checkpoints.
+They are all checked before any data is read.
 
-A broker may have several directories (JBOD); all of a cluster have one cluster id. What can't
-belong together is refused, with the file that shows it. Kafka's counterparts: LogManager.loadLogs,
-MetaPropertiesEnsemble.verify.
+A broker may have several directories (JBOD); all of a cluster have one cluster id. Directories that
+can't belong together are refused, with the file that shows it. Kafka's counterparts:
+LogManager.loadLogs, MetaPropertiesEnsemble.verify.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _METADATA: Final = names.topic_partition_of(FOLDER_NAME)
 
 
 class StoredFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica's folder with all that stands beside it."""
+    """A replica's folder with the checkpoints beside it."""
 
     replica: names.PartitionDirectory
     topic_id: uuid.UUID | None
@@ -59,7 +59,7 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
     folders: Mapping[BrokerId, tuple[StoredFolder, ...]]
     """Broker -> its replicas, by topic and partition."""
     metadata: StoredMetadata | None
-    """Of the copy that knows most; None where there is no metadata log, as with ZooKeeper."""
+    """The metadata of the newest copy; None where there is no metadata log, as with ZooKeeper."""
 
     @property
     def size(self) -> int:
@@ -121,7 +121,7 @@ def _directory(path: Path) -> LogDirectory:
             "copy of one"
         )
     try:
-        meta = decode_meta_properties(properties.read_text(), place=str(properties))
+        meta = decode_meta_properties(properties.read_text(errors="replace"), place=str(properties))
         noted = {name: _offsets(path / name) for name in _CHECKPOINTS}
         return LogDirectory(path=path, meta=meta, folders=_folders(path, noted))
     except CorruptLogRecordError as error:
@@ -139,7 +139,7 @@ _CHECKPOINTS: Final = (
 def _offsets(path: Path) -> dict[TopicPartition, int]:
     if not path.exists():
         return {}
-    return checkpoints.decode_offsets(path.read_text(), place=str(path))
+    return checkpoints.decode_offsets(path.read_text(errors="replace"), place=str(path))
 
 
 def _folders(
@@ -171,11 +171,11 @@ def _topic_id(folder: Path) -> uuid.UUID | None:
     path = folder / names.PARTITION_METADATA_NAME
     if not path.exists():
         return None
-    return decode_partition_metadata(path.read_text(), place=str(path))
+    return decode_partition_metadata(path.read_text(errors="replace"), place=str(path))
 
 
 def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | None:
-    """Of the copy whose end was written by the last controller, and of those of the longest."""
+    """The metadata of the copy whose end the last controller wrote; of several, the longest."""
     found = []
     for one in directories:
         try:

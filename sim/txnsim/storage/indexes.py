@@ -6,9 +6,8 @@
 - ``.timeindex``: (largest timestamp so far, relative offset of the batch that brought it) in 8 and
   4 bytes, at the same moments and once more at the end of the segment (TimeIndex).
 
-A broker makes both anew where they are missing. While a segment is written to, its indexes are as
-large as they may become (``segment.index.bytes``); after an unclean stop the rest of such a file is
-zeros.
+A broker makes missing ones again. While a segment is written, its indexes have their largest
+possible size (``segment.index.bytes``); after an unclean stop the rest of such a file is zeros.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def decode_offset_index(
         if found and not relative:
             break
         found.append((base_offset + relative, position))
-    # A lone entry of zeros is the front of a file that nobody has written to.
+    # A lone entry of zeros is the front of an unused file.
     return () if found == [(base_offset, 0)] and len(data) > _OFFSET.size else tuple(found)
 
 

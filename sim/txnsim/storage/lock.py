@@ -1,7 +1,7 @@
 """The lock of a log directory: whether a broker runs on it now (LogManager.lockLogDirs).
 
-A broker holds an exclusive lock on a file there as long as it lives, which the system takes from
-it however it ends. To ask, a shared one is tried: that takes no more than the right to read.
+A broker holds an exclusive lock on a file there as long as it lives; the system releases the lock
+however the broker ends. This module tries a shared lock, which needs only the right to read.
 """
 
 from __future__ import annotations

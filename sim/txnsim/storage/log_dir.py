@@ -35,9 +35,9 @@ def log_dir_files(
     """The files of a log directory, with the logs as they are now.
 
     Args:
-        replicas: What is in it.
+        replicas: The replicas in it.
         meta: Whose it is.
-        broker_epoch: Of the broker's life that ends here: the mark of a clean shutdown.
+        broker_epoch: Epoch of the broker's life that ends here: the mark of a clean shutdown.
     """
     stored = sorted(replicas, key=lambda one: one.log.topic_partition)
     for one in stored:
@@ -53,10 +53,12 @@ def log_dir_files(
         names.LOG_STARTS_NAME: {
             log.topic_partition: log.log_start_offset
             for log in logs
-            if log.log_start_offset > log.segments()[0].base_offset
+            if log.log_start_offset > log.local.segments.first_base_offset
         },
         names.CLEANER_OFFSETS_NAME: {
-            log.topic_partition: log.cleaned_until for log in logs if log.cleaned_until is not None
+            log.topic_partition: log.local.cleaned_until
+            for log in logs
+            if log.local.cleaned_until is not None
         },
     }
     for name, noted in offsets.items():

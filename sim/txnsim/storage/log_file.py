@@ -1,19 +1,22 @@
 """The ``.log`` file of a segment: whole record batches, one behind the other.
 
-It is read in pieces of bounded size, whatever its length. What follows the last whole and sound
+It is read in pieces of bounded size, also where it is long. The data after the last whole and sound
 batch is a *torn tail*: an unclean stop leaves one, and a broker cuts it off when it recovers the
-log (LogSegment.recover). Batches before format v2 are not read. Kafka's counterparts: FileRecords,
+log (LogSegment.recover). Messages before format v2 are not read. Kafka's counterparts: FileRecords,
 FileLogInputStream.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
 
+from txnsim.storage.regular_file import open_regular
+from txnsim.wire import old_messages
 from txnsim.wire.batch import BatchHeader, crc_is_valid, read_batch_header
 from txnsim.wire.batch_header import (
     HEADER_SIZE,
@@ -25,17 +28,25 @@ from txnsim.wire.batch_header import (
 
 CHUNK_BYTES: Final = 1 << 20
 BATCH_BYTES_MAX: Final = 1 << 30
-"""No broker takes a larger one; what claims to be is damaged."""
+"""No broker takes a larger batch; a larger size means damage."""
 
 
 class TornTail(msgspec.Struct, frozen=True, kw_only=True):
     """Where a file stops making sense."""
 
     position: int
-    """Of the first byte that belongs to no sound batch."""
+    """Position of the first byte that belongs to no sound batch."""
     size: int
     """Bytes from there to the end of the file."""
     reason: str
+
+
+class OldMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message of format 0 or 1 and its place in the file."""
+
+    position: int
+    size: int
+    offset: int
 
 
 class StoredBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -52,30 +63,38 @@ def read_log_file(
     on_torn: Callable[[TornTail], object],
     check_crc: bool = True,
     chunk_bytes: int = CHUNK_BYTES,
+    on_old: Callable[[OldMessage], object] | None = None,
 ) -> Iterator[StoredBatch]:
     """The sound batches of a segment, in order.
 
     Args:
         path: The file.
-        on_torn: Told once where the file stops making sense, if it does; nothing follows then.
-        check_crc: Compute each batch's CRC; without, damaged records are found by nobody.
+        on_torn: Called once with the place where the file stops making sense, if it does; nothing
+            follows then.
+        check_crc: Compute each batch's CRC; without it, damaged records stay undetected.
         chunk_bytes: How much is read at once; more only for a larger batch.
+        on_old: Called with each message of format 0 or 1, which is skipped; without it, the file
+            stops making sense there.
 
     Raises:
         OSError: The file can't be read.
     """
-    with path.open("rb") as file:
-        size = path.stat().st_size
+    with os.fdopen(open_regular(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
         window = _Window(file, chunk_bytes)
         position = 0
         while position < size:
             front = window.bytes_at(position, HEADER_SIZE)
-            problem = _problem_of(front, size - position)
+            if on_old is not None and (old := _old_at(window, front, position, size)) is not None:
+                on_old(old)
+                position += old.size
+                continue
+            problem = problem_of(front, size - position)
             if not problem:
                 data = window.bytes_at(position, LOG_OVERHEAD + _length_of(front))
                 header = read_batch_header(data)
                 if check_crc and not crc_is_valid(data, header):
-                    problem = f"the batch of offset {header.base_offset} has another CRC"
+                    problem = wrong_crc(header)
             if problem:
                 on_torn(TornTail(position=position, size=size - position, reason=problem))
                 return
@@ -83,11 +102,30 @@ def read_log_file(
             position += header.size
 
 
-def _problem_of(front: bytes, left: int) -> str:
-    """What is wrong with a batch, as far as its header tells; empty if nothing is.
+def _old_at(window: _Window, front: bytes, position: int, size: int) -> OldMessage | None:
+    """The whole and sound message of an old format that begins here, if one does."""
+    if len(front) <= MAGIC_POSITION or front[MAGIC_POSITION] >= MAGIC:
+        return None
+    if not old_messages.is_old(front):
+        return None
+    length = old_messages.size_of(front)
+    if length > min(size - position, BATCH_BYTES_MAX):
+        return None
+    if not old_messages.is_sound(window.bytes_at(position, length)):
+        return None
+    return OldMessage(position=position, size=length, offset=old_messages.offset_of(front))
+
+
+def wrong_crc(header: BatchHeader) -> str:
+    """The error text of a batch whose CRC is not the one that it states."""
+    return f"the batch of offset {header.base_offset} has another CRC"
+
+
+def problem_of(front: bytes, left: int) -> str:
+    """The error of a batch, as far as its header shows it; empty if there is none.
 
     Args:
-        front: Its header, or what there is of it.
+        front: Its header, or the part of it that exists.
         left: Bytes from its beginning to the end of the file.
     """
     if left < HEADER_SIZE:

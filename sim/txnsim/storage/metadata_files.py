@@ -1,4 +1,4 @@
-"""Two small files of properties: whose log directory this is (``meta.properties``), and which
+"""Two small files of properties: the owner of a log directory (``meta.properties``), and which
 topic's folder (``partition.metadata``).
 
 Kafka's counterparts: MetaProperties (version 1), PartitionMetadataFile. A topic's id is written as
@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
+from txnsim.storage.checkpoints import DIGITS_MAX
 
 UUID_CHARACTERS: Final = 22
 _PARTITION_METADATA_VERSION: Final = "0"
@@ -44,7 +45,7 @@ def decode_meta_properties(text: str, *, place: str) -> MetaProperties:
     """
     found = _properties(text)
     node = found.get("node.id", found.get("broker.id", ""))
-    if not node.isascii() or not node.isdigit():
+    if not node.isascii() or not node.isdigit() or len(node) > DIGITS_MAX:
         raise CorruptLogRecordError(f"{place}: node.id is {node!r}, expected a number")
     directory = found.get("directory.id")
     return MetaProperties(

@@ -3,7 +3,7 @@ topics, features, configs and producer ids.
 
 Every KRaft broker has a copy, ``__cluster_metadata-0``: segments like any other log's, and
 snapshots (``OFFSET-EPOCH.checkpoint``) with all that is true at an offset. A copy knows no high
-watermark, so all of it counts. Read here is what a cluster needs that is to go on with those disks;
+watermark, so all of it counts. This module reads what a cluster needs to go on with those disks;
 security, quotas and log directories are skipped. Kafka's counterparts: MetadataRecordSerde,
 MetadataDelta.replay, PartitionRegistration.merge.
 """
@@ -65,7 +65,7 @@ class Resource(IntEnum):
 
 _SCHEMAS: Final[dict[Key, tuple[Any, ...]]] = {
     Key.TOPIC: (schema.TopicRecord,),
-    Key.PARTITION: (schema.PartitionRecordV0, schema.PartitionRecordV1, schema.PartitionRecordV2),
+    Key.PARTITION: schema.PARTITION_RECORDS,
     Key.CONFIG: (schema.ConfigRecord,),
     Key.PARTITION_CHANGE: (schema.PartitionChangeRecord,) * 3,
     Key.REMOVE_TOPIC: (schema.RemoveTopicRecord,),
@@ -86,7 +86,7 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
     next_producer_id: int
     """No block has held this id yet, nor any above."""
     controller_epoch: int
-    """Of the controller that wrote the end of the log."""
+    """Epoch of the controller that wrote the end of the log."""
 
     @property
     def age(self) -> tuple[int, int]:
@@ -143,7 +143,7 @@ class _Topic:
 
 
 class _Metadata:
-    """What is known after so many records."""
+    """The state after a number of records."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -176,8 +176,15 @@ class _Metadata:
             raise CorruptLogRecordError(f"{place}: {error}") from error
         for value in values:
             decoded = _decoded(value or b"", place)
-            if decoded is not None:
+            if decoded is None:
+                continue
+            try:
                 self._replay(*decoded)
+            except KeyError as error:
+                raise CorruptLogRecordError(
+                    f"{place}: a record of kind {decoded[0].name} is about {error}, which no "
+                    "record before it has made"
+                ) from None
 
     def _replay(self, key: Key, record: Any) -> None:
         match key:
@@ -276,7 +283,7 @@ class _Metadata:
 def _decoded(value: bytes, place: str) -> tuple[Key, Any] | None:
     """A record with its kind; None for a kind that is not read.
 
-    Of a registration only the id is known: it stands in front, in every version.
+    Of a registration only the id is read: it is the first field in every version.
     """
     try:
         frame, at = read_uvarint(value, 0)
@@ -319,7 +326,7 @@ def _whole(record: Any) -> PartitionImage:
 
 
 def _changed(was: PartitionImage, record: Any) -> PartitionImage:
-    """A field that is null leaves what was; each leader has an epoch of its own, the same one
+    """A null field leaves the old value; each leader has an epoch of its own, the same one
     elected again, too.
     """
 

@@ -1,15 +1,16 @@
-"""A copy of the metadata log as a broker has it that has just taken a snapshot: all that is true at
-one offset, as records.
+"""A copy of the metadata log, as a broker has it after a snapshot: the whole state at one offset,
+as records.
 
 ``storage.metadata_log`` reads it back, and so does Kafka's own ``kafka-dump-log
---cluster-metadata-decoder``. Not in it is what has no record of its own there: who may log in is
+--cluster-metadata-decoder``. It leaves out state that has no record of its own there: logins are
 kept elsewhere here. Kafka's counterparts: MetadataImage.write, RecordsSnapshotWriter.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from txnsim.metadata.image import (
@@ -28,7 +29,7 @@ from txnsim.wire.messages import metadata_records as schema
 from txnsim.wire.records import encode_record
 
 EPOCH: Final = 1
-"""Of the one controller that there is."""
+"""Epoch of the only controller."""
 RECORDS_PER_BATCH: Final = 1_000
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
@@ -42,38 +43,41 @@ _FOOTER_KEY: Final = b"\0\0\0\4"
 _FOOTER: Final = b"\0\0\0"
 
 
-def metadata_files(
+def metadata_files_in_steps(
     image: ClusterImage,
     *,
     features: Mapping[str, tuple[int, int]],
     next_producer_id: int,
     now_ms: int,
-) -> Iterator[StoredFile]:
-    """The folder of the metadata log.
+) -> Generator[None, None, list[StoredFile]]:
+    """The folder of the metadata log; the image never changes, so others may come between steps.
 
     Args:
         image: The metadata.
         features: Levels that brokers support.
         next_producer_id: No block has held it yet.
         now_ms: The time of the snapshot.
+
+    Yields:
+        Nothing, after each batch: some ten milliseconds of work.
     """
-    values = list(_values(image, features, next_producer_id))
+    values = _values(image, features, next_producer_id)
     batches = [_control(_HEADER_KEY, _HEADER, 0, now_ms)]
-    for at in range(0, len(values), RECORDS_PER_BATCH):
+    while some := [Record(value=value) for value in islice(values, RECORDS_PER_BATCH)]:
         batches.append(
-            build_batch(
-                [Record(value=value) for value in values[at : at + RECORDS_PER_BATCH]],
-                timestamp_ms=now_ms,
-                base_offset=_behind(batches),
-                leader_epoch=EPOCH,
-            )
+            build_batch(some, timestamp_ms=now_ms, base_offset=_behind(batches), leader_epoch=EPOCH)
         )
+        yield
     batches.append(_control(_FOOTER_KEY, _FOOTER, _behind(batches), now_ms))
     # A snapshot is of all below its offset; its own batches count from 0.
     name = f"{image.offset:020d}-{EPOCH:010d}.checkpoint"
-    yield StoredFile(path=f"{FOLDER_NAME}/{name}", parts=tuple(batches))
-    for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        yield StoredFile.of(f"{FOLDER_NAME}/{file_name(image.offset, suffix)}", b"")
+    return [
+        StoredFile(path=f"{FOLDER_NAME}/{name}", parts=tuple(batches)),
+        *(
+            StoredFile.of(f"{FOLDER_NAME}/{file_name(image.offset, suffix)}", b"")
+            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+        ),
+    ]
 
 
 def _behind(batches: Sequence[bytes]) -> int:
@@ -100,7 +104,7 @@ def _control(key: bytes, value: bytes, offset: int, now_ms: int) -> bytes:
 def _values(
     image: ClusterImage, features: Mapping[str, tuple[int, int]], next_producer_id: int
 ) -> Iterator[bytes]:
-    # What is needed to read the rest comes first.
+    # The metadata version comes first: reading the rest needs it.
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         level = image.features[name]
         if level > 0 and name != KRAFT_VERSION:
@@ -164,7 +168,7 @@ def _registration(broker: BrokerImage, features: Mapping[str, tuple[int, int]]) 
 
 
 def _partition(topic_id: uuid.UUID, index: int, partition: PartitionImage) -> Any:
-    return schema.PartitionRecordV2(
+    return schema.PARTITION_RECORDS[2](
         partition_id=index,
         topic_id=topic_id,
         replicas=partition.replicas,

@@ -31,7 +31,7 @@ CLEANER_OFFSETS_NAME: Final = "cleaner-offset-checkpoint"
 
 _DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _GOING: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
-"""A replica that is being deleted, moved to another directory, or that nobody claims."""
+"""A replica that is being deleted, moved to another directory, or that is stray."""
 _NUMBERED: Final = re.compile(r"(\d{20})(\.[a-z]+)")
 OFFSET_DIGITS: Final = 20
 

@@ -1,6 +1,6 @@
 """The newest time that the disks of a cluster know: about when it was stopped.
 
-Coordinators stamp their records by their brokers' clocks, so their logs are asked first; producers
+Coordinators stamp their records by their brokers' clocks, so their logs come first; producers
 stamp theirs by any clock.
 """
 
@@ -26,7 +26,7 @@ def newest_time(disks: Disks) -> int | None:
 
 
 def _newest(folders: Iterable[StoredFolder]) -> int | None:
-    """Of the segments that were written last."""
+    """The newest time in the segments that were written last."""
     newest = 0
     for folder in folders:
         for segment in replica_files(folder.replica.path).segments[-1:]:

@@ -38,13 +38,13 @@ def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[Store
         topic_id: For ``partition.metadata``.
     """
     state = log.snapshot()
-    segments = log.segments()
+    segments = tuple(log.local.segments)
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]
     interval = log.config.index_interval_bytes
     for segment, end in zip(segments, ends, strict=True):
         aborted = [one for one in state.aborted if segment.base_offset <= one.last_offset < end]
         yield from _segment_files(segment, aborted, index_interval_bytes=interval)
-    for offset, entries in dict((*log.producer_snapshots(), log.producers_at_end())).items():
+    for offset, entries in log.producers.snapshots_with(log.log_end_offset):
         yield StoredFile.of(file_name(offset, SNAPSHOT_SUFFIX), producer_snapshot.encode(entries))
     epochs = checkpoints.encode_leader_epochs(state.epochs)
     yield StoredFile.of(LEADER_EPOCHS_NAME, epochs.encode())

@@ -32,7 +32,7 @@ class SegmentFiles(msgspec.Struct, frozen=True, kw_only=True):
     log: Path
     txn_index: Path | None
     has_index: bool
-    """Without its offset index a segment is recovered, whatever the rest says."""
+    """Without its offset index a segment is always recovered."""
 
 
 class ReplicaFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class ReplicaFiles(msgspec.Struct, frozen=True, kw_only=True):
     segments: tuple[SegmentFiles, ...]
     """By base offset."""
     snapshots: tuple[tuple[int, Path], ...]
-    """Of the producers' state, by offset."""
+    """Snapshots of the producers' state, by offset."""
 
 
 def replica_files(folder: Path) -> ReplicaFiles:

@@ -3,7 +3,7 @@
 The broker there takes them for its own: it made the folder when the topic was created, and its
 ``partition.metadata``, which says which topic that is, stays. Leaders have other epochs there, so
 batches are of epoch 0, which no later one contradicts; that field is the broker's own, and no CRC
-covers it. The checkpoints of the directory are told. Kafka's counterparts: LogManager.loadLogs,
+covers it. The checkpoints of the directory are updated. Kafka's counterparts: LogManager.loadLogs,
 DefaultRecordBatch.setPartitionLeaderEpoch.
 """
 
@@ -44,12 +44,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was put into a folder."""
+    """The log that was put into a folder."""
 
     directory: str
     files: int
     bytes: int
-    """Of segments."""
+    """Bytes of segments."""
     end_offset: int
 
 
@@ -105,7 +105,7 @@ def _check_replicas(log_dirs: Sequence[Path], found: Sequence[Target]) -> None:
 
 def _meta(log_dir: Path) -> MetaProperties:
     path = log_dir / names.META_PROPERTIES_NAME
-    return decode_meta_properties(path.read_text(), place=str(path))
+    return decode_meta_properties(path.read_text(errors="replace"), place=str(path))
 
 
 def plant(
@@ -119,7 +119,7 @@ def plant(
     Args:
         targets: What to fill.
         source: Has a replica of each.
-        on_folder: Told of each folder before it is filled.
+        on_folder: Called with each folder before it is filled.
 
     Raises:
         OSError: Something can't be read or written.
@@ -180,17 +180,17 @@ def _copy(data: bytes, target: Path) -> None:
 
 
 def _note(log_dir: Path, topic_partition: TopicPartition, source: StoredFolder) -> None:
-    """Tell the directory's checkpoints: what they said was of another log."""
+    """Set the directory's checkpoints: their old values were of another log."""
     noted = source.noted
-    told = {
+    values = {
         names.HIGH_WATERMARKS_NAME: source.high_watermark,
         names.RECOVERY_POINTS_NAME: noted.recovery_point,
         names.LOG_STARTS_NAME: noted.log_start_offset or None,
         names.CLEANER_OFFSETS_NAME: noted.cleaned_until,
     }
-    for name, offset in told.items():
+    for name, offset in values.items():
         path = log_dir / name
-        text = path.read_text() if path.exists() else ""
+        text = path.read_text(errors="replace") if path.exists() else ""
         offsets = checkpoints.decode_offsets(text, place=str(path))
         offsets.pop(topic_partition, None)
         if offset is not None:

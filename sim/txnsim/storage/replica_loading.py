@@ -1,9 +1,9 @@
 """A replica's log, made from its folder as a starting broker makes it.
 
-After a stop in order every file is believed. After a kill the segments from the recovery point on
-are gone through batch by batch: what follows the last sound one is cut off, and so are all segments
-behind it; indexes and snapshots of that part are made anew. Whatever is thrown away is told, with
-its place and its bytes. Nothing is written. Kafka's counterparts: LogLoader, LogSegment.recover.
+After a clean stop every file is trusted. After a kill the segments from the recovery point on are
+read batch by batch: everything after the last sound batch is cut off, with all later segments;
+indexes and snapshots of that part are made again. The caller learns of all dropped data, with its
+place and its bytes. Nothing is written. Kafka's counterparts: LogLoader, LogSegment.recover.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import ConfigError, CorruptLogRecordError
+from txnsim.errors import ConfigError, CorruptBatchError, CorruptLogRecordError
 from txnsim.log.config import LogConfig
+from txnsim.log.log_loader import LogLoader
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.log_file import TornTail, read_log_file
 from txnsim.storage.replica_files import ReplicaFiles, SegmentFiles, replica_files
-from txnsim.wire.batch import BatchHeader
+from txnsim.wire.batch import BatchHeader, read_control_record
 from txnsim.wire.batch_header import LOG_OVERHEAD, MAGIC, MAGIC_POSITION
 
 DEVIATIONS: Final = (
-    "`serve --load`: a batch that can't be told from its neighbours, or whose offsets go back, ends"
-    " the log also where the broker had stopped in order. Apache Kafka does not look there, and"
-    " fails to read what lies behind.",
+    "`serve --load`: a batch that can't be separated from its neighbours, or whose offsets go back,"
+    " ends the log also after a clean stop of the broker. Apache Kafka does not look there, and"
+    " fails to read the batches behind it.",
     "`serve --load`: a leader-epoch-checkpoint that is missing or damaged is made anew from the"
     " batches; Apache Kafka goes on without, or takes the log directory offline.",
     "`serve --load`: segments that span more than 2³¹ offsets are not split.",
@@ -52,7 +53,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     position: int
-    """Of its first byte in the file."""
+    """Position of its first byte in the file."""
     size: int
     """How many bytes."""
     reason: str
@@ -63,7 +64,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedReplica(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica and what it has lost."""
+    """A replica and its lost data."""
 
     log: PartitionLog
     losses: tuple[Loss, ...]
@@ -81,36 +82,52 @@ def load_replica(
 
     Args:
         replica: Its folder.
-        config: Of its topic.
+        config: Config of its topic.
         noted: What the checkpoints say.
         was_clean: The broker had stopped in order.
         now_ms: The cluster's time: producers may have expired.
 
     Raises:
-        ConfigError: It holds batches of an old format; the message names the file.
+        ConfigError: It holds batches of an old format, or a marker that can't be read where every
+            file is believed; the message names the place.
         OSError: A file can't be read.
     """
+    try:
+        return _load(replica, config, noted, was_clean=was_clean, now_ms=now_ms)
+    except CorruptBatchError as error:
+        # A broker gives up the whole directory (LogManager.loadLogs).
+        raise ConfigError(f"{replica.path}: {error}") from error
+
+
+def _load(
+    replica: names.PartitionDirectory,
+    config: LogConfig,
+    noted: Noted,
+    *,
+    was_clean: bool,
+    now_ms: int,
+) -> LoadedReplica:
     files = replica_files(replica.path)
     first = files.segments[0].base_offset if files.segments else noted.log_start_offset
-    log = PartitionLog(
-        topic_partition=replica.topic_partition, config=config, leader_epoch=-1, start_offset=first
-    )
     losses: list[Loss] = []
-    log.begin_loading(
+    loader = LogLoader(
+        topic_partition=replica.topic_partition,
+        config=config,
+        start_offset=first,
         log_start_offset=noted.log_start_offset,
         epochs=_epochs(replica.path, losses),
         snapshots=_snapshots(files, losses),
     )
     _load_segments(
-        log,
+        loader,
         files.segments,
         losses,
         # The segment that holds the recovery point is not wholly on disk, either.
         recovers_from=None if was_clean else noted.recovery_point,
         now_ms=now_ms,
     )
-    behind = log.log_end_offset
-    is_kept = log.finish_loading(
+    behind = loader.end_offset
+    is_kept = loader.finish(
         recovery_point=noted.recovery_point,
         cleaned_until=noted.cleaned_until,
         was_clean=was_clean,
@@ -125,11 +142,11 @@ def load_replica(
                 reason=f"the log ends at {behind}, below its start {noted.log_start_offset}",
             )
         )
-    return LoadedReplica(log=log, losses=tuple(losses))
+    return LoadedReplica(log=loader.log, losses=tuple(losses))
 
 
 def _load_segments(
-    log: PartitionLog,
+    loader: LogLoader,
     segments: Sequence[SegmentFiles],
     losses: list[Loss],
     *,
@@ -143,14 +160,16 @@ def _load_segments(
         modified_ms = segment.log.stat().st_mtime_ns // _MILLION
         torn: list[TornTail] = []
         batches = _batches(
-            segment, torn, least=log.log_end_offset if number else 0, check_crc=aborted is None
+            segment, torn, least=loader.end_offset if number else 0, check_crc=aborted is None
         )
         if aborted is None:
-            log.recover_segment(
+            loader.recover_segment(
                 segment.base_offset, batches, modified_ms=modified_ms, now_ms=now_ms
             )
         else:
-            log.load_segment(segment.base_offset, batches, aborted=aborted, modified_ms=modified_ms)
+            loader.load_segment(
+                segment.base_offset, batches, aborted=aborted, modified_ms=modified_ms
+            )
         losses += [_loss_of_tail(segment.log, tail) for tail in torn]
         if torn and (is_unflushed or aborted is not None):
             losses += [_loss_of_all(one.log, segment.log) for one in segments[number + 1 :]]
@@ -161,20 +180,26 @@ def _batches(
     segment: SegmentFiles, torn: list[TornTail], *, least: int, check_crc: bool
 ) -> Iterator[tuple[bytes, BatchHeader]]:
     """The batches of a segment, up to where it stops making sense."""
-    size = 0
     for stored in read_log_file(segment.log, on_torn=torn.append, check_crc=check_crc):
         header = stored.header
         if header.base_offset < max(least, segment.base_offset):
-            size = segment.log.stat().st_size
             reason = f"offset {header.base_offset} comes behind {max(least, segment.base_offset)}"
-            torn.append(
-                TornTail(position=stored.position, size=size - stored.position, reason=reason)
-            )
+            torn.append(_tail(segment.log, stored.position, reason))
             return
+        if check_crc and header.is_control:
+            try:
+                read_control_record(stored.data)
+            except CorruptBatchError as error:
+                torn.append(_tail(segment.log, stored.position, str(error)))
+                return
         least = header.last_offset + 1
         yield stored.data, header
     if torn:
         _refuse_old_format(segment.log, torn[0])
+
+
+def _tail(path: Path, position: int, reason: str) -> TornTail:
+    return TornTail(position=position, size=path.stat().st_size - position, reason=reason)
 
 
 def _refuse_old_format(path: Path, tail: TornTail) -> None:

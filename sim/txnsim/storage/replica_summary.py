@@ -1,4 +1,4 @@
-"""What lies in the folder of a replica, in short: read once, whoever left it there."""
+"""A summary of the files in a replica's folder, read once, for any broker's files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from txnsim.errors import CorruptLogRecordError
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
+from txnsim.storage.regular_file import read_regular
 from txnsim.wire.batch import read_control_record
 
 
@@ -29,15 +30,16 @@ class ReplicaSummary(msgspec.Struct, frozen=True, kw_only=True):
     segments: int
     batches: int
     bytes: int
-    """Of sound batches."""
+    """Bytes of sound batches."""
     first_offset: int
-    """Of the oldest segment."""
+    """First offset of the oldest segment."""
     end_offset: int
     """Behind the last sound batch."""
     open_transactions: tuple[OpenTransaction, ...]
     """By first offset."""
     torn: TornTail | None = None
-    """What a broker would cut off; what lies behind it, in later segments too, is not counted."""
+    """The data that a broker would cut off; data behind it, in later segments too, is not counted.
+    """
     torn_file: str = ""
 
 
@@ -74,11 +76,11 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
 
 
 def _opened_before(directory: Path, offset: int) -> dict[int, OpenTransaction]:
-    """Transactions that began in segments which are deleted by now: the snapshot there tells."""
+    """Transactions that began in segments which are deleted by now, from the snapshot there."""
     path = directory / names.file_name(offset, names.SNAPSHOT_SUFFIX)
     try:
-        entries = producer_snapshot.decode(path.read_bytes())
-    except (FileNotFoundError, CorruptLogRecordError):
+        entries = producer_snapshot.decode(read_regular(path))
+    except (OSError, CorruptLogRecordError):
         return {}  # a broker goes on without it, too
     return {
         entry.producer_id: OpenTransaction(
@@ -92,7 +94,7 @@ def _opened_before(directory: Path, offset: int) -> dict[int, OpenTransaction]:
 
 
 class _Walk:
-    """What is known after so many batches."""
+    """The state after a number of batches."""
 
     __slots__ = ("batches", "bytes", "end_offset", "open")
 

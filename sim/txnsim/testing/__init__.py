@@ -3,15 +3,14 @@
 - ``cluster.AsyncSimulatedKafka`` lives in the caller's event loop; its twin
   ``blocking.SimulatedKafka`` in a thread, for clients that block. Their parts: ``faults``, ``life``
   (clock, brokers, leaders), ``topics`` (and transactions), ``recording`` (the trace).
-- ``judging`` has the assertions; what they compare is in ``reading`` and ``exactly_once``.
-  ``histories`` notes what was seen, for the judges of scenarios.
+- ``judging`` has the assertions; ``reading`` and ``exactly_once`` have what they compare.
+  ``histories`` records observations, for the judges of scenarios.
 - ``virtual`` runs a test with an asynchronous client in virtual time, ``scenarios`` runs a story.
 - ``plugin`` is the pytest plugin, ``report`` what a failing test shows, ``repeating`` how its
-  virtual run is seen again. ``container`` starts the
-  cluster of the container image.
+  virtual run is seen again. ``container`` starts the cluster of the container image.
 
-The names below are imported when they are first used: pytest loads the plugin in every run of
-whoever has txnsim installed, and most tests don't want a cluster.
+The names below are imported when they are first used: pytest loads the plugin in every run where
+txnsim is installed, and most tests don't want a cluster.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
+    """Import the name that is asked for."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,30 +6,34 @@ likes. Every method is the twin of an asynchronous one, see there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from txnsim.client.group_requests import GroupMetadata
 from txnsim.faults.plan import FaultRule
 from txnsim.server.cluster import SimCluster
+from txnsim.server.views.waiting import WAIT_MS
 from txnsim.testing.cluster import DEFAULTS, AsyncSimulatedKafka
-from txnsim.testing.event_loop import Home, LoopThread, Resident, blocking
-from txnsim.testing.faults import WAIT_MS, AsyncFault, AsyncFaults
+from txnsim.testing.event_loop import ClusterLoop, InClusterLoop, LoopThread, blocking
+from txnsim.testing.faults import AsyncFault, AsyncFaults
 from txnsim.testing.histories import AsyncHistory
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
+from txnsim.testing.members import AsyncMember, AsyncMembers
 from txnsim.testing.options import Topics, Wanted
 from txnsim.testing.recording import AsyncTrace
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions
+from txnsim.types import TopicPartition
 
-ResidentT = TypeVar("ResidentT", bound=Resident)
+InClusterLoopT = TypeVar("InClusterLoopT", bound=InClusterLoop)
 
 
 class Fault:
-    """A rule that was armed, and what comes of it."""
+    """A rule that was armed, and its results."""
 
-    def __init__(self, asynchronous: AsyncFault, home: Home) -> None:
+    def __init__(self, asynchronous: AsyncFault, cluster_loop: ClusterLoop) -> None:
         self.asynchronous = asynchronous
-        self._home = home
+        self._cluster_loop = cluster_loop
 
     @property
     def id(self) -> str:
@@ -63,21 +67,21 @@ class Fault:
 
     def wait_until_struck(self, count: int = 1, *, timeout_ms: int = WAIT_MS) -> None:
         """See ``AsyncFaults.wait_until_struck``."""
-        self._home.block(self.asynchronous.wait_until_struck(count, timeout_ms=timeout_ms))
+        self._cluster_loop.block(self.asynchronous.wait_until_struck(count, timeout_ms=timeout_ms))
 
     def release(self) -> int:
         """See ``AsyncFaults.release``."""
-        return self._home.block(self.asynchronous.release())
+        return self._cluster_loop.block(self.asynchronous.release())
 
     def disarm(self) -> None:
         """See ``AsyncFaults.disarm``."""
-        self._home.block(self.asynchronous.disarm())
+        self._cluster_loop.block(self.asynchronous.disarm())
 
 
-class _Front(Generic[ResidentT]):
-    """Stands in front of one side of a cluster."""
+class _Front(Generic[InClusterLoopT]):
+    """The blocking form of one side of a cluster."""
 
-    def __init__(self, asynchronous: ResidentT) -> None:
+    def __init__(self, asynchronous: InClusterLoopT) -> None:
         self.asynchronous = asynchronous
 
 
@@ -94,8 +98,8 @@ class Faults(_Front[AsyncFaults]):
     ) -> Fault:
         """See ``AsyncFaults.arm``."""
         faults = self.asynchronous
-        armed = faults.home.block(faults.arm(rule, may_miss=may_miss, **fields))
-        return Fault(armed, faults.home)
+        armed = faults.cluster_loop.block(faults.arm(rule, may_miss=may_miss, **fields))
+        return Fault(armed, faults.cluster_loop)
 
     release = blocking(AsyncFaults.release)
     disarm = blocking(AsyncFaults.disarm)
@@ -103,6 +107,52 @@ class Faults(_Front[AsyncFaults]):
     wait_until_struck = blocking(AsyncFaults.wait_until_struck)
     states = blocking(AsyncFaults.states)
     never_struck = blocking(AsyncFaults.never_struck)
+
+
+class Member(_Front[AsyncMember]):
+    """A member of a group; ``join`` makes it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.die()
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Generation or member epoch, member id and instance id, as it would commit."""
+        return self.asynchronous.metadata
+
+    @property
+    def assigned(self) -> frozenset[TopicPartition]:
+        """What it may read."""
+        return self.asynchronous.assigned
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where it reads on."""
+        return self.asynchronous.positions
+
+    poll = blocking(AsyncMember.poll)
+    seek = blocking(AsyncMember.seek)
+    commit = blocking(AsyncMember.commit)
+    stand_still = blocking(AsyncMember.stand_still)
+    leave = blocking(AsyncMember.leave)
+    die = blocking(AsyncMember.die)
+
+
+class Members(_Front[AsyncMembers]):
+    """Members of groups of one cluster."""
+
+    def join(self, group: str, topics: Collection[str], **options: Any) -> Member:
+        """See ``AsyncMembers.join``."""
+        members = self.asynchronous
+        return Member(members.cluster_loop.block(members.join(group, topics, **options)))
 
 
 class Clock(_Front[AsyncClock]):
@@ -125,7 +175,7 @@ class Brokers(_Front[AsyncBrokers]):
 
 
 class Leaders(_Front[AsyncLeaders]):
-    """Who leads which partition."""
+    """The leaders of partitions."""
 
     of = blocking(AsyncLeaders.of)
     move = blocking(AsyncLeaders.move)
@@ -136,6 +186,10 @@ class BlockingTopics(_Front[AsyncTopics]):
     """The topics of one cluster."""
 
     create = blocking(AsyncTopics.create)
+    delete = blocking(AsyncTopics.delete)
+    grow = blocking(AsyncTopics.grow)
+    of_group = blocking(AsyncTopics.of_group)
+    of_transactional_id = blocking(AsyncTopics.of_transactional_id)
     names = blocking(AsyncTopics.names)
     read = blocking(AsyncTopics.read)
     committed = blocking(AsyncTopics.committed)
@@ -154,7 +208,7 @@ class Transactions(_Front[AsyncTransactions]):
 
 
 class Trace(_Front[AsyncTrace]):
-    """What has happened in one cluster."""
+    """The trace of one cluster."""
 
     level = blocking(AsyncTrace.level)
     position = blocking(AsyncTrace.position)
@@ -165,7 +219,7 @@ class Trace(_Front[AsyncTrace]):
 
 
 class History(_Front[AsyncHistory]):
-    """What was seen of one cluster."""
+    """Observations of one cluster."""
 
     note = blocking(AsyncHistory.note)
     look = blocking(AsyncHistory.look)
@@ -182,6 +236,7 @@ class SimulatedKafka:
         brokers: int = DEFAULTS.brokers,
         topics: Topics = (),
         transaction_version: int | None = None,
+        virgin: bool = False,
         settings: Mapping[str, Any] | None = None,
         as_version: str | Sequence[str] = (),
         rules: Mapping[str, bool] | None = None,
@@ -192,12 +247,13 @@ class SimulatedKafka:
         """See ``AsyncSimulatedKafka``.
 
         Raises:
-            ConfigError: What is asked for can't be had.
+            ConfigError: The options can't be met.
         """
         self.asynchronous = AsyncSimulatedKafka(
             brokers=brokers,
             topics=topics,
             transaction_version=transaction_version,
+            virgin=virgin,
             settings=settings,
             as_version=as_version,
             rules=rules,
@@ -240,16 +296,16 @@ class SimulatedKafka:
         """Start it; every broker serves clients when this returns.
 
         Raises:
-            ConfigError: What is asked for can't be had.
+            ConfigError: The options can't be met.
             OSError: A port is busy.
             RuntimeError: It runs already.
         """
         if self._thread is not None:
             raise RuntimeError("the cluster runs already")
         thread = self._given or LoopThread()
-        kafka = AsyncSimulatedKafka.of(self._wanted, home=thread.home)
+        kafka = AsyncSimulatedKafka.of(self._wanted, cluster_loop=thread.cluster_loop)
         try:
-            thread.home.block(kafka.start())
+            thread.cluster_loop.block(kafka.start())
         except BaseException:
             self._leave(thread)
             raise
@@ -263,15 +319,17 @@ class SimulatedKafka:
         self.brokers = Brokers(kafka.brokers)
         """Stop, start, kill, isolate brokers."""
         self.leaders = Leaders(kafka.leaders)
-        """Who leads what."""
+        """The leaders of partitions."""
         self.topics = BlockingTopics(kafka.topics)
         """Create topics, read them."""
         self.transactions = Transactions(kafka.transactions)
         """Transactions as an operator sees them."""
+        self.members = Members(kafka.members)
+        """Consumers in groups: join, poll, commit, stand still, leave, die."""
         self.trace = Trace(kafka.trace)
-        """What has happened."""
+        """The trace of the cluster."""
         self.history = History(kafka.history)
-        """What was seen from outside, for the judges."""
+        """Observations from outside, for the judges."""
 
     def stop(self) -> None:
         """Stop it; harmless where it does not run."""
@@ -279,7 +337,7 @@ class SimulatedKafka:
         if thread is None:
             return
         try:
-            thread.home.block(self.asynchronous.stop())
+            thread.cluster_loop.block(self.asynchronous.stop())
         finally:
             self._leave(thread)
 
@@ -298,7 +356,7 @@ class SimulatedKafka:
 
     @property
     def cluster(self) -> SimCluster:
-        """The cluster itself, for what is not offered here; use it in its own loop only."""
+        """The cluster itself, for features that are missing here; use it in its own loop only."""
         return self.asynchronous.cluster
 
     # Judging

@@ -14,13 +14,14 @@ from typing import Any, Final, Self
 from txnsim.runtime.env import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.testing import judging
-from txnsim.testing.event_loop import Home, in_home
+from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.faults import AsyncFaults
 from txnsim.testing.histories import AsyncHistory
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
+from txnsim.testing.members import AsyncMembers
 from txnsim.testing.options import Topics, Wanted, wanted
 from txnsim.testing.reading import SETTLE_MS
-from txnsim.testing.rebuilt_cluster import World
+from txnsim.testing.rebuilt_cluster import RebuiltCluster
 from txnsim.testing.recording import AsyncTrace
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions
 
@@ -36,6 +37,7 @@ class AsyncSimulatedKafka:
         brokers: int = DEFAULTS.brokers,
         topics: Topics = (),
         transaction_version: int | None = None,
+        virgin: bool = False,
         settings: Mapping[str, Any] | None = None,
         as_version: str | Sequence[str] = (),
         rules: Mapping[str, bool] | None = None,
@@ -50,20 +52,23 @@ class AsyncSimulatedKafka:
             topics: Name -> partitions, or names of topics with one partition; replicated to up to
                 three brokers. Others are created when a client asks for them, as Kafka does.
             transaction_version: Level of the feature at start; the newest unless given.
+            virgin: Without Kafka's internal topics: the first client waits until they are made and
+                loaded, as on a real cluster that was never used.
             settings: By Kafka's names or ours (docs/settings.md).
             as_version: The release of Kafka to behave as; ``1=3.9`` for one broker.
             rules: Behaviours of before their fix, by name (docs/releases.md).
             port: First of consecutive ports; 0 picks free ones.
             trace: How much is recorded: ``off``, ``brief`` or ``full``.
-            seed: Of what chance decides; a random one unless given.
+            seed: Seed of all chance; a random one unless given.
 
         Raises:
-            ConfigError: What is asked for can't be had.
+            ConfigError: The options can't be met.
         """
         asked = wanted(
             brokers=brokers,
             topics=topics,
             transaction_version=transaction_version,
+            virgin=virgin,
             settings=settings or {},
             as_version=as_version,
             rules=rules or {},
@@ -72,24 +77,28 @@ class AsyncSimulatedKafka:
             seed=seed,
         )
         self.wanted = asked
-        """What was asked for."""
-        self._given: tuple[Home | None, Environment | None] = (None, None)
-        self._world: World | None = None
+        """The requested options."""
+        self._given: tuple[ClusterLoop | None, Environment | None] = (None, None)
+        self._rebuilt: RebuiltCluster | None = None
 
     @classmethod
     def of(
-        cls, asked: Wanted, *, home: Home | None = None, environment: Environment | None = None
+        cls,
+        asked: Wanted,
+        *,
+        cluster_loop: ClusterLoop | None = None,
+        environment: Environment | None = None,
     ) -> Self:
         """A cluster as described.
 
         Args:
             asked: The description.
-            home: The loop it is to live in; the running one at the start unless given.
+            cluster_loop: The loop it is to live in; the running one at the start unless given.
             environment: The world it is to live in; a real one of its own unless given.
         """
         self = cls()
         self.wanted = asked
-        self._given = (home, environment)
+        self._given = (cluster_loop, environment)
         return self
 
     # Life
@@ -110,94 +119,98 @@ class AsyncSimulatedKafka:
         """Start it; every broker serves clients when this returns.
 
         Raises:
-            ConfigError: What is asked for can't be had.
+            ConfigError: The options can't be met.
             OSError: A port is busy.
             RuntimeError: It runs already.
         """
-        if self._world is not None and self._world.is_running:
+        if self._rebuilt is not None and self._rebuilt.is_running:
             raise RuntimeError("the cluster runs already")
-        home, environment = self._given
-        world = World(home or Home(asyncio.get_running_loop()), self.wanted, environment)
-        await world.home.run(world.start())
-        self._world = world
-        self.faults = AsyncFaults(world)
+        cluster_loop, environment = self._given
+        rebuilt = RebuiltCluster(
+            cluster_loop or ClusterLoop(asyncio.get_running_loop()), self.wanted, environment
+        )
+        await rebuilt.cluster_loop.run(rebuilt.start())
+        self._rebuilt = rebuilt
+        self.faults = AsyncFaults(rebuilt)
         """Faults: arm, release, wait until one has struck."""
-        self.clock = AsyncClock(world)
+        self.clock = AsyncClock(rebuilt)
         """The cluster's clock."""
-        self.brokers = AsyncBrokers(world)
+        self.brokers = AsyncBrokers(rebuilt)
         """Stop, start, kill, isolate brokers."""
-        self.leaders = AsyncLeaders(world)
-        """Who leads what."""
-        self.topics = AsyncTopics(world)
+        self.leaders = AsyncLeaders(rebuilt)
+        """The leaders of partitions."""
+        self.topics = AsyncTopics(rebuilt)
         """Create topics, read them."""
-        self.transactions = AsyncTransactions(world)
+        self.transactions = AsyncTransactions(rebuilt)
         """Transactions as an operator sees them."""
-        self.trace = AsyncTrace(world)
-        """What has happened."""
-        self.history = AsyncHistory(world)
-        """What was seen from outside, for the judges."""
+        self.members = AsyncMembers(rebuilt)
+        """Consumers in groups: join, poll, commit, stand still, leave, die."""
+        self.trace = AsyncTrace(rebuilt)
+        """The trace of the cluster."""
+        self.history = AsyncHistory(rebuilt)
+        """Observations from outside, for the judges."""
 
     async def stop(self) -> None:
         """Stop it; harmless where it does not run."""
-        if self._world is not None:
-            await self._world.home.run(self._world.stop())
+        if self._rebuilt is not None:
+            await self._rebuilt.cluster_loop.run(self._rebuilt.stop())
 
-    @in_home
+    @in_cluster_loop
     async def reset(self) -> None:
-        """Begin anew on the same addresses: no topics but the first ones, no records, no faults,
+        """Start again on the same addresses: no topics but the first ones, no records, no faults,
         no advanced clock. Clients lose their connections.
 
         Raises:
             ConfigError: It lives in virtual time.
         """
         self.faults.forget()
-        await self.world.reset()
+        await self.rebuilt.reset()
 
     # Looking
 
     @property
     def was_started(self) -> bool:
         """Whether it runs or has run."""
-        return self._world is not None
+        return self._rebuilt is not None
 
     @property
-    def world(self) -> World:
-        """What is behind it.
+    def rebuilt(self) -> RebuiltCluster:
+        """The running cluster and its environment.
 
         Raises:
             RuntimeError: It was never started.
         """
-        if self._world is None:
+        if self._rebuilt is None:
             raise RuntimeError("the cluster does not run: start it, or use it as a context manager")
-        return self._world
+        return self._rebuilt
 
     @property
-    def home(self) -> Home:
+    def cluster_loop(self) -> ClusterLoop:
         """The cluster's loop."""
-        return self.world.home
+        return self.rebuilt.cluster_loop
 
     @property
     def cluster(self) -> SimCluster:
-        """The cluster itself, for what is not offered here; use it in its own loop only."""
-        return self.world.sim
+        """The cluster itself, for features that are missing here; use it in its own loop only."""
+        return self.rebuilt.sim
 
     @property
     def bootstrap(self) -> str:
         """``host:port`` of every broker, as clients take it (``bootstrap.servers``)."""
-        return self.world.sim.bootstrap
+        return self.rebuilt.sim.bootstrap
 
     # Judging
 
-    @in_home
+    @in_cluster_loop
     async def assert_no_hanging_transactions(self) -> None:
-        """No transaction is open that nobody will end.
+        """Assert that every open transaction will still get its marker.
 
         Raises:
             AssertionError: There is one; the message names each, why it hangs, and its end.
         """
         judging.no_hanging_transactions(await self.transactions.hanging())
 
-    @in_home
+    @in_cluster_loop
     async def assert_exactly_once(
         self,
         input: str | Iterable[Any],
@@ -209,7 +222,7 @@ class AsyncSimulatedKafka:
         """Everything in the input is in the output once, and nothing else is.
 
         Args:
-            input: A topic, whose committed records count; or what is owed, as values.
+            input: A topic, whose committed records count; or the owed values.
             output: A topic, of which a ``read_committed`` reader's view counts; or values that were
                 read.
             derive: The output value of an input value, or several in a list; the same value
@@ -217,14 +230,14 @@ class AsyncSimulatedKafka:
             settle_ms: How long to wait for open transactions to end.
 
         Raises:
-            AssertionError: The message names what is missing, what is there more than once, and
-                what is there though its input was aborted.
+            AssertionError: The message names values that are missing, duplicates, and values of
+                aborted input.
             ClientError: A topic can't be read.
         """
-        admin = await self.world.admin()
+        admin = await self.rebuilt.admin()
         await judging.exactly_once(admin, input, output, derive=derive, settle_ms=settle_ms)
 
-    @in_home
+    @in_cluster_loop
     async def assert_all_faults_struck(self) -> None:
         """Every fault that was armed has struck, but for those that may miss.
 

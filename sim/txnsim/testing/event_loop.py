@@ -1,9 +1,9 @@
 """The event loop that a cluster lives in, and the ways into it: from the same loop, from another
 loop, from a thread that blocks.
 
-What touches a cluster runs in its loop, always. ``in_home`` makes a coroutine method do so whoever
-awaits it; ``blocking`` makes the twin of such a method that waits like any function. So everything
-that can be done to a cluster is written once.
+What touches a cluster runs in its loop, always. ``in_cluster_loop`` makes a coroutine method do so
+from any loop; ``blocking`` makes the twin of such a method that waits like any function. So
+everything that can be done to a cluster is written once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ JOIN_SECONDS: Final = 10
 """How long a loop's thread may take to end."""
 
 
-class Home:
+class ClusterLoop:
     """The loop of a cluster."""
 
     __slots__ = ("loop",)
@@ -51,7 +51,7 @@ class Home:
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # Ctrl-C while waiting: nobody wants the rest
+            future.cancel()  # Ctrl-C while waiting: the rest is not wanted
             raise
 
 
@@ -60,17 +60,17 @@ class LoopThread:
 
     def __init__(self) -> None:
         """Start it; the loop runs when this returns."""
-        started: Future[Home] = Future()
+        started: Future[ClusterLoop] = Future()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(
             target=self._run, args=(started,), name="txnsim", daemon=True
         )
         self._thread.start()
-        self.home = started.result()
+        self.cluster_loop = started.result()
 
     def stop(self) -> None:
         """End the loop and its thread."""
-        self.home.loop.call_soon_threadsafe(self._stop.set)
+        self.cluster_loop.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(JOIN_SECONDS)
 
     @property
@@ -78,42 +78,42 @@ class LoopThread:
         """Whether it still runs."""
         return self._thread.is_alive()
 
-    def _run(self, started: Future[Home]) -> None:
+    def _run(self, started: Future[ClusterLoop]) -> None:
         async def until_stopped() -> None:
-            started.set_result(Home(asyncio.get_running_loop()))
+            started.set_result(ClusterLoop(asyncio.get_running_loop()))
             await self._stop.wait()
 
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(until_stopped())
 
 
-class Resident(Protocol):
-    """Whatever has a home."""
+class InClusterLoop(Protocol):
+    """What lives in a cluster's loop."""
 
     @property
-    def home(self) -> Home:
+    def cluster_loop(self) -> ClusterLoop:
         """The loop that it lives in."""
 
 
 class Twin(Protocol):
-    """Whatever stands in front of a resident, for callers that block."""
+    """The blocking form of a resident."""
 
     @property
     def asynchronous(self) -> Any:
         """The resident."""
 
 
-R = TypeVar("R", bound=Resident)
+R = TypeVar("R", bound=InClusterLoop)
 
 
-def in_home(
+def in_cluster_loop(
     method: Callable[Concatenate[R, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[R, P], Coroutine[Any, Any, T]]:
-    """Make a method run in its object's loop, whoever awaits it."""
+    """Make a method run in its object's loop, whichever loop awaits it."""
 
     @functools.wraps(method)
     async def run(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.home.run(method(self, *args, **kwargs))
+        return await self.cluster_loop.run(method(self, *args, **kwargs))
 
     return run
 
@@ -129,9 +129,9 @@ def blocking(
     def run(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
         resident = self.asynchronous
-        home: Home = resident.home
+        cluster_loop: ClusterLoop = resident.cluster_loop
         try:
-            return home.block(method(resident, *args, **kwargs))
+            return cluster_loop.block(method(resident, *args, **kwargs))
         except AssertionError as verdict:
             if is_verdict:  # the message says it all; how it was found out would bury it
                 raise verdict.with_traceback(None) from None

@@ -1,7 +1,7 @@
 """Was each input worked on exactly once? Pure: values in, complaints out.
 
-What is judged is what an application can be held to: each thing that it was given and that counts
-(committed input) is found in its output once, nothing else is.
+The comparison judges only the work of an application: each value that it got and that counts
+(committed input) is in its output once, and no other value is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VALUE_CHARACTERS_MAX: Final = 80
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What does not fit, each with how often."""
+    """The differences, each with its count."""
 
     missing: Mapping[Value, int] = {}
     """Owed and not there."""
@@ -29,9 +29,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     aborted_but_read: Mapping[Value, int] = {}
     """There though their input was aborted."""
     unexpected: Mapping[Value, int] = {}
-    """There though nobody owes them."""
+    """There though they are not owed."""
     remarks: Mapping[Value, str] = {}
-    """What else is known of a value."""
+    """Other remarks on a value."""
 
     @property
     def is_exact(self) -> bool:
@@ -69,13 +69,13 @@ def compare(
     aborted: Iterable[Value] = (),
     remarks: Mapping[Value, str] | None = None,
 ) -> Comparison:
-    """Hold what was read against what is owed.
+    """Compare the values that were read with those that are owed.
 
     Args:
-        owed: What the input comes to; a value may be owed several times.
-        read: What was read, in any order.
-        aborted: What would have been owed for input that was aborted.
-        remarks: What else is known of values.
+        owed: The values that the input must lead to; a value may be owed several times.
+        read: The values that were read, in any order.
+        aborted: The values that aborted input would have led to.
+        remarks: Other remarks on values.
     """
     wanted, found = Counter(owed), Counter(read)
     surplus = found - wanted

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from txnsim.faults.plan import FaultRule
 from txnsim.injection.armed import ArmedRule
-from txnsim.testing.event_loop import in_home
-from txnsim.testing.rebuilt_cluster import Inhabitant, World
+from txnsim.server.views.waiting import WAIT_MS
+from txnsim.testing.event_loop import in_cluster_loop
+from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.testing.rules import fault_rule
 
-WAIT_MS: Final = 30_000
-"""How long a wait for strikes takes at most, unless told otherwise: far longer than it should."""
+"""The default limit of a wait for strikes: far longer than such a wait should take."""
 
 
 class FaultState(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule and what has come of it."""
+    """A rule and its results."""
 
     rule: FaultRule
     matched: int
@@ -33,10 +34,12 @@ class FaultState(msgspec.Struct, frozen=True, kw_only=True):
     """It was not disarmed."""
     failure: str | None = None
     """Why an action on the cluster could not be carried out, the last time."""
+    doubt: str | None = None
+    """Why it can strike nothing in the cluster as it is."""
 
 
 class AsyncFault:
-    """A rule that was armed, and what comes of it."""
+    """A rule that was armed, and its results."""
 
     def __init__(self, faults: AsyncFaults, armed: ArmedRule, *, may_miss: bool) -> None:
         self._faults = faults
@@ -86,16 +89,16 @@ class AsyncFault:
         await self._faults.disarm(self.id)
 
 
-class AsyncFaults(Inhabitant):
+class AsyncFaults(ClusterPart):
     """The faults of one cluster."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, rebuilt: RebuiltCluster) -> None:
+        super().__init__(rebuilt)
         self._armed: list[AsyncFault] = []
         """Every rule since the last ``forget``, also those that are not in force any more."""
         self._numbered = 0
 
-    @in_home
+    @in_cluster_loop
     async def arm(
         self,
         rule: FaultRule | Mapping[str, Any] | str | None = None,
@@ -113,7 +116,7 @@ class AsyncFaults(Inhabitant):
                 action with particulars as a mapping, ``{"do": "delay", "delay_ms": 700}``.
 
         Returns:
-            What comes of it.
+            The armed rule, with its results.
 
         Raises:
             ValueError: It is no rule, or one of that id is in force.
@@ -121,34 +124,37 @@ class AsyncFaults(Inhabitant):
         """
         self._numbered += 1
         made = fault_rule(rule, fields, default_id=f"fault-{self._numbered}")
-        fault = AsyncFault(self, self._world.sim.injector.arm(made), may_miss=may_miss)
+        injector = self._rebuilt.injector
+        fault = AsyncFault(self, injector.arm(made), may_miss=may_miss)
+        if (doubt := injector.doubt(made)) is not None:
+            warnings.warn(f"the fault {made.id} can strike nothing: {doubt}", stacklevel=2)
         self._armed.append(fault)
         return fault
 
-    @in_home
+    @in_cluster_loop
     async def release(self, rule_id: str) -> int:
         """Let go what a rule holds; it stays in force. Says how many went on.
 
         Raises:
             KeyError: No such rule is in force.
         """
-        return self._world.sim.injector.release(rule_id)
+        return self._rebuilt.injector.release(rule_id)
 
-    @in_home
+    @in_cluster_loop
     async def disarm(self, rule_id: str) -> None:
-        """Take a rule out of force; what it holds goes on.
+        """Take a rule out of force; crossings that it holds go on.
 
         Raises:
             KeyError: No such rule is in force.
         """
-        self._world.sim.injector.disarm(rule_id)
+        self._rebuilt.injector.disarm(rule_id)
 
-    @in_home
+    @in_cluster_loop
     async def disarm_all(self) -> None:
         """Take every rule out of force."""
-        self._world.sim.injector.disarm_all()
+        self._rebuilt.injector.disarm_all()
 
-    @in_home
+    @in_cluster_loop
     async def wait_until_struck(
         self, rule_id: str, count: int = 1, *, timeout_ms: int = WAIT_MS
     ) -> None:
@@ -159,15 +165,15 @@ class AsyncFaults(Inhabitant):
             LookupError: It was disarmed before.
             TimeoutError: It has not struck so often within ``timeout_ms``.
         """
-        injector = self._world.sim.injector
+        injector = self._rebuilt.injector
         await injector.wait_until_struck(rule_id, count=count, timeout_ms=timeout_ms)
 
-    @in_home
+    @in_cluster_loop
     async def states(self) -> tuple[FaultState, ...]:
-        """Every rule since the cluster started, and what has come of it, oldest first."""
+        """Every rule since the cluster started, with its results, oldest first."""
         return self.states_now()
 
-    @in_home
+    @in_cluster_loop
     async def never_struck(self) -> tuple[str, ...]:
         """The ids of the rules that have not struck once, though they should."""
         return tuple(
@@ -175,8 +181,9 @@ class AsyncFaults(Inhabitant):
         )
 
     def states_now(self) -> tuple[FaultState, ...]:
-        """The same as ``states``, for who is in the cluster's loop, or only looks."""
-        in_force = self._world.sim.injector.rules() if self._world.is_running else ()
+        """The same as ``states``, for callers in the cluster's loop, or that only look."""
+        injector = self._rebuilt.injector if self._rebuilt.is_running else None
+        in_force = () if injector is None else injector.rules()
         ours = [(fault.armed, fault.may_miss) for fault in self._armed]
         known = {id(armed) for armed, _ in ours}
         # Rules that came by another door, the control port for instance, count as well.
@@ -191,12 +198,13 @@ class AsyncFaults(Inhabitant):
                 may_miss=may_miss,
                 in_force=any(one is armed for one in in_force),
                 failure=armed.failure,
+                doubt=injector.doubt(armed.rule, in_hindsight=True) if injector else None,
             )
             for armed, may_miss in (*ours, *others)
         )
 
     def forget(self) -> None:
-        """Begin anew: what was armed so far is nobody's any more."""
+        """Start again: forget the rules that were armed so far."""
         self._armed.clear()
-        if self._world.is_running:
-            self._world.sim.injector.forget()
+        if self._rebuilt.is_running:
+            self._rebuilt.injector.forget()

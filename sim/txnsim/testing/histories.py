@@ -1,7 +1,7 @@
-"""What was seen of a cluster, noted by a test, and what the judges of scenarios make of it.
+"""Observations of a cluster by a test, and the verdict of the judges of scenarios.
 
 The same observations and the same judges as behind ``txnsim scenario`` and ``txnsim check``
-(docs/checkers.md). What a client library does not tell, an onlooker sees for the test.
+(docs/checkers.md). An onlooker adds observations that a client library does not give.
 """
 
 from __future__ import annotations
@@ -11,53 +11,53 @@ from txnsim.check.judge import Verdict, judge
 from txnsim.check.observations import Seen
 from txnsim.scenario.onlooker import look
 from txnsim.scenario.recorder import Recorder
-from txnsim.testing.event_loop import in_home
-from txnsim.testing.rebuilt_cluster import Inhabitant, World
+from txnsim.testing.event_loop import in_cluster_loop
+from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.types import TopicPartition
 
 
-class AsyncHistory(Inhabitant):
+class AsyncHistory(ClusterPart):
     """The history of one cluster."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, rebuilt: RebuiltCluster) -> None:
+        super().__init__(rebuilt)
         self._history = History()
 
-    @in_home
+    @in_cluster_loop
     async def note(self, *seen: Seen) -> None:
         """Note what an application saw, later than all before."""
         for one in seen:
             self._history.add(one)
 
-    @in_home
+    @in_cluster_loop
     async def look(self, topic: str, partition: int = 0, *, offset: int = 0) -> tuple[Seen, ...]:
-        """Note what an onlooker is told of a partition: open transactions, coordinators, readers.
+        """Observe a partition from outside: open transactions, coordinators, readers.
 
         Args:
-            topic: Of the partition.
+            topic: Topic of the partition.
             partition: Its number.
             offset: Where readers begin.
 
         Returns:
-            What was noted.
+            The observations.
 
         Raises:
-            ClientError: Somebody did not answer.
+            ClientError: A broker did not answer.
         """
-        recorder = Recorder(self._world.environment.clock)
+        recorder = Recorder(self._rebuilt.environment.clock)
         place = TopicPartition(topic, partition)
-        await look(await self._world.outside(), place, recorder, offset=offset)
+        await look(await self._rebuilt.outside(), place, recorder, offset=offset)
         seen = tuple(recorder.history)
         for one in seen:
             self._history.add(one)
         return seen
 
-    @in_home
+    @in_cluster_loop
     async def observations(self) -> tuple[Seen, ...]:
         """Everything that was noted, in order."""
         return tuple(self._history)
 
-    @in_home
+    @in_cluster_loop
     async def verdict(self) -> Verdict:
-        """What it comes to: ``kinds`` of anomalies, none if nothing is wrong, and the evidence."""
+        """The verdict: ``kinds`` of anomalies, none if nothing is wrong, and the evidence."""
         return judge(self._history)

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from txnsim.client.admin import Admin
-from txnsim.client.inspection.judgement import Finding
+from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.testing.exactly_once import Value, compare
 from txnsim.testing.faults import FaultState
 from txnsim.testing.reading import Fate, ReadRecord, read_topic
 
 
-def no_hanging_transactions(found: Sequence[Finding]) -> None:
+def no_hanging_transactions(found: Sequence[JudgedTransaction]) -> None:
     """Nothing hangs.
 
     Raises:
@@ -49,6 +49,8 @@ def all_faults_struck(states: Iterable[FaultState]) -> None:
         fields = msgspec.json.encode(state.rule).decode()
         concerned = f"{state.matched} crossings matched" if state.matched else "nothing matched"
         lines.append(f"  {state.rule.id}: {concerned}: {fields}")
+        if state.doubt is not None:
+            lines.append(f"    {state.doubt}")
     raise AssertionError("\n".join(lines))
 
 
@@ -60,7 +62,7 @@ async def exactly_once(
     derive: Callable[[Any], Any] | None,
     settle_ms: int,
 ) -> None:
-    """The target is what the source comes to.
+    """Assert that the target has exactly the values that the source leads to.
 
     Args:
         admin: The cluster.
@@ -80,7 +82,7 @@ async def exactly_once(
         _derived(given, Fate.COMMITTED, derive),
         [value for value, fate in read if fate is Fate.COMMITTED],
         aborted=_derived(given, Fate.ABORTED, derive),
-        # Whoever looks for what is missing wants to know that it was written.
+        # For a missing value the failure says that it was written.
         remarks={
             value: f"written there in a transaction that is {_WORDS[fate]}"
             for value, fate in read
@@ -118,7 +120,7 @@ def _derived(
 
 
 def _value(given: Any) -> Value:
-    """A value as it stands in a record: text is UTF-8.
+    """A value as bytes of a record: text is UTF-8.
 
     Raises:
         TypeError: It is no value of a record.

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from txnsim.errors import ConfigError
+from txnsim.mistakes import WrongValueError, converted
 from txnsim.runtime.trace import TraceLevel
-from txnsim.server.options import ClusterOptions
+from txnsim.server.options import ClusterOptions, check_release, topics_of
 from txnsim.settings import DEFAULTS, Settings
 
 WHERE: Final = "txnsim"
 """What messages about settings call a test's arguments."""
-Topics = Mapping[str, int] | Iterable[str]
-"""Name -> partitions, or names of topics with one partition."""
+Topics = Mapping[str, int] | Iterable[str] | str
+"""Name -> partitions, or ``orders`` or ``orders:3``, or several of these (``topics_of``)."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A cluster for a test."""
 
     brokers: int = 3
@@ -27,6 +28,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Name -> partitions."""
     transaction_version: int | None = None
     """Level of the feature; the newest unless given."""
+    virgin: bool = False
+    """No client has asked it for a coordinator yet: Kafka's internal topics are not there, and the
+    first client that needs them gets COORDINATOR_LOAD_IN_PROGRESS.
+    """
     settings: Mapping[str, Any] = {}
     """By Kafka's names or ours."""
     as_version: tuple[str, ...] = ()
@@ -35,38 +40,33 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Switches of ``releases.Rules`` turned by hand: a bug of before its fix."""
     port: int = 0
     """First of consecutive ports; 0 picks free ones."""
-    trace: str = TraceLevel.BRIEF.value
-    """``off``, ``brief`` or ``full``."""
+    trace: Literal["off", "brief", "full"] = "brief"
+    """How much is recorded."""
     seed: int | None = None
-    """Of all chance; a random one unless given."""
+    """Seed of all chance; a random one unless given."""
 
     @property
     def trace_level(self) -> TraceLevel:
-        """How much is recorded.
-
-        Raises:
-            ConfigError: ``trace`` is no level.
-        """
-        try:
-            return TraceLevel(self.trace)
-        except ValueError:
-            levels = ", ".join(level.value for level in TraceLevel)
-            raise ConfigError(f"{WHERE}: trace {self.trace!r}: expected one of {levels}") from None
+        """How much is recorded."""
+        return TraceLevel(self.trace)
 
     def options(self) -> ClusterOptions:
-        """The options of such a cluster; what has no effect is warned about.
+        """The options of such a cluster; warns about options without effect.
 
         Raises:
             ConfigError: A setting is unknown or wrong.
         """
-        return ClusterOptions(
+        options = ClusterOptions(
             brokers=self.brokers,
             port=self.port,
             topics=tuple(self.topics.items()),
+            ready_coordinators=not self.virgin,
             settings=self._settings(),
             as_version=self.as_version,
             rules=self.rules,
         )
+        check_release(options, level=self.transaction_version)
+        return options
 
     def _settings(self) -> Settings:
         given = dict(self.settings)
@@ -83,7 +83,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FIELDS: Final = Wanted.__struct_fields__
-"""What a test may say of its cluster."""
+"""The options that a test may give for its cluster."""
 
 
 def wanted(
@@ -95,22 +95,20 @@ def wanted(
     """A cluster, as people write it down.
 
     Args:
-        topics: Name -> partitions, or names.
+        topics: Name -> partitions, or ``orders`` or ``orders:3``, or several of these.
         as_version: One release, or several entries of ``ClusterOptions.as_version``.
         given: The other fields of ``Wanted``.
 
     Raises:
         ConfigError: There is no such field, or its value is of the wrong kind.
     """
-    unknown = sorted(given.keys() - set(FIELDS))
-    if unknown:
-        raise ConfigError(f"{WHERE}: no {', '.join(unknown)}; there are {', '.join(FIELDS)}")
-    fields = {
-        **given,
-        "topics": dict(topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)),
-        "as_version": (as_version,) if isinstance(as_version, str) else tuple(as_version),
-    }
     try:
-        return msgspec.convert(fields, Wanted)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{WHERE}: {error}") from error
+        fields = {**given, "topics": topics_of(topics), "as_version": _listed(as_version)}
+        return converted(fields, Wanted, noun="option")
+    except WrongValueError as error:
+        lines = str(error).splitlines()
+        raise ConfigError("\n".join(f"{WHERE}: {line}" for line in lines)) from None
+
+
+def _listed(as_version: str | Sequence[str]) -> Sequence[str]:
+    return (as_version,) if isinstance(as_version, str) else as_version

@@ -1,7 +1,7 @@
 """The pytest plugin: a fresh cluster for a test, faults, clock, assertions, and what happened when
 a test has failed. Found by its entry point (``pytest11``).
 
-pytest loads it in every run of whoever has txnsim installed. So it imports nothing of txnsim until
+pytest loads it in every run where txnsim is installed. So it imports nothing of txnsim until
 a test asks for a fixture, and does nothing for tests that don't.
 
 All clusters of a process live in one background thread, so it takes no plugin for asynchronous
@@ -10,7 +10,11 @@ tests: the ``async_…`` fixtures are the same clusters, for coroutines of any a
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -24,21 +28,26 @@ if TYPE_CHECKING:
 
 MARKER: Final = "txnsim"
 GUARD: Final = pytest.StashKey["Guard"]()
-"""What there is in this process; made when the first test wants a cluster."""
+"""The guard of this process; made when the first test wants a cluster."""
 INI: Final = {
     "txnsim_brokers": "brokers of a cluster",
     "txnsim_topics": "topics of a cluster, a line NAME:PARTITIONS each",
     "txnsim_transaction_version": "level of the feature transaction.version",
+    "txnsim_virgin": "true: without Kafka's internal topics, as a cluster that was never used",
     "txnsim_settings": "settings by Kafka's names, a line NAME=VALUE each",
     "txnsim_as_version": "release of Apache Kafka to behave as",
     "txnsim_trace": "how much is recorded for the report of a failing test: off, brief or full",
 }
 REPEATABLE: Final = "txnsim_repeatable"
+REPORTS: Final = "txnsim-reports"
+"""Where pages of failing tests are written, below the directory that pytest was started in."""
 LISTS: Final = frozenset({"txnsim_topics", "txnsim_settings"})
+OURS: Final = Path(__file__).parents[1]
+"""Where frames of txnsim come from."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The ini options: what every cluster is like unless a marker says otherwise."""
+    """The ini options: defaults of every cluster, which a marker can override."""
     for name, meaning in INI.items():
         if name in LISTS:
             parser.addini(name, meaning, type="linelist")
@@ -49,10 +58,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("txnsim")
     group.addoption("--txnsim-repeatable", action="store_true", default=False, help=repeatable)
     group.addoption(
+        "--txnsim-bootstrap",
+        metavar="HOST:PORT",
+        help="run the tests on this cluster instead of simulated ones (also TXNSIM_BOOTSTRAP); "
+        "those that need a simulator are skipped",
+    )
+    group.addoption(
+        "--txnsim-report",
+        choices=("html", "html-redacted"),
+        help="a failing test leaves a page of what happened in its cluster, one file below "
+        f"{REPORTS}/; it holds record values, html-redacted leaves them out",
+    )
+    group.addoption(
+        "--txnsim-proxy",
+        action="store_true",
+        default=False,
+        help="put a fault proxy in front of the cluster of --txnsim-bootstrap (also "
+        "TXNSIM_PROXY=1): tests with faults of clients run there, too",
+    )
+    group.addoption(
         "--txnsim-seed",
         type=int,
         metavar="N",
-        help="seed of every virtual run, whatever its test says",
+        help="seed of every virtual run, also where its test sets one",
     )
 
 
@@ -67,13 +95,22 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Whether runs repeat, where that was asked for."""
+    """Whether runs repeat, and on which other cluster, where that was asked for."""
+    elsewhere = _elsewhere(config)
+    if elsewhere is not None:
+        return f"txnsim: on {elsewhere}, without a simulator"
     if not _is_to_repeat(config):
         return None
     from txnsim.runtime.virtual.process import limits_of_process
     from txnsim.testing.repeating import header
 
     return header(limits_of_process())
+
+
+def _elsewhere(config: pytest.Config) -> str | None:
+    """The cluster that tests run on instead of simulated ones."""
+    said: str | None = config.getoption("--txnsim-bootstrap")
+    return said or os.environ.get("TXNSIM_BOOTSTRAP") or None
 
 
 def _is_to_repeat(config: pytest.Config) -> bool:
@@ -113,7 +150,7 @@ def txnsim_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
 @pytest.fixture(scope="session")
 def txnsim_session_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
     """One cluster for all tests of this process; after each test its faults are taken back, and
-    nothing else. ``reset()`` begins anew.
+    nothing else. ``reset()`` starts again.
     """
     with _guard(request.config).session_cluster() as kafka:
         yield kafka
@@ -209,10 +246,33 @@ def _cluster_in_use(request: pytest.FixtureRequest) -> SimulatedKafka:
 def _guard(config: pytest.Config) -> Guard:
     guard = config.stash.get(GUARD, None)
     if guard is None:
-        from txnsim.testing.session import Guard  # all of txnsim, now that somebody wants it
+        with _as_installed(config):
+            from txnsim.testing.session import Guard  # all of txnsim, now that a test wants it
 
-        guard = config.stash[GUARD] = Guard({name: config.getini(name) for name in INI})
+        ini = {name: config.getini(name) for name in INI}
+        has_proxy = config.getoption("--txnsim-proxy") or os.environ.get("TXNSIM_PROXY") == "1"
+        guard = config.stash[GUARD] = Guard(ini, other=_elsewhere(config), has_proxy=has_proxy)
     return guard
+
+
+@contextmanager
+def _as_installed(config: pytest.Config) -> Iterator[None]:
+    """Import modules as pip has compiled them.
+
+    pytest rewrites the assertions of each package that brings a plugin, which compiles all of it
+    once more: two seconds in the first run of a new environment, thus in every job of CI. Ours are
+    for us, no user reads them.
+    """
+    rewriting = getattr(config.pluginmanager, "rewrite_hook", None)
+    if rewriting not in sys.meta_path:
+        yield
+        return
+    place = sys.meta_path.index(rewriting)
+    sys.meta_path.remove(rewriting)
+    try:
+        yield
+    finally:
+        sys.meta_path.insert(place, rewriting)
 
 
 # Around each test
@@ -220,11 +280,19 @@ def _guard(config: pytest.Config) -> Guard:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Note where the shared cluster stands."""
+    """Note the position of the shared cluster's trace."""
     guard = item.config.stash.get(GUARD, None)
+    if "txnsim_session_cluster" in getattr(item, "fixturenames", ()):
+        _guard(item.config).check(item)
     if guard is not None:
         guard.begin()
-    return (yield)
+    try:
+        return (yield)
+    except Exception as error:
+        if not _is_mistake(item, error):
+            raise
+        mistake = str(error)
+    pytest.fail(mistake, pytrace=False)  # it names the place; frames of ours say less
 
 
 @pytest.hookimpl(wrapper=True)
@@ -238,13 +306,74 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test that is interrupted because it hangs shows what happened in its cluster, too."""
+    try:
+        return (yield)
+    except KeyboardInterrupt:
+        guard = item.config.stash.get(GUARD, None)
+        if guard is not None:
+            guard.failed()
+            _show(item.config, guard.sections(item))
+        raise
+
+
+def _show(config: pytest.Config, sections: list[tuple[str, str]]) -> None:
+    """On the terminal, past what captures a test's output."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if terminal is None:
+        return
+    if capture is not None:
+        capture.suspend_global_capture(in_=True)
+    try:
+        for title, text in sections:
+            terminal.write_sep("-", title)
+            terminal.write_line(text)
+    finally:
+        if capture is not None:
+            capture.resume_global_capture()
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failing test shows what happened in its cluster."""
+    if call.excinfo is not None and _is_mistake(item, call.excinfo.value):
+        # It ends at the line of the test.
+        entries = call.excinfo.traceback
+        paths = [Path(entry.path) for entry in entries]
+        if item.path in paths:
+            tests = paths.index(item.path)
+            ours = (at for at, path in enumerate(paths) if at > tests and OURS in path.parents)
+            call.excinfo.traceback = entries[: next(ours, None)]
     report = yield
     guard = item.config.stash.get(GUARD, None)
     if guard is not None and report.failed:
         guard.failed()
         report.sections.extend(guard.sections(item))
+        report.sections.extend(_page_of(item, guard, when=report.when))
     return report
+
+
+def _is_mistake(item: pytest.Item, error: BaseException) -> bool:
+    """Whether this says what is wrong in something that a test has written down for us."""
+    if GUARD not in item.config.stash:
+        return False
+    from txnsim.errors import ConfigError
+    from txnsim.mistakes import WrongValueError
+
+    return isinstance(error, ConfigError | WrongValueError)
+
+
+def _page_of(item: pytest.Item, guard: Guard, *, when: str | None) -> list[tuple[str, str]]:
+    """The page of a failing test, if it is enabled."""
+    form: str | None = item.config.getoption("--txnsim-report")
+    if form is None:
+        return []
+    from txnsim.testing.report import write_page
+
+    name = item.nodeid if when == "call" else f"{item.nodeid} {when}"
+    folder = item.config.invocation_params.dir / REPORTS
+    return write_page(folder, name, guard.traces(item), redact=form == "html-redacted")

@@ -24,10 +24,10 @@ SETTLE_MS: Final = 2_000
 
 
 class Fate(StrEnum):
-    """What has become of a record."""
+    """The fate of a record."""
 
     COMMITTED = "committed"
-    """A ``read_committed`` reader is given it."""
+    """A ``read_committed`` reader gets it."""
     ABORTED = "aborted"
     OPEN = "open"
     """Its transaction, or an earlier one of the partition, has not ended: it lies at or above the

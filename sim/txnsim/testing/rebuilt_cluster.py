@@ -1,9 +1,10 @@
-"""A cluster with its environment, which can be taken down and built anew on the same ports; and the
+"""A cluster with its environment, which can be stopped and built again on the same ports; and the
 client by which tests look at it from outside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -12,39 +13,44 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
+from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import RunInfo, Tracer
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
-from txnsim.testing.event_loop import Home
+from txnsim.testing.event_loop import ClusterLoop
 from txnsim.testing.options import Wanted
 
 ONLOOKER: Final = "txnsim-testing"
-"""Client id of whoever looks from outside: fault rules that name a client spare it."""
+"""Client id of the onlooker from outside: fault rules that name a client spare it."""
 
 
-class World:
+class RebuiltCluster:
     """What runs behind one ``SimulatedKafka``."""
 
-    def __init__(self, home: Home, wanted: Wanted, environment: Environment | None = None) -> None:
+    def __init__(
+        self, cluster_loop: ClusterLoop, wanted: Wanted, environment: Environment | None = None
+    ) -> None:
         """Nothing runs yet.
 
         Args:
-            home: The loop that all of it lives in.
+            cluster_loop: The loop that all of it lives in.
             wanted: The cluster.
             environment: The world that it lives in, which belongs to the caller then; a real one
                 unless given.
         """
-        self.home = home
+        self.cluster_loop = cluster_loop
         self.wanted = wanted
         self._given = environment
         self._sim: SimCluster | None = None
         self._outside: Cluster | None = None
+        self.guests: list[Callable[[], Awaitable[None]]] = []
+        """How to end what tests have running in it: members of groups."""
         self.starts = 0
         """How often a cluster was built."""
         self.tracer: Tracer | None = None
-        """What has happened in the last one, also when it is gone."""
+        """The trace of the last one, also when it is gone."""
 
     @property
     def sim(self) -> SimCluster:
@@ -56,6 +62,16 @@ class World:
         if self._sim is None:
             raise RuntimeError("the cluster does not run: start it, or use it as a context manager")
         return self._sim
+
+    @property
+    def injector(self) -> Injector:
+        """The injector of its faults."""
+        return self.sim.injector
+
+    @property
+    def reached_at(self) -> str:
+        """Where clients of a test connect."""
+        return self.sim.bootstrap
 
     @property
     def is_running(self) -> bool:
@@ -83,17 +99,23 @@ class World:
         outside, self._outside = self._outside, None
         if sim is None:
             return
-        # Whatever waits at a fault point must not keep its connection, nor whoever waits for it.
+        # Held crossings would keep their connections and block the requests that wait for them.
         sim.injector.disarm_all()
+        await self._end_guests()
         if outside is not None:
             await outside.close()
         await sim.stop()
 
+    async def _end_guests(self) -> None:
+        guests, self.guests = self.guests, []
+        for end in guests:
+            await end()
+
     async def reset(self) -> None:
-        """Take it down and build it anew: the same addresses, nothing else of before.
+        """Take it down and build it again: the same addresses, nothing else of before.
 
         Raises:
-            ConfigError: It lives in somebody else's environment, or has listeners whose ports it
+            ConfigError: It is not the owner of its environment, or has listeners whose ports it
                 can't have again.
         """
         before = self.sim
@@ -111,7 +133,7 @@ class World:
         return Admin(await self.outside())
 
     async def outside(self) -> Cluster:
-        """The connections of whoever looks from outside."""
+        """The connections of the onlooker from outside."""
         if self._outside is None:
             environment = self.environment
             outside = Cluster(
@@ -139,13 +161,13 @@ class World:
         self.starts += 1
 
 
-class Inhabitant:
+class ClusterPart:
     """One side of a cluster, as tests see it."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, rebuilt: RebuiltCluster) -> None:
+        self._rebuilt = rebuilt
 
     @property
-    def home(self) -> Home:
+    def cluster_loop(self) -> ClusterLoop:
         """The cluster's loop."""
-        return self._world.home
+        return self._rebuilt.cluster_loop

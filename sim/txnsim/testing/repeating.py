@@ -15,8 +15,9 @@ from typing import Final
 
 import pytest
 
-from txnsim.runtime.virtual.process import ARRANGED, arrange_process, limits_of_process
+from txnsim.runtime.virtual.process import arrange_process, limits_of_process
 from txnsim.testing.report import Section
+from txnsim.variables import ARRANGED
 
 REPEATABLE: Final = "--txnsim-repeatable"
 SEED: Final = "--txnsim-seed"
@@ -41,7 +42,7 @@ def arrange(config: pytest.Config) -> None:
 
 
 def header(limits: Sequence[str]) -> str:
-    """What the report says at its start where repeating was asked for."""
+    """The first line of the report where repeating was asked for."""
     if not limits:
         return "txnsim: virtual runs repeat in every process"
     return f"txnsim: virtual runs may not repeat in another process: {'; '.join(limits)}"

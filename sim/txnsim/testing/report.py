@@ -1,68 +1,79 @@
-"""What a failing test shows of its cluster: the story up to there, the last events, the faults.
+"""What a failing test shows of its cluster: the story up to there, what its transactions wait for,
+the last events, the faults.
 
-Bounded, whatever has happened: a report is for people.
+Always bounded: a report is for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from txnsim.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
+from txnsim.http.report import events_told, in_one_line, rules_text, story_text
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.testing.faults import FaultState
 from txnsim.testing.rebuilt_cluster import ONLOOKER
-from txnsim.trace.story import Sentence, place, story
+from txnsim.trace.reading import recording
+from txnsim.trace.story import place
 
-SENTENCES_MAX: Final = 40
 EVENTS_MAX: Final = 25
-EVENTS_TOLD_MAX: Final = 5_000
-"""The story is told of so many of the newest events."""
-LINE_CHARACTERS_MAX: Final = 160
-
+NAME_MAX: Final = 120
+"""Length limit of a file's name, in characters."""
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.=]+")
 LOOKING: Final = f"client/{ONLOOKER}"
-FETCH_KEY: Final = 1
-"""Of requests between brokers a trace names the key."""
 
 Section = tuple[str, str]
 """Title and text."""
 
 
-def sections(tracer: Tracer, faults: Iterable[FaultState], *, since: int = 0) -> list[Section]:
-    """What there is to show.
+def sections(
+    tracer: Tracer, faults: Iterable[FaultState], *, since: int = 0, waits: str = ""
+) -> list[Section]:
+    """The sections to show for a cluster.
 
     Args:
         tracer: What happened.
         faults: The rules of the test.
-        since: Where the trace stood when the test began.
+        since: Position of the trace when the test began.
+        waits: What its transactions wait for.
     """
-    start = max(since, len(tracer) - EVENTS_TOLD_MAX, tracer.first)
-    events = [event for event in tracer.events(start) if not _is_noise(event)]
+    events = events_told(tracer, since=since, onlooker=LOOKING)
     found = [
-        ("txnsim: what happened", _story(story(events, tracer.nodes))),
+        ("txnsim: what happened", story_text(events, tracer.nodes)),
+        ("txnsim: what transactions wait for", waits),
         ("txnsim: last events", _events(events[-EVENTS_MAX:], tracer.nodes)),
-        ("txnsim: faults", _faults(faults)),
+        ("txnsim: faults", rules_text(faults)),
     ]
     if not tracer.on:
         found.append(("txnsim", 'nothing was recorded: trace is "off" for this cluster'))
     return [(title, text) for title, text in found if text]
 
 
-def _is_noise(event: Event) -> bool:
-    """Whether it is the test's own looking, or a follower that fetches as it always does."""
-    if not event.k.startswith("msg.") or not isinstance(event.d, Mapping):
-        return False
-    return event.d.get("peer") == LOOKING or event.d.get("api") == FETCH_KEY
+def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool) -> list[Section]:
+    """Write the page of a failing test, in one HTML file.
 
+    Args:
+        folder: Where to; made if need be.
+        name: Name of the test.
+        traces: Traces of its clusters, JSON lines each.
+        redact: Leave record keys and values out.
 
-def _story(sentences: Sequence[Sentence]) -> str:
-    lines = [
-        _cut(f"{sentence.at_ms:>7} ms  {sentence.who}: {sentence.text}")
-        for sentence in sentences[-SENTENCES_MAX:]
-    ]
-    left_out = len(sentences) - len(lines)
-    return "\n".join([f"… {left_out} sentences before", *lines] if left_out else lines)
+    Returns:
+        What the report says of it.
+    """
+    runs = [(name, recording(name, trace.splitlines())) for trace in traces]
+    runs = [(title, run) for title, run in runs if run.events]
+    if not runs:
+        return []
+    path = folder / f"{_NO_NAME.sub('-', name).strip('-')[-NAME_MAX:]}.html"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(one_file(runs, redact=redact), encoding="utf-8")
+    return [("txnsim: page", f"{path}\n{HOLDS_NONE if redact else HOLDS_VALUES}")]
 
 
 def _events(events: Iterable[Event], nodes: Sequence[str]) -> str:
@@ -70,21 +81,5 @@ def _events(events: Iterable[Event], nodes: Sequence[str]) -> str:
     for event in events:
         payload = "" if event.d is None else msgspec.json.encode(event.d).decode()
         words = f"{event.t // 1000:>7} ms  {event.k:<18} {place(nodes[event.n])}  {payload}"
-        lines.append(_cut(words))
+        lines.append(in_one_line(words))
     return "\n".join(lines)
-
-
-def _faults(states: Iterable[FaultState]) -> str:
-    return "\n".join(
-        _cut(
-            f"{state.rule.id}: {state.matched} matched, {state.struck} struck, {state.held} held, "
-            f"{state.released} released{'' if state.in_force else ', disarmed'}"
-            f"{'' if state.failure is None else f', failed ({state.failure})'}: "
-            f"{msgspec.json.encode(state.rule).decode()}"
-        )
-        for state in states
-    )
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= LINE_CHARACTERS_MAX else f"{line[:LINE_CHARACTERS_MAX]}…"

@@ -1,4 +1,4 @@
-"""A fault rule in whichever form it is at hand: a ``FaultRule``, YAML text, keyword arguments.
+"""A fault rule in each of its forms: a ``FaultRule``, YAML text, keyword arguments.
 
 All of them are read by the same struct, so that all of them refuse the same.
 """
@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.faults.plan import FaultRule
+from txnsim.mistakes import converted
 
 HERE: Final = "rule"
 """What messages call a text."""
@@ -19,7 +20,7 @@ HERE: Final = "rule"
 def fault_rule(
     given: FaultRule | Mapping[str, Any] | str | None, fields: Mapping[str, Any], *, default_id: str
 ) -> FaultRule:
-    """The rule that is meant.
+    """The rule of the arguments.
 
     Args:
         given: A rule, its fields, or its YAML text.
@@ -27,22 +28,24 @@ def fault_rule(
         default_id: Its id where none is given.
 
     Raises:
-        ValueError: It is no rule; the message names the field.
+        WrongValueError: It is no rule; one line for each field that is wrong.
         ConfigError: The text is no YAML.
     """
     if isinstance(given, FaultRule):
-        return msgspec.convert({**msgspec.to_builtins(given), **_spelled_out(fields)}, FaultRule)
+        return converted({**msgspec.to_builtins(given), **_spelled_out(fields)}, FaultRule)
     if isinstance(given, str):
         from txnsim.config.yaml_lines import read_mapping  # YAML, only where a text is read
 
         given, _lines = read_mapping(given.encode(), file=HERE)
-    return msgspec.convert(
+    return converted(
         {"id": default_id, **_spelled_out(given or {}), **_spelled_out(fields)}, FaultRule
     )
 
 
 def _spelled_out(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments as a file has them: no None for what is not said, an action as its name."""
+    """Keyword arguments as a file has them: no None for options that are not given, an action as
+    its name.
+    """
     found = {name: value for name, value in fields.items() if value is not None}
     action = found.get("action")
     if isinstance(action, str):

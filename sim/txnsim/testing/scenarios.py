@@ -5,9 +5,15 @@ The same runner as ``txnsim scenario run``, so the outcome is the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
 from txnsim.errors import ConfigError
 from txnsim.runtime import real
 from txnsim.scenario.catalog import find
+from txnsim.scenario.given_inputs import GivenInputs, inputs_of
 from txnsim.scenario.model import Scenario
 from txnsim.scenario.players.casting import Casting
 from txnsim.scenario.runner import (
@@ -27,6 +33,7 @@ def run_scenario(
     seed: int = SEED_DEFAULT,
     over_tcp: bool = False,
     player: str | None = None,
+    inputs: Iterable[Mapping[str, Any]] = (),
 ) -> RunResult:
     """Run a scenario once and judge it.
 
@@ -34,22 +41,27 @@ def run_scenario(
         name: Its name or alias, or a YAML file.
         run: Which of its runs; need not be said where there is one.
         take: ``armed``, ``disarmed`` (without the fault) or ``control`` (what only looks like it).
-        seed: Of all chance in virtual time.
+        seed: Seed of all chance in virtual time.
         over_tcp: In real time and over TCP, not in virtual time.
-        player: Who plays the application: ``own`` or ``kafka-python``; over TCP then.
+        player: The client of the application: ``own`` or ``kafka-python``; over TCP then.
+        inputs: Acts on a run besides its story, as the page gives it: ``{"before": 3,
+            "step": {"release": "late"}}``; in virtual time.
 
     Returns:
         What it came to: ``verdict.observed`` and ``verdict.expected``, ``as_declared``, ``story``.
 
     Raises:
-        ConfigError: There is no such scenario or run, or nobody to play it.
-        MissingExtraError: Who is wanted is not installed.
+        ConfigError: There is no such scenario or run, or no client that could play it.
+        MissingExtraError: The client that should play is not installed.
     """
     _path, scenario = find(name)
     telling = Telling(scenario=scenario, run=_run_of(scenario, run), take=take)
+    given = inputs_of(msgspec.json.encode(list(inputs)).decode())
     if over_tcp or player is not None:
+        if given:
+            raise ConfigError("inputs repeat a run in virtual time, not one over TCP")
         return real.run(tell_real(telling, Casting(player=player)))
-    return tell_virtual(telling, seed=seed)
+    return tell_virtual(telling, seed=seed, pace=GivenInputs(given) if given else None)
 
 
 def _run_of(scenario: Scenario, run: str | None) -> str:

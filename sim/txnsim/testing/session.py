@@ -6,6 +6,7 @@ Imported when the first test asks for a cluster.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -14,9 +15,12 @@ import msgspec
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.testing import judging
+from txnsim.http.report import waits_text
+from txnsim.server.options import topics_of
+from txnsim.testing import elsewhere, judging
 from txnsim.testing.blocking import SimulatedKafka
 from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.elsewhere import ForeignKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.faults import FaultState
 from txnsim.testing.options import Wanted, wanted
@@ -27,6 +31,9 @@ from txnsim.testing.virtual import SEED_DEFAULT, run_virtual
 MARKER: Final = "txnsim"
 SHARED: Final = "txnsim_session_cluster"
 _PREFIX: Final = "txnsim_"
+ANSWER_SECONDS: Final = 5
+"""How long a cluster may take to say what its transactions wait for."""
+_MAY_MISS: Final = "faults_may_miss"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +44,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster of a test, and where its trace stood when the test began."""
+    """A cluster of a test, and the position of its trace when the test began."""
 
     kafka: AsyncSimulatedKafka
     starts: int = 0
@@ -49,32 +56,57 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
         return self.kafka.faults.states_now() if self.kafka.was_started else ()
 
     def sections(self) -> list[Section]:
-        """What there is to show."""
-        if not self.kafka.was_started or (tracer := self.kafka.world.tracer) is None:
+        """The sections to show for this cluster."""
+        if not self.kafka.was_started or (tracer := self.kafka.rebuilt.tracer) is None:
             return []
-        same = self.kafka.world.starts == self.starts
-        return sections(tracer, self.states, since=self.since if same else 0)
+        same = self.kafka.rebuilt.starts == self.starts
+        since = self.since if same else 0
+        return sections(tracer, self.states, since=since, waits=self._waits())
+
+    def _waits(self) -> str:
+        """What its transactions wait for, asked in its own loop; nothing where that is gone."""
+        rebuilt = self.kafka.rebuilt
+        if not rebuilt.is_running or not rebuilt.cluster_loop.loop.is_running():
+            return ""
+
+        async def ask() -> str:
+            return waits_text(rebuilt.sim)
+
+        asked = asyncio.run_coroutine_threadsafe(ask(), rebuilt.cluster_loop.loop)
+        try:
+            return asked.result(ANSWER_SECONDS)
+        except TimeoutError:
+            asked.cancel()
+            return "the cluster did not answer"
 
 
 class Guard:
     """Clusters of one pytest process."""
 
-    def __init__(self, ini: Mapping[str, Any]) -> None:
+    def __init__(
+        self, ini: Mapping[str, Any], *, other: str | None = None, has_proxy: bool = False
+    ) -> None:
         """Nothing runs yet.
 
         Args:
             ini: The plugin's ini options by name.
+            other: The cluster that tests run on instead of simulated ones.
+            has_proxy: A fault proxy is put in front of that one.
         """
+        self._has_proxy = has_proxy
+        self._elsewhere = other
         self._ini = {name: value for name, value in ini.items() if value not in ("", [], None)}
         self._thread: LoopThread | None = None
         self._shared: SimulatedKafka | None = None
+        self._left: tuple[FaultState, ...] = ()
+        """Faults of the shared cluster at its end: it ends before the last test is judged."""
         self._before = (0, 0)
-        """How often the shared cluster had started when the test began, and where its trace stood.
+        """Starts of the shared cluster when the test began, and the position of its trace.
         """
         self._watched: list[_Watched] = []
         """The clusters of the test that is under way."""
         self._seed: int | None = None
-        """Of its newest virtual run."""
+        """Seed of its newest virtual run."""
         self._has_failed = False
 
     def close(self) -> None:
@@ -87,23 +119,43 @@ class Guard:
 
     @contextmanager
     def cluster_of(self, item: pytest.Item) -> Generator[SimulatedKafka]:
-        """A fresh cluster for a test."""
-        with SimulatedKafka.of(self.asked(item).cluster, thread=self._home()) as kafka:
+        """A fresh cluster for a test; on another cluster, if chosen, fresh topics."""
+        asked = self.asked(item)
+        if self._elsewhere is not None:
+            elsewhere.check(self._said(item))
+            with ForeignKafka.at(
+                self._elsewhere, asked.cluster, self._loop_thread(), has_proxy=self._has_proxy
+            ) as foreign:
+                if self._has_proxy:
+                    self._watch(foreign.asynchronous)
+                yield foreign
+            return
+        with SimulatedKafka.of(self.asked(item).cluster, thread=self._loop_thread()) as kafka:
             self._watch(kafka.asynchronous)
             yield kafka
 
     @contextmanager
     def session_cluster(self) -> Generator[SimulatedKafka]:
         """The cluster that all tests share."""
-        with SimulatedKafka.of(self._described({}).cluster, thread=self._home()) as kafka:
+        if self._elsewhere is not None:
+            asked = self._described({}).cluster
+            with ForeignKafka.at(
+                self._elsewhere, asked, self._loop_thread(), has_proxy=self._has_proxy
+            ) as foreign:
+                yield foreign
+            return
+        with SimulatedKafka.of(self._described({}).cluster, thread=self._loop_thread()) as kafka:
             self._shared = kafka
             try:
                 yield kafka
             finally:
+                self._left = kafka.asynchronous.faults.states_now()
                 self._shared = None
 
     def virtual_of(self, item: pytest.Item) -> Callable[..., Any]:
         """``run_virtual`` with this test's options."""
+        if self._elsewhere is not None:
+            elsewhere.skip("virtual time")
 
         def run(main: Callable[[AsyncSimulatedKafka], Any], **changes: Any) -> Any:
             said: int = changes.pop("seed", SEED_DEFAULT)
@@ -125,18 +177,23 @@ class Guard:
         Raises:
             ConfigError: That is not known here, or of the wrong kind.
         """
-        said: dict[str, Any] = dict(default or {})
+        said = {**(default or {}), **self._said(item)}
+        return self._described({**said, **(changes or {})})
+
+    def _said(self, item: pytest.Item) -> dict[str, Any]:
+        """What the markers of a test say, the inner ones last."""
+        said: dict[str, Any] = {}
         for marker in reversed(list(item.iter_markers(MARKER))):
             if marker.args:
                 raise ConfigError(f"@pytest.mark.{MARKER} takes keyword arguments only")
             said |= marker.kwargs
-        return self._described({**said, **(changes or {})})
+        return said
 
     def _described(self, said: dict[str, Any]) -> Asked:
-        may_miss = bool(said.pop("faults_may_miss", False))
+        may_miss = bool(said.pop(_MAY_MISS, False))
         return Asked(cluster=wanted(**{**from_ini(self._ini), **said}), faults_may_miss=may_miss)
 
-    def _home(self) -> LoopThread:
+    def _loop_thread(self) -> LoopThread:
         if self._thread is None:
             self._thread = LoopThread()
         return self._thread
@@ -152,22 +209,32 @@ class Guard:
         self._seed = None
         self._has_failed = False
         if self._shared is not None:
-            world = self._shared.asynchronous.world
-            since = 0 if world.tracer is None else len(world.tracer)
-            self._before = (world.starts, since)
+            rebuilt = self._shared.asynchronous.rebuilt
+            since = 0 if rebuilt.tracer is None else len(rebuilt.tracer)
+            self._before = (rebuilt.starts, since)
 
     def failed(self) -> None:
         """A phase of the test has failed."""
         self._has_failed = True
 
     def sections(self, item: pytest.Item) -> list[Section]:
-        """What there is to show of the clusters of a failed test."""
+        """The sections to show of the clusters of a failed test."""
+        found = [shown for one in self._watched_by(item) for shown in one.sections()]
+        return found if self._seed is None else [*found, section(item, self._seed)]
+
+    def traces(self, item: pytest.Item) -> list[bytes]:
+        """What happened in the clusters of a test, JSON lines each; of those that have a trace."""
+        tracers = [
+            one.kafka.rebuilt.tracer for one in self._watched_by(item) if one.kafka.was_started
+        ]
+        return [b"".join(one.pieces()) for one in tracers if one is not None]
+
+    def _watched_by(self, item: pytest.Item) -> list[_Watched]:
         watched = list(self._watched)
         if self._shared is not None and SHARED in _names(item):
             starts, since = self._before
             watched.append(_Watched(kafka=self._shared.asynchronous, starts=starts, since=since))
-        found = [shown for one in watched for shown in one.sections()]
-        return found if self._seed is None else [*found, section(item, self._seed)]
+        return watched
 
     def judge(self, item: pytest.Item) -> None:
         """A test with clusters of its own is over: unless it has failed, all faults have struck.
@@ -177,17 +244,33 @@ class Guard:
         """
         self._judge(item, [state for one in self._watched for state in one.states])
 
+    def check(self, item: pytest.Item) -> None:
+        """A test may not describe the cluster that it shares with others: it is there already.
+
+        Raises:
+            pytest.UsageError: It does.
+        """
+        said = {name for marker in item.iter_markers(MARKER) for name in marker.kwargs}
+        said -= {_MAY_MISS}
+        own = {"txnsim_cluster", "async_txnsim_cluster", "txnsim_virtual"} & set(_names(item))
+        if said and not own:
+            raise pytest.UsageError(
+                f"{SHARED} is one cluster for all tests: @pytest.mark.{MARKER} can't change its "
+                f"{', '.join(sorted(said))} for this one. Describe it among the ini options "
+                f"({', '.join(f'{_PREFIX}{name}' for name in sorted(said))}), or use txnsim_cluster"
+            )
+
     def end(self, item: pytest.Item) -> None:
         """A test is torn down: the faults of the shared cluster are taken back.
 
         Raises:
             pytest.fail.Exception: One has not struck, and the test has not failed before.
         """
-        if self._shared is None:
-            return
-        states = self._shared.asynchronous.faults.states_now()
-        self._shared.faults.disarm_all()
-        self._shared.asynchronous.faults.forget()
+        states, self._left = self._left, ()
+        if self._shared is not None:
+            states = self._shared.asynchronous.faults.states_now()
+            self._shared.faults.disarm_all()
+            self._shared.asynchronous.faults.forget()
         self._judge(item, states)
 
     def _judge(self, item: pytest.Item, states: Iterable[FaultState]) -> None:
@@ -217,8 +300,10 @@ def from_ini(ini: Mapping[str, Any]) -> dict[str, Any]:
         match field:
             case "brokers" | "transaction_version":
                 found[field] = _number(name, value)
+            case "virgin":
+                found[field] = _flag(name, value)
             case "topics":
-                found[field] = dict(_topic(name, line) for line in value)
+                found[field] = _topics(name, value)
             case "settings":
                 found[field] = dict(_setting(name, line) for line in value)
             case _:
@@ -232,9 +317,17 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _topic(name: str, line: str) -> tuple[str, int]:
-    topic, colon, partitions = line.strip().partition(":")
-    return topic, _number(name, partitions) if colon else 1
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"{name}: expected true or false, found {text!r}")
+    return text.lower() == "true"
+
+
+def _topics(name: str, lines: Iterable[str]) -> dict[str, int]:
+    try:
+        return topics_of(list(lines))
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from error
 
 
 def _setting(name: str, line: str) -> tuple[str, Any]:

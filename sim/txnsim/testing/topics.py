@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from txnsim.client.errors import ClientError
-from txnsim.client.inspection.judgement import Finding
+from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Repair, repair
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import (
@@ -18,15 +18,23 @@ from txnsim.client.inspection.txn_views import (
 )
 from txnsim.client.offsets import EARLIEST, LATEST
 from txnsim.controller.controller import NewTopic
-from txnsim.errors import ConfigError
+from txnsim.controller.growth import grown_topic
+from txnsim.errors import ConfigError, Rejection
 from txnsim.metadata.image import TopicImage
-from txnsim.testing.event_loop import in_home
+from txnsim.placement import partition_for
+from txnsim.server.views.waiting import WAIT_MS, check_states, in_vain
+from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.reading import SETTLE_MS, Fate, ReadRecord, read_topic
-from txnsim.testing.rebuilt_cluster import Inhabitant
-from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.testing.rebuilt_cluster import ClusterPart
+from txnsim.txn.decided import Decision
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    IsolationLevel,
+    TopicPartition,
+)
 
 REPLICAS_MAX: Final = 3
-WAIT_MS: Final = 30_000
 
 
 class Offsets(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,10 +46,10 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
     high_watermark: int
 
 
-class AsyncTopics(Inhabitant):
+class AsyncTopics(ClusterPart):
     """The topics of one cluster."""
 
-    @in_home
+    @in_cluster_loop
     async def create(
         self,
         name: str,
@@ -61,7 +69,7 @@ class AsyncTopics(Inhabitant):
         Raises:
             ConfigError: It can't be created; the message says why.
         """
-        sim = self._world.sim
+        sim = self._rebuilt.sim
         factor = min(REPLICAS_MAX, len(sim.members))
         created = sim.metadata.create_topic(
             NewTopic(
@@ -74,47 +82,93 @@ class AsyncTopics(Inhabitant):
         if not isinstance(created, TopicImage):
             raise ConfigError(f"topic {name}: {created.reason}")
 
-    @in_home
+    @in_cluster_loop
+    async def delete(self, name: str) -> None:
+        """Delete a topic with all of its records, as DeleteTopics does.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            ConfigError: There is no such topic.
+        """
+        metadata = self._rebuilt.sim.metadata
+        if name not in metadata.image.topics:
+            raise ConfigError(f"topic {name}: UNKNOWN_TOPIC_OR_PARTITION")
+        metadata.publish(metadata.image.without_topic(name))
+
+    @in_cluster_loop
+    async def grow(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions, as CreatePartitions does; those that are there stay.
+
+        Args:
+            name: Its name.
+            partitions: How many there are from now on.
+
+        Raises:
+            ConfigError: It can't have so many; the message says why.
+        """
+        metadata = self._rebuilt.sim.metadata
+        grown = grown_topic(metadata.image, name, count=partitions)
+        if isinstance(grown, Rejection):
+            raise ConfigError(f"topic {name}: {grown.error.name.upper()}: {grown.reason}")
+        metadata.publish(metadata.image.with_topics([grown]))
+
+    @in_cluster_loop
+    async def of_group(self, group: str) -> TopicPartition:
+        """The partition of ``__consumer_offsets`` on which a group lives."""
+        settings = self._rebuilt.sim.options.settings
+        count = settings.offsets_topic_num_partitions
+        return TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for(group, count))
+
+    @in_cluster_loop
+    async def of_transactional_id(self, transactional_id: str) -> TopicPartition:
+        """The partition of ``__transaction_state`` on which a transactional id lives."""
+        settings = self._rebuilt.sim.options.settings
+        count = settings.transaction_state_log_num_partitions
+        return TopicPartition(TRANSACTION_STATE_TOPIC, partition_for(transactional_id, count))
+
+    @in_cluster_loop
     async def names(self) -> tuple[str, ...]:
         """Every topic that is not Kafka's own."""
-        topics = self._world.sim.metadata.image.topics
+        topics = self._rebuilt.sim.metadata.image.topics
         return tuple(sorted(name for name, topic in topics.items() if not topic.is_internal))
 
-    @in_home
+    @in_cluster_loop
     async def read(self, name: str, *, settle_ms: int = SETTLE_MS) -> tuple[ReadRecord, ...]:
         """Everything in a topic, with the fate of each record.
 
         Args:
-            name: Of the topic.
+            name: Name of the topic.
             settle_ms: How long to wait for open transactions to end.
 
         Raises:
             ClientError: It can't be read.
         """
-        return await read_topic(await self._world.admin(), name, settle_ms=settle_ms)
+        return await read_topic(await self._rebuilt.admin(), name, settle_ms=settle_ms)
 
-    @in_home
+    @in_cluster_loop
     async def committed(self, name: str, *, settle_ms: int = SETTLE_MS) -> list[bytes | None]:
-        """The values that a ``read_committed`` reader is given, by partition and offset.
+        """The values that a ``read_committed`` reader gets, by partition and offset.
 
         Args:
-            name: Of the topic.
+            name: Name of the topic.
             settle_ms: How long to wait for open transactions to end.
 
         Raises:
             ClientError: It can't be read.
         """
-        records = await read_topic(await self._world.admin(), name, settle_ms=settle_ms)
+        records = await read_topic(await self._rebuilt.admin(), name, settle_ms=settle_ms)
         return [record.value for record in records if record.fate is Fate.COMMITTED]
 
-    @in_home
+    @in_cluster_loop
     async def offsets(self, name: str, partition: int = 0) -> Offsets:
-        """How far a partition is, as its leader tells a reader.
+        """The offsets of a partition, as its leader answers a reader.
 
         Raises:
-            ClientError: It was not told.
+            ClientError: The cluster gave no answer.
         """
-        admin = await self._world.admin()
+        admin = await self._rebuilt.admin()
         where = TopicPartition(name, partition)
         return Offsets(
             log_start=await admin.offset_of(where, EARLIEST),
@@ -123,10 +177,10 @@ class AsyncTopics(Inhabitant):
         )
 
 
-class AsyncTransactions(Inhabitant):
+class AsyncTransactions(ClusterPart):
     """The transactions of one cluster, as an operator sees them."""
 
-    @in_home
+    @in_cluster_loop
     async def list(self) -> tuple[TransactionListing, ...]:
         """Every transactional id that a coordinator knows, by name.
 
@@ -134,18 +188,18 @@ class AsyncTransactions(Inhabitant):
             ClientError: A coordinator did not answer.
         """
         rows: list[TransactionListing] = []
-        for answer in (await (await self._world.admin()).list_transactions()).values():
+        for answer in (await (await self._rebuilt.admin()).list_transactions()).values():
             if isinstance(answer, ClientError):
                 raise answer
             rows += answer
         return tuple(sorted(rows, key=lambda row: row.transactional_id))
 
-    @in_home
+    @in_cluster_loop
     async def describe(self, transactional_id: str) -> TransactionDescription | None:
         """What the coordinator says of a transactional id; None where it does not know it."""
         return await self._described(transactional_id)
 
-    @in_home
+    @in_cluster_loop
     async def producers(self, topic: str, partition: int = 0) -> tuple[ProducerState, ...]:
         """What a partition's leader knows of producers.
 
@@ -153,12 +207,12 @@ class AsyncTransactions(Inhabitant):
             ClientError: It did not say.
         """
         where = TopicPartition(topic, partition)
-        found = (await (await self._world.admin()).describe_producers([where]))[where]
+        found = (await (await self._rebuilt.admin()).describe_producers([where]))[where]
         if isinstance(found, ClientError):
             raise found
         return found
 
-    @in_home
+    @in_cluster_loop
     async def wait_for_state(
         self, transactional_id: str, *states: str, timeout_ms: int = WAIT_MS
     ) -> TransactionDescription:
@@ -170,48 +224,50 @@ class AsyncTransactions(Inhabitant):
             timeout_ms: How long at most.
 
         Raises:
-            TimeoutError: It is in none of them by then; the message says in which it is.
+            ConfigError: One of them is no state.
+            TimeoutError: It is in none of them by then; the message says in which it is, and what
+                it waits for.
         """
-        outside = await self._world.outside()
+        check_states(states)
+        outside = await self._rebuilt.outside()
         deadline, backoff = outside.deadline(timeout_ms), outside.backoff()
         while True:
             found = await self._described(transactional_id)
             if found is not None and found.state in states:
                 return found
             if deadline.passed:
-                state = "not known" if found is None else found.state
-                wished = " or ".join(states)
-                raise TimeoutError(
-                    f"{transactional_id} is {state} after {timeout_ms} ms, not {wished}"
-                )
+                raise TimeoutError(in_vain(self._rebuilt.sim, transactional_id, states, timeout_ms))
             await backoff.wait(deadline, at_most_ms=50)
 
-    @in_home
-    async def hanging(self) -> tuple[Finding, ...]:
-        """The open transactions that nobody will end, however young, each with the reason.
+    @in_cluster_loop
+    async def hanging(self) -> tuple[JudgedTransaction, ...]:
+        """The open transactions that no marker will end, however young, each with the reason.
 
         Raises:
             ClientError: A coordinator did not answer.
         """
         return await self._hanging()
 
-    @in_home
+    @in_cluster_loop
     async def repair(self) -> tuple[Repair, ...]:
-        """End what hangs as an operator does: judged again, aborted, looked at afterwards.
+        """End hanging transactions as an operator does: judge again, write the marker that was
+        decided, or an abort where the decision is unknown, check.
 
         Raises:
-            ClientError: Somebody did not answer.
+            ClientError: A broker did not answer.
         """
-        admin = await self._world.admin()
-        now_ms = self._world.environment.clock.now_ms()
-        return tuple([await repair(admin, one, now_ms=now_ms) for one in await self._hanging()])
+        admin = await self._rebuilt.admin()
+        now_ms = self._rebuilt.environment.clock.now_ms()
+        found = await self._hanging()
+        guess = Decision.ABORTED
+        return tuple([await repair(admin, one, now_ms=now_ms, guess=guess) for one in found])
 
-    async def _hanging(self) -> tuple[Finding, ...]:
-        now_ms = self._world.environment.clock.now_ms()
-        admin = await self._world.admin()
+    async def _hanging(self) -> tuple[JudgedTransaction, ...]:
+        now_ms = self._rebuilt.environment.clock.now_ms()
+        admin = await self._rebuilt.admin()
         return (await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)).hanging
 
     async def _described(self, transactional_id: str) -> TransactionDescription | None:
-        admin = await self._world.admin()
+        admin = await self._rebuilt.admin()
         answer = (await admin.describe_transactions([transactional_id]))[transactional_id]
         return None if isinstance(answer, ClientError) else answer

@@ -1,7 +1,7 @@
 """A test in virtual time: a cluster and an asynchronous client in one loop whose clock jumps.
 
 Hours pass in milliseconds, and the same seed gives the same run, event by event. An unmodified
-aiokafka can't tell; what is not simulated (threads, DNS, subprocesses) raises.
+aiokafka can't tell; unsimulated features (threads, DNS, subprocesses) raise.
 
 What keeps a run from repeating in another process is a property of the process. A failure names it,
 and ``arrange_process`` removes it.
@@ -16,7 +16,7 @@ from txnsim.runtime.virtual import run as virtual
 from txnsim.runtime.virtual.process import limits_of_process
 from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.event_loop import Home
+from txnsim.testing.event_loop import ClusterLoop
 from txnsim.testing.options import Wanted, wanted
 
 T = TypeVar("T")
@@ -40,10 +40,10 @@ def run_virtual(
 
     Args:
         main: Is handed the running cluster.
-        seed: Of all chance in the run.
+        seed: Seed of all chance in the run.
         start_ms: What the clock shows at the start; the same in every run unless given.
         asked: The cluster, described; else ``options`` do.
-        keep: Is told of the cluster before it starts, for whoever wants to look at it after a
+        keep: Called with the cluster before it starts, so that the caller can look at it after a
             failure.
         options: Those of ``AsyncSimulatedKafka``.
 
@@ -51,14 +51,14 @@ def run_virtual(
         What ``main`` answers.
 
     Raises:
-        ConfigError: What is asked for can't be had.
+        ConfigError: The options can't be met.
         SimulationError: Deadlock, livelock, or something that is not simulated.
     """
     described = asked or wanted(**{"trace": "full", **options})
 
     async def whole(environment: VirtualEnvironment) -> T:
         kafka = AsyncSimulatedKafka.of(
-            described, home=Home(environment.loop), environment=environment
+            described, cluster_loop=ClusterLoop(environment.loop), environment=environment
         )
         if keep is not None:
             keep(kafka)

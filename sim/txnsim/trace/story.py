@@ -1,7 +1,7 @@
 """The trace as a story: the events that matter, each as one sentence with its time and place.
 
-Told from the trace alone, so that a story can also be told of a file that somebody sends. Which
-kinds are worth a sentence is decided here; what they carry is in ``runtime.trace_kinds``. What goes
+It needs the trace alone, so it can also be written of a file that somebody sends. Which kinds
+are worth a sentence is decided here; what they carry is in ``runtime.trace_kinds``. What goes
 without saying is left out: a state on the way to another one that is reached, plain batches,
 offsets that only follow them.
 """
@@ -30,7 +30,7 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds since the run began."""
     who: str
     text: str
-    told: bool = False
+    is_narrated: bool = False
     """Said by the story itself, not by what happened."""
 
 
@@ -67,12 +67,12 @@ class _Teller:
         """None where one was taken back."""
         self._nodes = nodes
         self._on_the_way: dict[str, int] = {}
-        """Transactional id -> where its last Prepare… was told."""
+        """Transactional id -> index of the sentence about its last Prepare…."""
         self._released: set[int] = set()
         """Events that the release of something held has brought about."""
         self._strikes: dict[str, int] = {}
         self._marked: dict[int, int] = {}
-        """Node -> where the marker was told that nothing has followed there yet."""
+        """Node -> index of the sentence about a marker, as long as nothing has followed there."""
 
     def hear(self, event: Event) -> None:
         """One more event."""
@@ -101,7 +101,7 @@ class _Teller:
             at_ms=event.t // 1000,
             who=place(node),
             text=text,
-            told=event.k == "note" and node == NARRATOR,
+            is_narrated=event.k == "note" and node == NARRATOR,
         )
         before = self.sentences[-1] if self.sentences else None
         if before is None or (before.who, before.text) != (sentence.who, sentence.text):

@@ -1,8 +1,8 @@
-"""What a transaction coordinator can be asked, and what it answers.
+"""Commands for a transaction coordinator, and its answers.
 
-API versions have been translated away by the handlers: what is left of them is
-``transaction_version``, the protocol a request speaks (KIP-890). A refusal is a ``Rejection``; it
-always names PRODUCER_FENCED, which the handlers of old versions turn into INVALID_PRODUCER_EPOCH.
+The handlers have translated API versions away: the only rest is ``transaction_version``, the
+protocol a request speaks (KIP-890). A refusal is a ``Rejection``; it always names PRODUCER_FENCED,
+which the handlers of old versions turn into INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from txnsim.types import (
 
 
 class InitProducerId(msgspec.Struct, frozen=True, kw_only=True):
-    """Give me an identity; whoever held the transactional id before me is fenced."""
+    """Request an identity; it fences the producer that held the transactional id before."""
 
     transactional_id: TransactionalId | None
     """None: an idempotent producer without transactions."""

@@ -24,8 +24,8 @@ _PAST_THE_END = frozenset({TransactionState.EMPTY, TransactionState.ONGOING})
 
 
 def as_logged(record: TxnTransition) -> TxnTransition:
-    """What is written of a move: past the end of a transaction nobody can ask for that end again,
-    so the identity that it was asked under is not kept any more.
+    """The record to write of a transition. After the end of a transaction no producer can ask for
+    that end again, so the record drops the identity of the request.
     """
     if record.state not in _PAST_THE_END or record.prev_producer_id == NO_PRODUCER_ID:
         return record
@@ -47,7 +47,7 @@ def as_logged(record: TxnTransition) -> TxnTransition:
 
 
 def as_loaded(txn: TxnMetadata) -> TxnMetadata:
-    """An entry read from the log, with the epoch under which its end was asked for."""
+    """An entry read from the log, with the epoch of the request for its end."""
     last_epoch = _last_epoch(txn)
     if last_epoch == txn.last_producer_epoch:
         return txn

@@ -41,7 +41,7 @@ class ListedTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedTransactions(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer; names of states that do not exist are told back."""
+    """The answer, with the names of states in the request that do not exist."""
 
     unknown_state_names: tuple[str, ...] = ()
     transactions: tuple[ListedTransaction, ...] = ()

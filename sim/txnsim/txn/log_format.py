@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import Final
 
 from txnsim.errors import CorruptLogRecordError, ErrorCode, Rejection
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.txn.state import (
     NO_PARTITIONS,
     Tombstone,
@@ -93,7 +93,7 @@ def encode_batch(
     *,
     level: TransactionVersion,
     now_ms: int,
-    rules: Rules = LATEST,
+    rules: Rules,
 ) -> bytes:
     """One uncompressed record batch, not transactional, without a producer.
 
@@ -176,9 +176,7 @@ def encode_key(transactional_id: TransactionalId) -> bytes:
     return _KEY_HEAD.pack(0, len(text)) + text
 
 
-def encode_value(
-    transition: TxnTransition, *, level: TransactionVersion, rules: Rules = LATEST
-) -> bytes:
+def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules: Rules) -> bytes:
     """TransactionLogValue in the version that ``level`` calls for."""
     flexible = level >= _TV_1
     head = _VALUE_HEAD.pack(
@@ -268,7 +266,7 @@ def _varint(value: int) -> bytes:
 # Reading
 
 
-def decode_record(key: bytes, value: bytes | None, *, rules: Rules = LATEST) -> TxnRecord | None:
+def decode_record(key: bytes, value: bytes | None, *, rules: Rules) -> TxnRecord | None:
     """What a record of the log says.
 
     Returns:

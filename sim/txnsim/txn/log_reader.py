@@ -1,70 +1,47 @@
 """From a partition of ``__transaction_state`` to the entries that a coordinator starts with.
 
 Every record goes through the same ``apply`` as a live one; the last one of each transactional id
-stays. Kafka logs an exception met while reading and goes on with what it has read: so does this,
-and tells what it was.
+stays. Kafka logs an exception that it meets while reading, and goes on with the records that it has
+read. So does this module; it reports the exception.
 
 Counterpart in Kafka: TransactionStateManager.loadTransactionMetadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Generator, Iterable
 
 import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.txn.log_format import decode_record
-from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata
+from txnsim.txn.state import TxnMetadata
 from txnsim.txn.transitions import apply
-from txnsim.types import Subject, TopicPartition, TransactionalId
+from txnsim.types import TransactionalId
 from txnsim.wire.batch import iter_batches, read_records
-
-_RESULTS: Final = {
-    TransactionState.PREPARE_COMMIT: True,
-    TransactionState.COMPLETE_COMMIT: True,
-    TransactionState.PREPARE_ABORT: False,
-    TransactionState.COMPLETE_ABORT: False,
-}
-"""Whether a transaction in that state is committed."""
 
 
 class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read, and why reading stopped early, if it did."""
+    """The entries that were read, and why reading stopped early, if it did."""
 
     entries: dict[TransactionalId, TxnMetadata]
     problem: str | None = None
 
 
-def subjects_in(batch: bytes, where: TopicPartition) -> Subject:
-    """Whom the records of a batch are about, for fault plans.
-
-    Args:
-        batch: As a coordinator appends it.
-        where: The partition of ``__transaction_state``.
-    """
-    subjects = []
-    for record in read_records(batch, 0):
-        assert record.key is not None  # it is our own
-        found = decode_record(record.key, record.value)
-        assert found is not None
-        if isinstance(found, Tombstone):
-            subject = Subject(transactional_id=found.transactional_id, partitions=(where,))
-        else:
-            subject = Subject(
-                transactional_id=found.transactional_id,
-                producer_id=found.producer_id,
-                partitions=(where,),
-                committed=_RESULTS.get(found.state),
-            )
-        subjects.append(subject)
-    return Subject(partitions=(where,), others=tuple(subjects))
+def read_log(chunks: Iterable[bytes], *, rules: Rules) -> LoadedLog:
+    """Replay a log; arguments as for ``read_in_steps``."""
+    steps = read_in_steps(chunks, rules=rules)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            loaded: LoadedLog = end.value
+            return loaded
 
 
-def read_log(chunks: Iterable[bytes], *, rules: Rules = LATEST) -> LoadedLog:
-    """Replay a log.
+def read_in_steps(chunks: Iterable[bytes], *, rules: Rules) -> Generator[int, None, LoadedLog]:
+    """Replay a log, a batch at a time; each step yields how many records it has read.
 
     Args:
         chunks: Record batches in the order of the log; a chunk may hold several, end to end.
@@ -76,6 +53,7 @@ def read_log(chunks: Iterable[bytes], *, rules: Rules = LATEST) -> LoadedLog:
             for position, header in iter_batches(chunk):
                 if not header.is_control:
                     _replay(entries, chunk, position, rules)
+                    yield header.records_count
     except (CorruptBatchError, CorruptLogRecordError) as error:
         return LoadedLog(entries=entries, problem=str(error))
     return LoadedLog(entries=entries)
@@ -90,7 +68,7 @@ def _replay(
         found = decode_record(record.key, record.value, rules=rules)
         if found is None:  # a version that is not known
             continue
-        txn = apply(None, found)
+        txn = apply(None, found, rules=rules)
         if txn is None:
             entries.pop(found.transactional_id, None)
         else:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.txn.commands import (
     PARTITIONS_ADDED,
     AddPartitions,
@@ -60,7 +60,7 @@ _ADDED_RULES: Final = {
 
 
 def decide_add_partitions(
-    txn: TxnMetadata | None, command: AddPartitions, *, now_ms: int, rules: Rules = LATEST
+    txn: TxnMetadata | None, command: AddPartitions, *, now_ms: int, rules: Rules
 ) -> AddDecision | Rejection:
     """Make partitions part of the transaction, opening it where none is open."""
     if txn is None:
@@ -91,7 +91,7 @@ def decide_add_partitions(
 
 
 def decide_verify(
-    txn: TxnMetadata | None, command: VerifyPartitions, *, rules: Rules = LATEST
+    txn: TxnMetadata | None, command: VerifyPartitions, *, rules: Rules
 ) -> PartitionsVerified | Rejection:
     """Tell which partitions are part of the transaction. A pending move is not looked at
     (KAFKA-14904).
@@ -122,7 +122,7 @@ def decide_verify(
 # Timers
 
 
-def is_timed_out(txn: TxnMetadata, *, now_ms: int, rules: Rules = LATEST) -> bool:
+def is_timed_out(txn: TxnMetadata, *, now_ms: int, rules: Rules) -> bool:
     """The abort scan must end this transaction: strictly later than its start plus its timeout."""
     return (
         txn.state is _ONGOING

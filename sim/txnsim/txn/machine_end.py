@@ -1,9 +1,9 @@
 """Decisions about the end of a transaction: EndTxn under either protocol, and the abort that a
 fence or the timeout forces.
 
-Which protocol is followed is said by the request alone (version 5 and up: version 2 of the
-protocol). Under versions 0 and 1 a late duplicate of an EndTxn can't be told from a new one at the
-same epoch; version 2 bumps the epoch at every end and so can (KIP-890).
+The request alone says which protocol applies (version 5 and up: version 2 of the protocol). Under
+versions 0 and 1 a late duplicate of an EndTxn looks like a new one at the same epoch. Version 2
+bumps the epoch at every end, so the two differ (KIP-890).
 
 Counterpart in Kafka: TransactionCoordinator.endTransactionWithTV1 and endTransaction.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.txn.commands import (
     MARKERS_OWED,
     NEEDS_PRODUCER_ID,
@@ -101,7 +101,7 @@ def decide_end_txn(
     *,
     now_ms: int,
     fresh: ProducerId | None = None,
-    rules: Rules = LATEST,
+    rules: Rules,
 ) -> EndDecision | Rejection | NeedsProducerId:
     """Commit or abort, as the producer asks.
 
@@ -116,7 +116,7 @@ def decide_end_txn(
         return _UNKNOWN_V2 if command.transaction_version >= _TV_2 else _UNKNOWN_V1
     if command.transaction_version >= _TV_2:
         return _decide_v2(txn, command, now_ms, fresh, rules)
-    return _decide_v1(txn, command, now_ms)
+    return _decide_v1(txn, command, now_ms, rules)
 
 
 def decide_fence(
@@ -126,7 +126,7 @@ def decide_fence(
     now_ms: int,
     fresh: ProducerId | None = None,
     by_timeout: bool = False,
-    rules: Rules = LATEST,
+    rules: Rules,
 ) -> EndDecision | Rejection | NeedsProducerId:
     """Abort an open transaction against its producer's will, shutting the producer out.
 
@@ -162,10 +162,14 @@ def decide_fence(
 # Versions 0 and 1
 
 
-def _decide_v1(txn: TxnMetadata, command: EndTxn, now_ms: int) -> EndDecision | Rejection:
+def _decide_v1(
+    txn: TxnMetadata, command: EndTxn, now_ms: int, rules: Rules
+) -> EndDecision | Rejection:
     if command.producer_id != txn.producer_id:
         return other_producer(txn, command.producer_id, "end.v4.wrong-pid")
-    if command.producer_epoch != txn.producer_epoch:
+    is_future = command.producer_epoch > txn.producer_epoch
+    is_taken = is_future and not rules.end_needs_exact_epoch
+    if command.producer_epoch != txn.producer_epoch and not is_taken:
         return fenced(txn, command.producer_epoch, "end.v4.wrong-epoch")
     if txn.pending_state is not None:
         return concurrent(txn, "end.v4.pending")
@@ -271,9 +275,7 @@ def _end_v2(
 
 
 def _end(transition: TxnTransition, rule: str) -> EndDecision:
-    """Log the end; the producer is told the identity that holds once the transaction is
-    complete.
-    """
+    """Log the end. The producer gets the identity that holds once the transaction is complete."""
     if transition.next_producer_id != NO_PRODUCER_ID:
         reply = ProducerIdAndEpoch(
             producer_id=transition.next_producer_id, producer_epoch=ProducerEpoch(0)

@@ -11,7 +11,7 @@ Counterpart in Kafka: TransactionCoordinator.handleInitProducerId and prepareIni
 from __future__ import annotations
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
     NEEDS_PRODUCER_ID,
@@ -47,7 +47,7 @@ again.
 
 
 def check_init_producer_id(command: InitProducerId, settings: Settings) -> Rejection | None:
-    """What is refused whoever owns the transactional id; asked before ownership."""
+    """Refusals that don't depend on the owner of the transactional id; checked before ownership."""
     if command.transactional_id == "":
         return Rejection(
             error=ErrorCode.invalid_request,
@@ -84,7 +84,7 @@ def decide_init_producer_id(
     finalized: TransactionVersion,
     now_ms: int,
     fresh: ProducerId | None = None,
-    rules: Rules = LATEST,
+    rules: Rules,
 ) -> InitDecision | Rejection | NeedsProducerId:
     """Hand out an identity for a transactional id.
 

@@ -1,11 +1,12 @@
-"""Which transaction markers are owed to which broker.
+"""The transaction markers that each broker is owed.
 
 A prepared transaction owes one marker to the leader of each of its partitions. Markers are queued
-per leader, at most one request is under way to each broker, and whatever gathers meanwhile goes out
-in the next one. What comes back is judged here; what follows from it (a transaction is complete, a
-partition must be tried again) is told to the caller as values.
+per leader. At most one request is in flight to each broker; markers that gather meanwhile go out
+in the next one. This module judges the answers. Their consequences (a transaction is complete, a
+partition must be tried again) are values that it returns to the caller.
 
-There is no bound on the queue other than the number of transactional ids: each owes once at a time.
+The number of transactional ids is the only bound of the queue: each id owes markers of one
+transaction at a time.
 
 Counterpart in Kafka: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
 """
@@ -19,7 +20,8 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, InvariantViolation
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply
+from txnsim.releases.rules import Rules
 from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.types import (
     BrokerId,
@@ -28,9 +30,6 @@ from txnsim.types import (
     ProducerId,
     TopicPartition,
     TransactionalId,
-    TxnMarker,
-    WriteTxnMarkersCommand,
-    WriteTxnMarkersReply,
 )
 
 
@@ -85,9 +84,9 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
     transaction_version: int
     completion: TxnTransition
     fences: bool = False
-    """It is the abort of a fence that has raised the epoch, as far as anybody remembers."""
+    """Whether it aborts for a fence that has raised the epoch; False if that is not known."""
     cause: int = -1
-    """Trace event that the debt is due to."""
+    """Trace event that caused the debt."""
 
     @property
     def epoch_rule(self) -> str:
@@ -107,7 +106,7 @@ class OwedMarker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkerBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One WriteTxnMarkers request and what it is about, in the same order."""
+    """One WriteTxnMarkers request and its debts, in the same order."""
 
     broker_id: BrokerId
     owed: tuple[OwedMarker, ...]
@@ -158,7 +157,7 @@ def debt_of(
 
 
 def judge(
-    owed: OwedMarker, errors: Mapping[TopicPartition, int], *, rules: Rules = LATEST
+    owed: OwedMarker, errors: Mapping[TopicPartition, int], *, rules: Rules
 ) -> MarkerOutcome | None:
     """What the errors of its partitions mean for a marker; None where one is never sent by Kafka.
 
@@ -197,7 +196,7 @@ class MarkerQueue:
 
     __slots__ = ("_in_flight", "_owing", "_queued", "_rules", "_unknown", "_waiting")
 
-    def __init__(self, *, rules: Rules = LATEST) -> None:
+    def __init__(self, *, rules: Rules) -> None:
         self._rules = rules
         self._owing: dict[TransactionalId, Debt] = {}
         self._queued: dict[BrokerId, list[OwedMarker]] = {}
@@ -284,7 +283,7 @@ class MarkerQueue:
         return gone
 
     def take_waiting(self) -> list[_Unrouted]:
-        """Everything to be routed, with what had no known leader the last time."""
+        """All markers to route, also those that had no known leader the last time."""
         taken, self._waiting, self._unknown = self._unknown + self._waiting, [], []
         return taken
 

@@ -1,9 +1,9 @@
 """Which partitions of ``__transaction_state`` a broker coordinates, and under which epoch.
 
 The leader of a partition coordinates its transactional ids; its leader epoch is the coordinator
-epoch. An ``OwnedPartition`` lives for one such epoch: whoever waited for the log holds on to the
-one it started with and asks ``is_current`` before touching it again. That is the whole protection
-against a coordinator that moved meanwhile.
+epoch. An ``OwnedPartition`` lives for one such epoch: code that has waited for the log keeps the
+one that it started with and checks ``is_current`` before touching it again. That is the whole
+protection against a coordinator that moved meanwhile.
 
 Counterpart in Kafka: transactionMetadataCache and loadingPartitions of TransactionStateManager.
 """
@@ -12,52 +12,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.placement import partition_for
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.txn.state import TxnMetadata
 from txnsim.types import BrokerId, CoordinatorEpoch, TransactionalId
 
 
-class OwnedPartition:
+class OwnedPartition(msgspec.Struct, kw_only=True, eq=False):
     """One partition's transactional ids, under one coordinator epoch."""
 
-    __slots__ = ("coordinator_epoch", "entries", "node", "partition")
-
-    def __init__(
-        self,
-        *,
-        partition: int,
-        coordinator_epoch: CoordinatorEpoch,
-        node: str,
-        entries: dict[TransactionalId, TxnMetadata],
-    ) -> None:
-        self.partition = partition
-        self.coordinator_epoch = coordinator_epoch
-        self.node = node
-        """Name in the trace."""
-        self.entries = entries
+    partition: int
+    coordinator_epoch: CoordinatorEpoch
+    node: str
+    """Name in the trace."""
+    entries: dict[TransactionalId, TxnMetadata]
 
 
-class Ownership:
+class Ownership(msgspec.Struct, kw_only=True, eq=False):
     """The partitions that a broker owns, and those it is about to own."""
 
-    __slots__ = ("_broker_id", "_loading", "_owned", "_partitions", "_rules")
-
-    def __init__(self, *, broker_id: BrokerId, partitions: int, rules: Rules = LATEST) -> None:
-        self._rules = rules
-        self._broker_id = broker_id
-        self._partitions = partitions
-        self._owned: dict[int, OwnedPartition] = {}
-        self._loading: dict[int, CoordinatorEpoch] = {}
+    rules: Rules
+    broker_id: BrokerId
+    partitions: int
+    _owned: dict[int, OwnedPartition] = {}
+    _loading: dict[int, CoordinatorEpoch] = {}
 
     def find(self, transactional_id: TransactionalId) -> OwnedPartition | Rejection:
-        """The partition of a transactional id; refused while it is loading or someone else's."""
-        partition = partition_for(transactional_id, self._partitions)
+        """The partition of a transactional id; refused while it is loading or elsewhere."""
+        partition = partition_for(transactional_id, self.partitions)
         return self._owned.get(partition) or self.refuse(partition)
 
     def is_current(self, owned: OwnedPartition) -> bool:
-        """False as soon as the partition was let go or is being loaded again."""
+        """False as soon as the partition was released or is being loaded again."""
         return self._owned.get(owned.partition) is owned
 
     def get(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedPartition | None:
@@ -74,12 +63,12 @@ class Ownership:
             )
         return Rejection(
             error=ErrorCode.not_coordinator,
-            reason=f"broker {self._broker_id} does not lead partition {partition} "
+            reason=f"broker {self.broker_id} does not lead partition {partition} "
             "of __transaction_state",
         )
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
-        """From now on the partition is loading; what was owned under an older epoch is let go."""
+        """Mark the partition as loading, and drop the one owned under an older epoch."""
         self._owned.pop(partition, None)
         self._loading[partition] = coordinator_epoch
 
@@ -113,14 +102,14 @@ class Ownership:
         loading = self._loading.get(partition)
         if loading is not None and (
             epoch is None
-            or (loading < epoch if self._rules.unload_calls_off_load else loading == epoch)
+            or (loading < epoch if self.rules.unload_calls_off_load else loading == epoch)
         ):
             del self._loading[partition]
         return self._owned.pop(partition, None) is not None
 
     def node(self, partition: int) -> str:
         """Name of the coordinator of a partition in the trace."""
-        return f"broker/{self._broker_id}/txn/{partition}"
+        return f"broker/{self.broker_id}/txn/{partition}"
 
     @property
     def is_loading(self) -> bool:

@@ -2,7 +2,7 @@
 
 A broker never waits for a block. It asks for the next one when nine tenths of the present one are
 used, and when it has run dry it answers COORDINATOR_LOAD_IN_PROGRESS and asks (KAFKA-14694): the
-first InitProducerId after a start usually gets that. What is left of a block at a restart is lost;
+first InitProducerId after a start usually gets that. The rest of a block is lost at a restart;
 ids are never given out twice.
 
 Counterparts in Kafka: RPCProducerIdManager, ProducerIdControlManager.
@@ -15,7 +15,8 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode
-from txnsim.types import AllocateProducerIdsCommand, AllocateProducerIdsReply, ProducerId
+from txnsim.interbroker.transactions import AllocateProducerIdsCommand, AllocateProducerIdsReply
+from txnsim.types import ProducerId
 
 BLOCK_LENGTH: Final = 1_000
 RETRY_BACKOFF_MS: Final = 50
@@ -87,7 +88,7 @@ class ProducerIdPool:
         return self._in_flight
 
     def want(self) -> None:
-        """Have the next ``start_request`` ask, whatever is left."""
+        """Make the next ``start_request`` ask, even if ids are left."""
         self._wanted = True
 
     def start_request(self, *, now_ms: int) -> bool:

@@ -42,7 +42,7 @@ NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
 class TransactionState(IntEnum):
-    """Where a transactional id stands; the number is its id in the log.
+    """The state of a transactional id; the number is its id in the log.
 
     While a move is being logged the entry is *pending* and nearly every call meets
     CONCURRENT_TRANSACTIONS.
@@ -85,7 +85,7 @@ class TransactionState(IntEnum):
 
     PREPARE_EPOCH_FENCE = 7
     """A newer producer or the timeout is about to abort the transaction: only ever pending, on the
-    way to PrepareAbort. Fencing and preparing the abort are one step here, so nobody sees it.
+    way to PrepareAbort. Fencing and preparing the abort are one step here, so no client sees it.
     """
 
     # Enum's own hash is written in Python, and states are looked up in sets at every request.
@@ -166,7 +166,7 @@ class TxnMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     last_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
-    """Epoch before the last bump, so that a retry is told from a zombie. Never logged: lost when
+    """Epoch before the last bump, to distinguish a retry from a zombie. Never logged: lost when
     the coordinator moves.
     """
     txn_timeout_ms: int

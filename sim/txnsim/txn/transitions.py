@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.errors import InvariantViolation
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.txn.state import (
     IDLE_STATES,
     NO_PARTITIONS,
@@ -89,15 +89,13 @@ def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMeta
     )
 
 
-def apply(
-    txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules = LATEST
-) -> TxnMetadata | None:
+def apply(txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules) -> TxnMetadata | None:
     """The entry after ``record`` was written; None when it was a tombstone.
 
     Args:
         txn: The pending entry, or None while loading: the log of a compacted topic need not hold
             the record before.
-        record: What was written, or read.
+        record: The record that was written, or read.
         rules: The broker's.
 
     Raises:
@@ -308,7 +306,7 @@ def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
     )
 
 
-def fence_epoch_of(txn: TxnMetadata, rules: Rules = LATEST) -> ProducerEpoch:
+def fence_epoch_of(txn: TxnMetadata, rules: Rules) -> ProducerEpoch:
     """Epoch that shuts the present producer out: prepareFenceProducerEpoch.
 
     Not raised again after a fence whose record was lost (KAFKA-9666), nor beyond the last epoch
@@ -329,7 +327,7 @@ def needs_rotation(txn: TxnMetadata) -> bool:
 
 
 def _fence_epoch(record: TxnTransition) -> ProducerEpoch:
-    """What a fence makes of the entry's epoch before its record is written."""
+    """The epoch that a fence sets before its record is written."""
     return record.last_producer_epoch if record.client_version >= _TV_2 else record.producer_epoch
 
 

@@ -1,14 +1,13 @@
-"""The header of a record batch v2, and what a leader may patch in it.
+"""The header of a record batch v2, and the fields that a leader may patch.
 
-A batch stays what it is from producer to consumer: bytes. Reading its 61 bytes of header is one
+A batch stays the same bytes from producer to consumer. Reading its 61 bytes of header is one
 ``struct`` call; a leader writes base offset and leader epoch into it, which lie before the bytes
-that the CRC covers. Records are another module's business. Kafka's counterpart is
-``DefaultRecordBatch``.
+that the CRC covers. Other modules read the records. Kafka's counterpart is ``DefaultRecordBatch``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Final
@@ -46,7 +45,7 @@ _CRC_INTO: Final = Struct(">I").pack_into
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a batch header in wire order, and what follows from them."""
+    """The fields of a batch header in wire order, and values that follow from them."""
 
     base_offset: int
     batch_length: int
@@ -221,7 +220,7 @@ def pack_plain_batch(payload: bytes, *, timestamp_ms: int) -> bytes:
 
 
 def pack_batch(
-    payload: bytes,
+    payload: bytes | Sequence[bytes],
     *,
     base_offset: int,
     leader_epoch: int,
@@ -234,20 +233,20 @@ def pack_batch(
     base_sequence: int,
     records_count: int,
 ) -> bytes:
-    """A whole batch around its encoded (and compressed) records."""
-    covered = (
-        _PLAIN(
-            attributes,
-            last_offset_delta,
-            base_timestamp_ms,
-            max_timestamp_ms,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            records_count,
-        )
-        + payload
+    """A whole batch around its encoded (and compressed) records, which may come in pieces."""
+    fields = _PLAIN(
+        attributes,
+        last_offset_delta,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        records_count,
     )
-    crc: int = crc32c.crc32c(covered)
-    length = len(covered) + CRC_START - LOG_OVERHEAD
-    return _FRONT(base_offset, length, leader_epoch, MAGIC, crc) + covered
+    pieces = (fields + payload,) if isinstance(payload, bytes) else (fields, *payload)
+    length, crc = CRC_START - LOG_OVERHEAD, 0
+    for piece in pieces:
+        length += len(piece)
+        crc = crc32c.crc32c(piece, crc)
+    return b"".join((_FRONT(base_offset, length, leader_epoch, MAGIC, crc), *pieces))

@@ -22,7 +22,7 @@ from txnsim.wire.batch_header import (
     BatchHeader,
     pack_batch,
 )
-from txnsim.wire.compression import compress
+from txnsim.wire.compression import compress, compress_in_pieces
 from txnsim.wire.records import (
     RECORD_MIN,
     VARINT_BYTES_MAX,
@@ -31,10 +31,16 @@ from txnsim.wire.records import (
     encode_record,
     payload_of,
     read_signed,
+    signed_varint,
 )
 
+_PIECE_BYTES: Final = 65_536
+"""What goes to a codec at a time."""
 _KEPT_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 NO_TIMESTAMP: Final = -1
+_ONE_BYTE_MAX: Final = 0x7F
+_NULL: Final = 0x01
+"""The length of what is null, as it is encoded."""
 
 
 class Scanned(NamedTuple):
@@ -43,10 +49,16 @@ class Scanned(NamedTuple):
     timestamp_delta_ms: int
     offset_delta: int
     key: bytes | None
-    has_value: bool
+    value_size: int
+    """-1 where there is none."""
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it is no tombstone."""
+        return self.value_size >= 0
 
 
-def scan_records(payload: bytes, count: int, at: int = 0) -> Iterator[Scanned]:
+def scan_records(payload: bytes | memoryview, count: int, at: int = 0) -> Iterator[Scanned]:
     """Walk the records of a batch, checked as ``read_records`` checks them.
 
     Args:
@@ -73,7 +85,7 @@ def scan_records(payload: bytes, count: int, at: int = 0) -> Iterator[Scanned]:
             at = _skip_headers(payload, at, end)
             if at != end:
                 raise CorruptBatchError(f"a record ends at byte {at}, its size says {end}")
-            yield Scanned(timestamp_delta_ms, offset_delta, key, value_size >= 0)
+            yield Scanned(timestamp_delta_ms, offset_delta, key, value_size)
     except IndexError:
         raise CorruptBatchError("a record is cut off") from None
     if at != len(payload):
@@ -106,26 +118,134 @@ def filtered_batch(
 
 
 def recoded_batch(
-    header: BatchHeader, records: Sequence[Record], *, codec: int, level: int | None = None
-) -> bytes:
-    """A producer's batch in another codec, its records numbered in order.
+    header: BatchHeader,
+    payload: bytes | memoryview,
+    *,
+    codec: int,
+    level: int | None = None,
+    size_max: int,
+) -> bytes | int:
+    """A producer's batch in another codec, its records numbered in order. Besides the result it
+    takes no memory: the records may be many, or large.
 
     Args:
-        header: Of the batch as it came.
-        records: All of them.
+        header: Header of the batch as it came.
+        payload: Its records, decompressed, and looked at before.
         codec: The topic's.
-        level: Of compression; None for the codec's own.
+        level: Level of compression; None for the codec's own.
+        size_max: What a larger batch has is not kept.
+
+    Returns:
+        The batch; only how large it is, where that is more than ``size_max``.
     """
-    return _packed(
-        header,
-        records,
-        base_offset=None,
-        codec=codec,
-        flags=header.attributes & _KEPT_FLAGS & ~LOG_APPEND_TIME_FLAG,
-        base_timestamp_ms=_time_of(records[0]),
-        max_timestamp_ms=max(map(_time_of, records)),
-        level=level,
+    numbering = _Numbering(payload, header)
+    size = HEADER_SIZE
+    pieces: list[bytes] = []
+    for piece in compress_in_pieces(codec, numbering.pieces(), level):
+        size += len(piece)
+        if size > size_max:
+            pieces.clear()
+        else:
+            pieces.append(piece)
+    if size > size_max:
+        return size
+    return pack_batch(
+        pieces,
+        base_offset=header.base_offset,
+        leader_epoch=header.leader_epoch,
+        attributes=codec | (header.attributes & _KEPT_FLAGS & ~LOG_APPEND_TIME_FLAG),
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp_ms=numbering.base_ms,
+        max_timestamp_ms=numbering.newest_ms,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        records_count=header.records_count,
     )
+
+
+class _Numbering:
+    """The records of a batch, encoded anew with offsets 0, 1, 2 and so on."""
+
+    def __init__(self, payload: bytes | memoryview, header: BatchHeader) -> None:
+        self._payload = memoryview(payload)
+        self._header = header
+        self.base_ms = self.newest_ms = 0
+        """Of the records that ``pieces`` has come to."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Neither a large record nor many small ones are copied together."""
+        gathered = bytearray()
+        for part in self._parts():
+            if len(gathered) + len(part) <= _PIECE_BYTES:
+                gathered += part
+                continue
+            yield bytes(gathered)  # not empty: the length before a large part is in it
+            gathered.clear()
+            for start in range(0, len(part), _PIECE_BYTES):
+                yield bytes(part[start : start + _PIECE_BYTES])
+        yield bytes(gathered)
+
+    def _parts(self) -> Iterator[bytes | memoryview]:
+        header, payload = self._header, self._payload
+        at = 0
+        for number in range(header.records_count):
+            size, at = read_signed(payload, at, VARINT_BYTES_MAX)
+            end = at + size
+            time_ms, at = read_signed(payload, at + 1, VARLONG_BYTES_MAX)
+            time_ms += header.base_timestamp_ms
+            if header.is_log_append_time:
+                time_ms = header.max_timestamp_ms
+            if not number:
+                self.base_ms = self.newest_ms = time_ms
+            self.newest_ms = max(self.newest_ms, time_ms)
+            _, at = read_signed(payload, at, VARINT_BYTES_MAX)
+            head = b"\0" + signed_varint(time_ms - self.base_ms) + signed_varint(number)
+            if _is_short(payload, at, end):
+                body = head + payload[at:end]
+                yield signed_varint(len(body)) + body
+            else:
+                key_size, key, at = _sized(payload, at)
+                value_size, value, at = _sized(payload, at)
+                parts = (head, key_size, key, value_size, value, _headers(payload, at))
+                yield signed_varint(sum(map(len, parts)))
+                yield from parts
+            at = end
+
+
+def _is_short(payload: memoryview, at: int, end: int) -> bool:
+    """Whether key and value have lengths of one byte and there are no headers: such a record is
+    encoded already.
+    """
+    size = payload[at]
+    if size > _ONE_BYTE_MAX or (size & 1 and size != _NULL):
+        return False
+    at += 1 + size // 2
+    size = payload[at]
+    if size > _ONE_BYTE_MAX or (size & 1 and size != _NULL):
+        return False
+    at += 1 + size // 2
+    return at + 1 == end and not payload[at]
+
+
+def _sized(payload: memoryview, at: int) -> tuple[bytes, memoryview, int]:
+    """The length of a key or value, its bytes, and the position after them."""
+    size, at = read_signed(payload, at, VARINT_BYTES_MAX)
+    end = at + max(0, size)
+    return signed_varint(size), payload[at:end], end
+
+
+def _headers(payload: memoryview, at: int) -> bytes:
+    """The headers of a record, encoded anew."""
+    count, at = read_signed(payload, at, VARINT_BYTES_MAX)
+    encoded = bytearray(signed_varint(count))
+    for _ in range(count):
+        _, key, at = _sized(payload, at)
+        text = str(key, "utf-8", "replace").encode()
+        value_size, value, at = _sized(payload, at)
+        for part in (signed_varint(len(text)), text, value_size, value):
+            encoded += part
+    return bytes(encoded)
 
 
 def empty_batch(header: BatchHeader) -> bytes:
@@ -155,25 +275,28 @@ def batch_keys(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes |
         MissingExtraError: Its codec needs a library that is not installed.
     """
     is_only = header.records_count == 1 and not header.last_offset_delta
-    at = None
+    found = None
     if is_only and not header.attributes & COMPRESSION_MASK:
-        at = _key_position(batch)
-    if at is not None:
-        size, at = read_signed(batch, at, VARINT_BYTES_MAX)
-        key = None
-        if size >= 0:
-            key = batch[at : at + size]
-            at += size
-        # The length of the value is zig-zag: odd is below 0.
-        yield header.base_offset, key, not batch[at] & 1
+        try:
+            found = _key_of_only(batch)
+        except IndexError:
+            raise CorruptBatchError(
+                f"the record of the batch at offset {header.base_offset} is cut off"
+            ) from None
+    if found is not None:
+        yield header.base_offset, *found
         return
     for record in scan_records(payload_of(batch, header), header.records_count):
         yield header.base_offset + record.offset_delta, record.key, record.has_value
 
 
-def _key_position(batch: bytes) -> int | None:
-    """Where the key of the only record of an uncompressed batch begins, with its length; None where
-    that record is not the first one of its batch. The quick way for what coordinators write.
+def _key_of_only(batch: bytes) -> tuple[bytes | None, bool] | None:
+    """Key of the only record of an uncompressed batch, and whether it has a value; None where that
+    record is not the first one of its batch. The quick way for what coordinators write.
+
+    Raises:
+        IndexError: The batch ends first.
+        CorruptBatchError: A number has too many bytes.
     """
     at = HEADER_SIZE
     while batch[at] > 0x7F:  # the record's length
@@ -181,30 +304,37 @@ def _key_position(batch: bytes) -> int | None:
     at += 2  # and its attributes
     while batch[at] > 0x7F:  # the delta of its timestamp
         at += 1
-    return None if batch[at + 1] else at + 2  # the delta of its offset
+    if batch[at + 1]:  # the delta of its offset
+        return None
+    size, at = read_signed(batch, at + 2, VARINT_BYTES_MAX)
+    key = None
+    if size >= 0:
+        key = batch[at : at + size]
+        at += size
+    # The length of the value is zig-zag: odd is below 0.
+    return key, not batch[at] & 1
 
 
 def _packed(
     header: BatchHeader,
     records: Sequence[Record],
     *,
-    base_offset: int | None,
+    base_offset: int,
     codec: int,
     flags: int,
     base_timestamp_ms: int,
     max_timestamp_ms: int,
-    level: int | None = None,
 ) -> bytes:
     pieces = [
         encode_record(
             record,
-            offset_delta=number if base_offset is None else record.offset - base_offset,
+            offset_delta=record.offset - base_offset,
             timestamp_delta_ms=_time_of(record) - base_timestamp_ms,
         )
-        for number, record in enumerate(records)
+        for record in records
     ]
     return pack_batch(
-        compress(codec, b"".join(pieces), level),
+        compress(codec, b"".join(pieces)),
         base_offset=header.base_offset,
         leader_epoch=header.leader_epoch,
         attributes=codec | flags,
@@ -224,14 +354,14 @@ def _time_of(record: Record) -> int:
     return record.timestamp_ms
 
 
-def _field(payload: bytes, at: int) -> tuple[bytes | None, int]:
+def _field(payload: bytes | memoryview, at: int) -> tuple[bytes | None, int]:
     size, at = read_signed(payload, at, VARINT_BYTES_MAX)
     if size < 0:
         return None, at
-    return payload[at : at + size], at + size
+    return bytes(payload[at : at + size]), at + size
 
 
-def _skip_headers(payload: bytes, at: int, end: int) -> int:
+def _skip_headers(payload: bytes | memoryview, at: int, end: int) -> int:
     count, at = read_signed(payload, at, VARINT_BYTES_MAX)
     if count < 0 or count > max(0, end - at):
         raise CorruptBatchError(f"{count} headers in {end - at} bytes")

@@ -9,11 +9,11 @@ does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -27,18 +27,22 @@ from txnsim.wire.apis import (
     api_name,
     is_flexible,
 )
-from txnsim.wire.decoder import DecodeFaultError, Reader, allow_elements, reader
-from txnsim.wire.encoder import maker, writer
+from txnsim.wire.decoder import DecodeFaultError, Reader, read_in_steps, reader
+from txnsim.wire.encoder import maker, write_in_steps, writer
 from txnsim.wire.varint import read_uvarint
 
 __all__ = [
+    "COUNTED_FROM_BYTES",
     "RequestHeader",
     "api_name",
+    "at_once",
     "build",
     "builder",
+    "decode_in_steps",
     "decode_request",
     "decode_request_as",
     "encode_body",
+    "encode_in_steps",
     "encode_pieces",
     "encode_request",
     "frame_response",
@@ -77,8 +81,8 @@ class RequestHeader(msgspec.Struct, frozen=True, gc=False):
 def read_request_header(frame: bytes) -> RequestHeader:
     """Read header v1, or v2 where the request is flexible.
 
-    Unknown versions are read like the newest one. Unknown API keys are read as v1: whether somebody
-    handles them is for the caller to say.
+    Unknown versions are read like the newest one. Unknown API keys are read as v1: the caller
+    decides whether a handler exists.
 
     Raises:
         MalformedFrameError: The frame is too short, or its tagged fields are broken.
@@ -183,8 +187,12 @@ REQUEST_ELEMENTS_MAX: Final = 20_000
 
 Kafka has no such bound; it bounds what most of them could ask for (10,000 new partitions).
 """
-_COUNTED_FROM_BYTES: Final = REQUEST_ELEMENTS_MAX
+COUNTED_FROM_BYTES: Final = REQUEST_ELEMENTS_MAX
 """A smaller frame can't have more: an element takes a byte at least."""
+
+T = TypeVar("T")
+Decoding = Generator[int, None, Any]
+"""A message that is being read: yields how many elements were read since the last time."""
 
 _request_readers: dict[tuple[int, int], Reader] = {}
 _makers: dict[Any, Callable[..., Any]] = {}
@@ -193,31 +201,33 @@ _makers: dict[Any, Callable[..., Any]] = {}
 def decode_request(header: RequestHeader, frame: bytes) -> Any:
     """Decode a request's body.
 
-    An ApiVersions request of a version nobody knows is answered without a look at its body: it
+    An ApiVersions request of an unknown version is answered without a look at its body: it
     decodes as version 0, which has none.
 
     Raises:
         MalformedFrameError: The body is not what its API and version say.
         UnsupportedRequestError: No such API key or version.
     """
+    if len(frame) > COUNTED_FROM_BYTES:
+        return at_once(decode_in_steps(header, frame))
     read = _request_readers.get((header.api_key, header.api_version))
     if read is None:
         read = _request_reader(header)
-    if len(frame) > _COUNTED_FROM_BYTES:
-        read = _counted(header, read)
     try:
         return read(frame, header.body_offset, len(frame))[0]
     except DecodeFaultError as fault:
         raise _malformed(header, frame, fault) from None
 
 
-def _counted(header: RequestHeader, read: Reader) -> Reader:
-    """The decoder that counts elements, in place of ``read``."""
-    key = header.api_key, header.api_version
-    if key not in _request_readers:
-        return read  # a version from the future, which is read as one without a body
-    allow_elements(REQUEST_ELEMENTS_MAX)
-    return reader(request_class(*key), counts=True)
+def decode_in_steps(header: RequestHeader, frame: bytes) -> Decoding:
+    """The same for a large one, with breaks."""
+    try:
+        cls = _request_class(header)
+        return (
+            yield from read_in_steps(cls, frame, header.body_offset, elements=REQUEST_ELEMENTS_MAX)
+        )
+    except DecodeFaultError as fault:
+        raise _malformed(header, frame, fault) from None
 
 
 def decode_request_as(cls: Any, header: RequestHeader, frame: bytes) -> Any:
@@ -226,11 +236,21 @@ def decode_request_as(cls: Any, header: RequestHeader, frame: bytes) -> Any:
     Raises:
         MalformedFrameError: The body is none of that layout.
     """
-    allow_elements(REQUEST_ELEMENTS_MAX)
+    steps = read_in_steps(cls, frame, header.body_offset, elements=REQUEST_ELEMENTS_MAX)
     try:
-        return reader(cls, counts=True)(frame, header.body_offset, len(frame))[0]
+        return at_once(steps)
     except DecodeFaultError as fault:
         raise _malformed(header, frame, fault) from None
+
+
+def at_once(steps: Generator[int, None, T]) -> T:
+    """What steps come to, without breaks."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as last:
+            found: T = last.value
+            return found
 
 
 def _malformed(header: RequestHeader, frame: bytes, fault: DecodeFaultError) -> MalformedFrameError:
@@ -241,16 +261,20 @@ def _malformed(header: RequestHeader, frame: bytes, fault: DecodeFaultError) -> 
 
 
 def _request_reader(header: RequestHeader) -> Reader:
+    read = reader(_request_class(header))
     key = header.api_key, header.api_version
+    if key in _request_classes:  # no others: a stranger could fill the cache with versions
+        _request_readers[key] = read
+    return read
+
+
+def _request_class(header: RequestHeader) -> Any:
     try:
-        cls = request_class(*key)
+        return request_class(header.api_key, header.api_version)
     except UnsupportedRequestError:
         if header.api_key != API_VERSIONS:
             raise
-        # Not remembered: a stranger could fill the cache with versions.
-        return reader(request_class(API_VERSIONS, 0))
-    read = _request_readers[key] = reader(cls)
-    return read
+        return request_class(API_VERSIONS, 0)
 
 
 def build(cls: Any, **values: object) -> Any:
@@ -280,8 +304,15 @@ def encode_body(message: Any) -> bytes:
     return b"".join(encode_pieces(message))
 
 
+def encode_in_steps(message: Any, pieces: list[bytes]) -> Generator[int, None, None]:
+    """Append the same to ``pieces``, with breaks: yields how many elements were encoded."""
+    return write_in_steps(message, pieces.append)
+
+
 def encode_pieces(message: Any) -> list[bytes]:
-    """The bytes of a body in pieces, large fields as they are: for who can send them unjoined."""
+    """The bytes of a body in pieces, large fields as they are: for callers that can send them
+    unjoined.
+    """
     pieces: list[bytes] = []
     writer(message.__class__)(message, pieces.append)
     return pieces
@@ -291,7 +322,7 @@ def encode_pieces(message: Any) -> list[bytes]:
 
 
 def response_head(api_key: int, api_version: int, correlation_id: int, body_size: int) -> bytes:
-    """Size field and header of a response: what goes out before a body of ``body_size`` bytes.
+    """Size field and header of a response: the bytes before a body of ``body_size`` bytes.
 
     For large bodies: head and body can be handed to ``writelines`` without joining them.
     """

@@ -16,10 +16,8 @@ from typing import Any
 class Source:
     """A function under construction: lines, and the objects its names stand for."""
 
-    def __init__(self, *, counts: bool = False) -> None:
+    def __init__(self) -> None:
         self.names: dict[str, Any] = {}
-        self.counts = counts
-        """Whether a decoder counts the elements of arrays."""
         self._lines: list[str] = []
         self._depth = 0
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import importlib
 import mmap
 import zlib
-from collections.abc import Generator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from types import ModuleType
-from typing import Final
+from typing import Final, NamedTuple
 
 from txnsim.errors import CorruptBatchError, MissingExtraError, UnpacksTooLargeError
 
@@ -28,15 +28,20 @@ NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: 
 DECOMPRESSED_MAX: Final = 256 << 20
 """Most bytes a batch may decompress to: 256 times the default ``message.max.bytes``."""
 
+AT_ONCE_MAX: Final = 256 << 10
+"""Bytes that are unpacked without a break, in a millisecond at most."""
+_AT_ONCE_MEMBERS: Final = 64
+"""Members of gzip in them."""
+
 _GZIP_PIECE: Final = 4096
-_GZIP_NS: Final = 3
-"""Of a byte; other codecs are faster."""
-_GZIP_CALL_NS: Final = 3_000
 _NO_ROOM: Final = "failed to write whole buffer"
-"""What cramjam says where the room is too small."""
+"""The error text of cramjam where the room is too small."""
 _GZIP_WINDOW: Final = 31
 """zlib's window size plus 16: with gzip's header and trailer."""
 _ZSTD_LEVEL: Final = 3
+_ZSTD_FLUSH: Final = 1 << 20
+"""A stream of zstd keeps what it has compressed until it is flushed, and every flush costs bytes.
+"""
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\x01\0\0\0\x01"
 _XERIAL_BLOCK: Final = 32 << 10
@@ -60,7 +65,7 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     Args:
         codec: Its number.
         data: The records.
-        level: Of gzip and zstd; None for what Kafka calls the default.
+        level: Level of gzip and zstd; None for what Kafka calls the default.
 
     Raises:
         ValueError: No such codec.
@@ -69,19 +74,62 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     match codec:
         case 0:
             return data
-        case 1:
-            # mtime 0, so that equal records give equal bytes.
-            encoder = zlib.compressobj(-1 if level is None else level, wbits=_GZIP_WINDOW)
-            return encoder.compress(data) + encoder.flush()
-        case 2:
-            return _compress_snappy(data)
-        case 3:
-            return _compress_lz4(data)
         case 4:
             level = _ZSTD_LEVEL if level is None else level
             return bytes(_cramjam(codec).zstd.compress(data, level))
         case _:
+            return b"".join(compress_in_pieces(codec, (data,)))
+
+
+def compress_in_pieces(
+    codec: int, pieces: Iterable[bytes], level: int | None = None
+) -> Iterator[bytes]:
+    """``compress`` for what is too large to be in memory twice: as pieces come, pieces go.
+
+    Raises:
+        ValueError: No such codec.
+        MissingExtraError: The codec needs a library that is not installed.
+    """
+    match codec:
+        case 0:
+            yield from pieces
+        case 1:
+            # mtime is 0, so that equal records give equal bytes.
+            encoder = zlib.compressobj(-1 if level is None else level, wbits=_GZIP_WINDOW)
+            yield from map(encoder.compress, pieces)
+            yield encoder.flush()
+        case 2:
+            yield _XERIAL_HEADER
+            yield from map(_snappy_block, _cut(pieces, _XERIAL_BLOCK))
+        case 3:
+            yield _LZ4_HEADER
+            yield from map(_lz4_block, _cut(pieces, _LZ4_BLOCK))
+            yield _LZ4_END
+        case 4:
+            stream = _cramjam(codec).zstd.Compressor(_ZSTD_LEVEL if level is None else level)
+            waiting = 0
+            for piece in pieces:
+                stream.compress(piece)
+                waiting += len(piece)
+                if waiting >= _ZSTD_FLUSH:
+                    waiting = 0
+                    yield bytes(stream.flush())
+            yield bytes(stream.finish())
+        case _:
             raise ValueError(f"compression {codec} is unknown")
+
+
+def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The same bytes in blocks of one size; the last one may be shorter."""
+    rest = b""
+    for piece in pieces:
+        data = rest + piece if rest else piece
+        whole = len(data) - len(data) % size
+        for start in range(0, whole, size):
+            yield data[start : start + size]
+        rest = data[whole:]
+    if rest:
+        yield rest
 
 
 def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> bytes:
@@ -89,7 +137,7 @@ def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> byte
 
     Args:
         codec: Its number.
-        data: What was compressed.
+        data: The compressed bytes.
         at_most: Bytes that it may become.
 
     Raises:
@@ -97,50 +145,82 @@ def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> byte
         UnpacksTooLargeError: It is more than that.
         MissingExtraError: The codec needs a library that is not installed.
     """
-    steps = decompress_in_steps(codec, data, at_most)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return bytes(end.value)
-
-
-def decompress_in_steps(
-    codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX
-) -> Generator[int, None, bytes]:
-    """Do the same, step by step, so that somebody else may have a turn.
-
-    Yields:
-        About how many nanoseconds the step took; gzip alone has many of them.
-
-    Raises:
-        CorruptBatchError: No such codec, or undecodable.
-        UnpacksTooLargeError: It is more than ``at_most``.
-        MissingExtraError: The codec needs a library that is not installed.
-    """
     match codec:
         case 0:
             return data
         case 1:
-            return (yield from _decompress_gzip(data, at_most))
+            return _decompress_gzip(data, at_most)
         case 2:
-            plain = _decompress_snappy(data, at_most)
+            return _decompress_snappy(data, at_most)
         case 3 | 4:
-            plain = _decompress_frame(codec, data, at_most)
+            return _decompress_frame(codec, data, at_most)
         case _:
             raise CorruptBatchError(f"compression {codec} is unknown")
-    yield len(plain)
-    return plain
 
 
-def _decompress_gzip(data: bytes, at_most: int) -> Generator[int, None, bytes]:
+def decompress_at_once(codec: int, data: bytes) -> bytes | None:
+    """Decompress records that are small enough for one turn of a loop.
+
+    Args:
+        codec: Its number, not ``NONE``.
+        data: The compressed bytes.
+
+    Returns:
+        The records; None where it may be more work (``Packed`` is for that).
+
+    Raises:
+        CorruptBatchError: No such codec, or undecodable.
+        MissingExtraError: The codec needs a library that is not installed.
+    """
+    if len(data) > AT_ONCE_MAX:
+        return None
+    try:
+        if codec == GZIP:
+            return _decompress_gzip(data, AT_ONCE_MAX, members_max=_AT_ONCE_MEMBERS)
+        return decompress(codec, data, AT_ONCE_MAX)
+    except UnpacksTooLargeError:
+        return None
+
+
+class Packed(NamedTuple):
+    """Records that take long to decompress; the work needs nothing but itself, so that it may be
+    done beside a loop.
+    """
+
+    codec: int
+    data: bytes
+    at_most: int
+    """Bytes that they may become."""
+
+    @property
+    def room_bytes(self) -> int:
+        """How much room ``unpack`` needs."""
+        return self.at_most + 1
+
+    def unpack(self, room: mmap.mmap) -> memoryview:
+        """Decompress into ``room``; the result is a part of it.
+
+        The interpreter is free for others meanwhile: the libraries let go of it.
+
+        Raises:
+            CorruptBatchError: Undecodable.
+            UnpacksTooLargeError: It is more than ``at_most``.
+        """
+        if self.codec == SNAPPY:
+            size = _snappy_into(self.data, room, self.at_most)
+        else:
+            size = _decompress_into(self.codec, self.data, room, self.at_most)
+        return memoryview(room)[:size]
+
+
+def _decompress_gzip(data: bytes, at_most: int, members_max: int | None = None) -> bytes:
     """Several gzip members may follow each other, as Java's ``GZIPInputStream`` allows.
 
     The decoder copies what it has not used, so it is handed small pieces: tens of thousands of
     empty members would otherwise be copied as often.
     """
     pieces: list[bytes] = []
-    total = position = 0
+    total = position = members = 0
     decoder = zlib.decompressobj(_GZIP_WINDOW)
     rest = b""
     while rest or position < len(data):
@@ -149,6 +229,9 @@ def _decompress_gzip(data: bytes, at_most: int) -> Generator[int, None, bytes]:
             position += _GZIP_PIECE
         if decoder.eof:
             decoder = zlib.decompressobj(_GZIP_WINDOW)
+            members += 1
+            if members == members_max:
+                raise UnpacksTooLargeError(NAMES[GZIP], at_most)
         try:
             piece = decoder.decompress(rest, at_most - total + 1)
         except zlib.error as error:
@@ -157,52 +240,51 @@ def _decompress_gzip(data: bytes, at_most: int) -> Generator[int, None, bytes]:
         total += len(piece)
         _check_size(GZIP, total, at_most)
         pieces.append(piece)
-        yield _GZIP_CALL_NS + _GZIP_NS * len(piece)
     if data and not decoder.eof:
         raise CorruptBatchError("gzip: the stream is cut off")
     return b"".join(pieces)
 
 
-def _compress_snappy(data: bytes) -> bytes:
-    """In the framing of snappy-java, which Java clients write (``SnappyOutputStream``)."""
-    snappy = _cramjam(SNAPPY).snappy
-    pieces = [_XERIAL_HEADER]
-    for start in range(0, len(data), _XERIAL_BLOCK):
-        block = bytes(snappy.compress_raw(data[start : start + _XERIAL_BLOCK]))
-        pieces.append(_LENGTH.pack(len(block)))
-        pieces.append(block)
-    return b"".join(pieces)
+def _snappy_block(plain: bytes) -> bytes:
+    """A block in the framing of snappy-java, which Java clients write (``SnappyOutputStream``)."""
+    block = bytes(_cramjam(SNAPPY).snappy.compress_raw(plain))
+    return _LENGTH.pack(len(block)) + block
 
 
 def _decompress_snappy(data: bytes, at_most: int) -> bytes:
+    with mmap.mmap(-1, at_most + 1) as room:
+        return room[: _snappy_into(data, room, at_most)]
+
+
+def _snappy_into(data: bytes, room: mmap.mmap, at_most: int) -> int:
     """Blocks of snappy-java, or one bare block, as librdkafka writes (``SnappyInputStream``)."""
-    if not data.startswith(_XERIAL_MAGIC):
-        return _decompress_block(data, 0, at_most)
-    pieces: list[bytes] = []
-    total = 0
-    position = len(_XERIAL_HEADER)
-    while position < len(data):
-        if position + _LENGTH.size > len(data):
-            raise CorruptBatchError("snappy: the length of a block is cut off")
-        size = _LENGTH.unpack_from(data, position)[0]
-        position += _LENGTH.size
-        if size < 0 or size > len(data) - position:
-            raise CorruptBatchError(
-                f"snappy: a block of {size} bytes, {len(data) - position} are left"
-            )
-        piece = _decompress_block(data[position : position + size], total, at_most)
-        total += len(piece)
-        pieces.append(piece)
-        position += size
-    return b"".join(pieces)
+    with memoryview(room) as view:
+        if not data.startswith(_XERIAL_MAGIC):
+            return _block_into(data, view, 0, at_most)
+        total = 0
+        position = len(_XERIAL_HEADER)
+        while position < len(data):
+            if position + _LENGTH.size > len(data):
+                raise CorruptBatchError("snappy: the length of a block is cut off")
+            size = _LENGTH.unpack_from(data, position)[0]
+            position += _LENGTH.size
+            if size < 0 or size > len(data) - position:
+                raise CorruptBatchError(
+                    f"snappy: a block of {size} bytes, {len(data) - position} are left"
+                )
+            total += _block_into(data[position : position + size], view, total, at_most)
+            position += size
+        return total
 
 
-def _decompress_block(block: bytes, before: int, at_most: int) -> bytes:
+def _block_into(block: bytes, view: memoryview, before: int, at_most: int) -> int:
     module = _cramjam(SNAPPY)
     try:
-        # The size stands at the start of a block, so it is known before anything is reserved.
-        _check_size(SNAPPY, before + module.snappy.decompress_raw_len(block), at_most)
-        return bytes(module.snappy.decompress_raw(block))
+        # The size stands at the start of a block, so it is known before anything is written.
+        size = module.snappy.decompress_raw_len(block)
+        _check_size(SNAPPY, before + size, at_most)
+        with view[before : before + size] as part:
+            return int(module.snappy.decompress_raw_into(block, part))
     except module.DecompressionError as error:
         raise CorruptBatchError(f"snappy: {error}") from None
 
@@ -212,36 +294,34 @@ def _decompress_frame(codec: int, data: bytes, at_most: int) -> bytes:
 
     So they are written into anonymous memory, of which the system hands out no more than is used.
     """
+    with mmap.mmap(-1, at_most + 1) as room:
+        return room[: _decompress_into(codec, data, room, at_most)]
+
+
+def _decompress_into(codec: int, data: bytes, room: mmap.mmap, at_most: int) -> int:
+    """Frames of lz4 and zstd, members of gzip; how many bytes they have become."""
     if codec == LZ4 and len(data) > _LZ4_FLAGS_AT and not data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT:
         raise CorruptBatchError("lz4: linked blocks, which Lz4BlockInputStream does not read")
     module = _cramjam(codec)
-    decoder = module.lz4 if codec == LZ4 else module.zstd
-    with mmap.mmap(-1, at_most + 1) as room:
-        try:
-            size = decoder.decompress_into(data, room)
-        except module.DecompressionError as error:
-            if _NO_ROOM in str(error):
-                raise UnpacksTooLargeError(NAMES[codec], at_most) from None
-            raise CorruptBatchError(f"{NAMES[codec]}: not decodable: {error}") from None
-        _check_size(codec, size, at_most)
-        return room[:size]
+    decoder = {GZIP: module.gzip, LZ4: module.lz4, ZSTD: module.zstd}[codec]
+    try:
+        size = int(decoder.decompress_into(data, room))
+    except module.DecompressionError as error:
+        if _NO_ROOM in str(error):
+            raise UnpacksTooLargeError(NAMES[codec], at_most) from None
+        raise CorruptBatchError(f"{NAMES[codec]}: not decodable: {error}") from None
+    _check_size(codec, size, at_most)
+    return size
 
 
-def _compress_lz4(data: bytes) -> bytes:
-    """An lz4 frame of independent blocks. A broker reads no others (Lz4BlockInputStream), and
+def _lz4_block(plain: bytes) -> bytes:
+    """An independent block of an lz4 frame. A broker reads no others (Lz4BlockInputStream), and
     cramjam's own frames link theirs.
     """
-    lz4 = _cramjam(LZ4).lz4
-    pieces = [_LZ4_HEADER]
-    for start in range(0, len(data), _LZ4_BLOCK):
-        plain = data[start : start + _LZ4_BLOCK]
-        block = bytes(lz4.compress_block(plain, store_size=False))
-        if len(block) < len(plain):
-            pieces += [len(block).to_bytes(4, "little"), block]
-        else:
-            pieces += [(len(plain) | _LZ4_STORED).to_bytes(4, "little"), plain]
-    pieces.append(_LZ4_END)
-    return b"".join(pieces)
+    block = bytes(_cramjam(LZ4).lz4.compress_block(plain, store_size=False))
+    if len(block) < len(plain):
+        return len(block).to_bytes(4, "little") + block
+    return (len(plain) | _LZ4_STORED).to_bytes(4, "little") + plain
 
 
 def _check_size(codec: int, size: int, at_most: int) -> None:

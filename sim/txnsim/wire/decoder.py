@@ -1,21 +1,25 @@
 """Bytes to messages: a decoder per message class, compiled on first use.
 
-Ours instead of kio's native reader, because that one reserves memory for as many elements as an
-array claims to have and takes the whole process down with it when there is none; a stranger's
-twenty bytes may not do that. As in Kafka's generated ``read`` methods an array may not claim more
-elements than there are bytes left, invalid UTF-8 is replaced and unknown tagged fields are skipped.
+This package has its own decoder. kio's native reader reserves memory for as many elements as an
+array claims to have, and a false claim in twenty bytes from a stranger takes the whole process
+down. As in Kafka's generated ``read`` methods an array may not claim more elements than there are
+bytes left, invalid UTF-8 is replaced and unknown tagged fields are skipped.
 
-An element costs a hundred times its bytes. So large frames are read by a second set of decoders,
-which count the elements of all arrays of a message; a Java heap bears what one loop can't.
+An element costs a hundred times its bytes. So a second set of decoders reads large frames, and
+counts the elements of all arrays of a message: one event loop can do less than a Java heap. They
+are generators, which stop after some elements, so that the reader of a large message can do other
+work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
+from enum import Enum
+from functools import cache
 from struct import Struct, unpack_from
 from struct import error as StructError  # noqa: N812 - it is an exception class
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from txnsim.wire.codegen import Source, twin_of
 from txnsim.wire.schema import ENTITY, FIXED, EntityRows, FieldRow, describe
@@ -30,6 +34,13 @@ DEVIATIONS: Final = (
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
 """(buffer, position, end of buffer) -> value and the position after it."""
 
+Steps = Generator[int, None, tuple[Any, int]]
+"""The same with a break after every so many elements; it yields how many they were."""
+StepReader = Callable[[bytes, int, int], Steps]
+
+STEP_ELEMENTS: Final = 64
+"""Elements of an array that are read between two breaks."""
+
 _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "error_code": to_error_code,
     "timedelta_i32": to_duration,
@@ -37,7 +48,17 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "datetime_i64": to_time,
     "uuid": to_uuid,
 }
-_readers: dict[tuple[Any, bool], Reader] = {}
+
+
+class _Kind(Enum):
+    """Work of a decoder besides reading."""
+
+    PLAIN = "nothing"
+    COUNTS = "it counts elements"
+    STEPS = "it counts elements, and is a generator that yields after some of them"
+
+
+_readers: dict[tuple[Any, _Kind], Reader] = {}
 
 
 _elements: Final[ContextVar[list[int]]] = ContextVar("elements")
@@ -52,24 +73,63 @@ class DecodeFaultError(Exception):
         self.position = position
 
 
-def reader(cls: Any, *, counts: bool = False) -> Reader:
-    """The decoder of a message class; what it returns is an instance of that class.
+def reader(cls: Any) -> Reader:
+    """The decoder of a message class; it returns an instance of that class.
 
     The decoder raises DecodeFaultError, and nothing else, on bytes that do not fit.
-
-    Args:
-        cls: The message class.
-        counts: It counts elements, from what ``allow_elements`` has said.
     """
-    found = _readers.get((cls, counts))
+    return _reader(cls, _Kind.PLAIN)
+
+
+def _reader(cls: Any, kind: _Kind) -> Reader:
+    found = _readers.get((cls, kind))
     if found is None:
-        found = _readers[cls, counts] = _compile(describe(cls), counts=counts)
+        found = _readers[cls, kind] = _compile(describe(cls), kind)
     return found
 
 
-def allow_elements(count: int) -> None:
-    """The next message may have so many elements in all of its arrays and lists of tags."""
-    _elements.set([count])
+def read_in_steps(
+    cls: Any, buffer: bytes, position: int, *, elements: int
+) -> Generator[int, None, Any]:
+    """Read a message that has many elements; more than so many in all of its arrays and lists of
+    tags it may not have.
+
+    It yields after some elements, and says how many.
+
+    Returns:
+        The message.
+
+    Raises:
+        DecodeFaultError: The bytes do not fit.
+    """
+    left = [elements]
+    _elements.set(left)
+    end = len(buffer)
+    if not _has_loops(cls):
+        return _reader(cls, _Kind.COUNTS)(buffer, position, end)[0]
+    read = cast(StepReader, _reader(cls, _Kind.STEPS))
+    steps = read(buffer, position, end)
+    while True:
+        try:
+            done = next(steps)
+        except StopIteration as last:
+            return last.value[0]
+        yield done
+        _elements.set(left)  # others read in between
+
+
+@cache
+def _has_loops(cls: Any) -> bool:
+    """Whether elements are read one by one; those of tagged fields are, but in one go."""
+    return any(
+        (row.array and not _is_packed(row)) or (row.kind == ENTITY and _has_loops(row.entity))
+        for row in describe(cls).plain
+    )
+
+
+def _is_packed(row: FieldRow) -> bool:
+    """Whether an array's elements are unpacked together."""
+    return row.kind in FIXED and row.kind not in _CONVERT
 
 
 def _count(elements: int, position: int) -> None:
@@ -79,9 +139,9 @@ def _count(elements: int, position: int) -> None:
         raise DecodeFaultError("more elements than a request may have", position)
 
 
-def _compile(rows: EntityRows, *, counts: bool) -> Reader:
+def _compile(rows: EntityRows, kind: _Kind) -> Reader:
     name = rows.cls.__name__
-    source = Source(counts=counts)
+    source = _Lines(kind)
     source.names |= {
         "Twin": twin_of(rows.cls),
         "Cls": rows.cls,
@@ -102,9 +162,10 @@ def _compile(rows: EntityRows, *, counts: bool) -> Reader:
                 source.line(f"o.{row.name} = {source.bind(row.default, 'default')}")
         source.enter("if n:")
         tags = {
-            row.tag: (row.name, _value_reader(source, row, flexible=True)) for row in rows.tagged
+            row.tag: (row.name, _value_reader(source.kind, row, flexible=True))
+            for row in rows.tagged
         }
-        read_tags = source.bind(_tags_reader(tags, name, counts=counts), "tags")
+        read_tags = source.bind(_tags_reader(tags, name, counts=kind is not _Kind.PLAIN), "tags")
         source.line(f"p = {read_tags}(o, b, p - 1, end)")
         source.leave()
     source.line("pass")
@@ -121,7 +182,24 @@ def _compile(rows: EntityRows, *, counts: bool) -> Reader:
     return read
 
 
-def _emit_plain(source: Source, rows: EntityRows) -> None:
+class _Lines(Source):
+    """A decoder under construction."""
+
+    def __init__(self, kind: _Kind) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def reads(self, cls: Any) -> str:
+        """What calls the decoder of a class."""
+        kind = self.kind
+        if kind is _Kind.STEPS:
+            if _has_loops(cls):
+                return f"yield from {self.bind(_reader(cls, kind), 'read')}"
+            kind = _Kind.COUNTS
+        return self.bind(_reader(cls, kind), "read")
+
+
+def _emit_plain(source: _Lines, rows: EntityRows) -> None:
     """Lines for the untagged fields; neighbours of fixed width are unpacked in one go."""
     run: list[FieldRow] = []
     for row in rows.plain:
@@ -134,7 +212,7 @@ def _emit_plain(source: Source, rows: EntityRows) -> None:
     _emit_run(source, run)
 
 
-def _emit_run(source: Source, run: list[FieldRow]) -> None:
+def _emit_run(source: _Lines, run: list[FieldRow]) -> None:
     if not run:
         return
     struct = Struct(">" + "".join(FIXED[row.kind][0] for row in run))
@@ -149,7 +227,7 @@ def _emit_run(source: Source, run: list[FieldRow]) -> None:
             source.line(f"o.{row.name} = {source.bind(_CONVERT[row.kind], 'convert')}({target})")
 
 
-def _emit_field(source: Source, row: FieldRow, target: str, *, flexible: bool) -> None:
+def _emit_field(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -> None:
     """Lines for one field of variable width, or an array."""
     if row.kind == ENTITY and not row.array:
         _emit_entity(source, row, target)
@@ -186,8 +264,8 @@ def _emit_field(source: Source, row: FieldRow, target: str, *, flexible: bool) -
     source.leave()
 
 
-def _emit_entity(source: Source, row: FieldRow, target: str) -> None:
-    read = source.bind(reader(row.entity, counts=source.counts), "read")
+def _emit_entity(source: _Lines, row: FieldRow, target: str) -> None:
+    read = source.reads(row.entity)
     if not row.nullable:
         source.line(f"{target}, p = {read}(b, p, end)")
         return
@@ -202,22 +280,22 @@ def _emit_entity(source: Source, row: FieldRow, target: str) -> None:
     source.leave()
 
 
-def _emit_array(source: Source, row: FieldRow, target: str, *, flexible: bool) -> None:
+def _emit_array(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -> None:
     source.enter("if n > end - p:")
     source.line(f"raise Fault(f'{row.name} claims {{n}} elements in {{end - p}} bytes', p)")
     source.leave()
-    if source.counts:
+    if source.kind is not _Kind.PLAIN:
         source.line(f"{source.bind(_count, 'count')}(n, p)")
-    if row.kind in FIXED and row.kind not in _CONVERT:
+    if _is_packed(row):
         code, size = FIXED[row.kind]
         source.line(f"{target} = unpack_from(f'>{{n}}{code}', b, p)")
         source.line(f"p += n * {size}")
         return
     if row.kind == ENTITY:
-        element = reader(row.entity, counts=source.counts)
+        read = source.reads(row.entity)
     else:
-        element = _value_reader(source, _element(row), flexible=flexible)
-    read = source.bind(element, "read")
+        element = _value_reader(source.kind, _element(row), flexible=flexible)
+        read = source.bind(element, "read")
     # One element is the commonest number of all.
     source.enter("if n == 1:")
     source.line(f"item, p = {read}(b, p, end)")
@@ -225,10 +303,20 @@ def _emit_array(source: Source, row: FieldRow, target: str, *, flexible: bool) -
     source.leave()
     source.enter("else:")
     source.line("items = []")
-    source.enter("for _ in range(n):")
-    source.line(f"item, p = {read}(b, p, end)")
-    source.line("items.append(item)")
+    if source.kind is _Kind.STEPS:
+        source.enter("for at in range(1, n + 1):")
+        source.line(f"item, p = {read}(b, p, end)")
+        source.line("items.append(item)")
+        source.enter(f"if not at % {STEP_ELEMENTS}:")
+        source.line(f"yield {STEP_ELEMENTS}")
+        source.leave()
+    else:
+        source.enter("for _ in range(n):")
+        source.line(f"item, p = {read}(b, p, end)")
+        source.line("items.append(item)")
     source.leave()
+    if source.kind is _Kind.STEPS:
+        source.line(f"yield n % {STEP_ELEMENTS}")
     source.line(f"{target} = tuple(items)")
     source.leave()
 
@@ -246,9 +334,9 @@ def _element(row: FieldRow) -> FieldRow:
     )
 
 
-def _value_reader(of: Source, row: FieldRow, *, flexible: bool) -> Reader:
-    """A decoder of a single value, for array elements and tagged fields."""
-    source = Source(counts=of.counts)
+def _value_reader(of: _Kind, row: FieldRow, *, flexible: bool) -> Reader:
+    """A decoder of a single value, for array elements and tagged fields: it has no steps."""
+    source = _Lines(_Kind.COUNTS if of is _Kind.STEPS else of)
     source.names |= {"Fault": DecodeFaultError, "unpack_from": unpack_from, "uvarint": read_uvarint}
     source.enter("def read(b, p, end):")
     if row.kind in FIXED and not row.array:

@@ -1,15 +1,17 @@
 """Messages to bytes: an encoder and a constructor per message class, compiled on first use.
 
 Kafka's counterpart are the generated ``write`` methods. Tagged fields that hold their default are
-left out, the others follow in ascending order (KIP-482).
+left out, the others follow in ascending order (KIP-482). Large messages have a second set of
+encoders: generators, which stop after some elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import cache
 from struct import Struct
 from struct import pack as pack_values
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from txnsim.wire.codegen import Source, twin_of
 from txnsim.wire.schema import ENTITY, FIXED, REQUIRED, EntityRows, FieldRow, describe
@@ -26,15 +28,46 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "datetime_i64": time_ms,
     "uuid": uuid_bytes,
 }
+StepWriter = Callable[[Any, Put], Generator[int, None, None]]
+"""The same with a break after some elements; it yields how many they were."""
+STEP_ELEMENTS: Final = 64
+
 _writers: dict[Any, Writer] = {}
+_step_writers: dict[Any, StepWriter] = {}
 
 
 def writer(cls: Any) -> Writer:
     """The encoder of a message class."""
     found = _writers.get(cls)
     if found is None:
-        found = _writers[cls] = _compile(describe(cls))
+        found = _writers[cls] = _compile(describe(cls), has_steps=False)
     return found
+
+
+def write_in_steps(message: Any, put: Put) -> Generator[int, None, None]:
+    """Encode a message that has many elements; yields after some of them, and says how many."""
+    cls = message.__class__
+    if _has_entities(cls):
+        yield from _step_writer(cls)(message, put)
+    else:
+        writer(cls)(message, put)
+
+
+def _step_writer(cls: Any) -> StepWriter:
+    found = _step_writers.get(cls)
+    if found is None:
+        compiled = _compile(describe(cls), has_steps=True)
+        found = _step_writers[cls] = cast(StepWriter, compiled)
+    return found
+
+
+@cache
+def _has_entities(cls: Any) -> bool:
+    """Whether it has elements that are more than a value; tagged ones are written in one go."""
+    return any(
+        row.kind == ENTITY and (row.array or _has_entities(row.entity))
+        for row in describe(cls).plain
+    )
 
 
 def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Callable[..., Any]:
@@ -82,7 +115,7 @@ class _Run:
             self._values.append(value)
 
     def flush(self) -> None:
-        """Emit the line that packs what was collected."""
+        """Emit the line that packs the collected values."""
         if not self._codes:
             return
         codes = "".join(self._codes)
@@ -95,8 +128,22 @@ class _Run:
         self._values.clear()
 
 
-def _compile(rows: EntityRows) -> Writer:
-    source = _new_source()
+class _Lines(Source):
+    """An encoder under construction."""
+
+    def __init__(self, *, has_steps: bool = False) -> None:
+        super().__init__()
+        self.has_steps = has_steps
+
+    def writes(self, cls: Any) -> str:
+        """What calls the encoder of a class."""
+        if self.has_steps and _has_entities(cls):
+            return f"yield from {self.bind(_step_writer(cls), 'write')}"
+        return self.bind(writer(cls), "write")
+
+
+def _compile(rows: EntityRows, *, has_steps: bool) -> Writer:
+    source = _new_source(has_steps=has_steps)
     source.enter("def write(o, put):")
     run = _Run(source)
     for row in rows.plain:
@@ -132,8 +179,8 @@ def _compile(rows: EntityRows) -> Writer:
     return write
 
 
-def _new_source() -> Source:
-    source = Source()
+def _new_source(*, has_steps: bool = False) -> _Lines:
+    source = _Lines(has_steps=has_steps)
     source.names |= {
         "SMALL": SMALL,
         "uvarint": uvarint,
@@ -145,7 +192,7 @@ def _new_source() -> Source:
     return source
 
 
-def _emit_field(source: Source, run: _Run, row: FieldRow, value: str, *, flexible: bool) -> None:
+def _emit_field(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexible: bool) -> None:
     if row.kind in FIXED and not row.array:
         if row.kind in _CONVERT:
             value = f"{source.bind(_CONVERT[row.kind], 'convert')}({value})"
@@ -156,8 +203,8 @@ def _emit_field(source: Source, run: _Run, row: FieldRow, value: str, *, flexibl
         _emit_sized(source, run, row, value, flexible=flexible)
 
 
-def _emit_entity(source: Source, run: _Run, row: FieldRow, value: str) -> None:
-    write = source.bind(writer(row.entity), "write")
+def _emit_entity(source: _Lines, run: _Run, row: FieldRow, value: str) -> None:
+    write = source.writes(row.entity)
     if row.nullable:
         # A nullable struct has a byte before it: 1, or -1 for null (KIP-893); 0 in a tagged field.
         null = -1 if row.tag is None else 0
@@ -171,7 +218,7 @@ def _emit_entity(source: Source, run: _Run, row: FieldRow, value: str) -> None:
         source.line(f"{write}({value}, put)")
 
 
-def _emit_sized(source: Source, run: _Run, row: FieldRow, value: str, *, flexible: bool) -> None:
+def _emit_sized(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexible: bool) -> None:
     """Lines for strings, bytes and arrays: a length, then the content."""
     local = f"v_{row.name}"
     if row.kind == "string" and not row.array:
@@ -209,9 +256,24 @@ def _emit_sized(source: Source, run: _Run, row: FieldRow, value: str, *, flexibl
         source.line(f"put(pack_values(f'>{{len({local})}}{FIXED[row.kind][0]}', *{local}))")
         source.leave()
         return
-    element = writer(row.entity) if row.kind == ENTITY else _element_writer(row, flexible=flexible)
+    if row.kind != ENTITY:
+        element = _element_writer(row, flexible=flexible)
+        source.enter(f"for item in {local}:")
+        source.line(f"{source.bind(element, 'write')}(item, put)")
+        source.leave(2)
+        return
+    write = source.writes(row.entity)
+    if source.has_steps:
+        source.enter(f"for at, item in enumerate({local}, 1):")
+        source.line(f"{write}(item, put)")
+        source.enter(f"if not at % {STEP_ELEMENTS}:")
+        source.line(f"yield {STEP_ELEMENTS}")
+        source.leave(2)
+        source.line(f"yield len({local}) % {STEP_ELEMENTS}")
+        source.leave()
+        return
     source.enter(f"for item in {local}:")
-    source.line(f"{source.bind(element, 'write')}(item, put)")
+    source.line(f"{write}(item, put)")
     source.leave(2)
 
 

@@ -1,7 +1,7 @@
-"""Which errors an answer tells of, at its top and in each of its elements.
+"""The error codes of an answer, at its top and in each of its elements.
 
-For whoever counts them. A function is written out per message class on first use, as encoders are
-(``wire.codegen``): it costs a comparison per error code. Kafka's counterpart:
+For metrics that count errors. A function is written out per message class on first use, as encoders
+are (``wire.codegen``): it costs a comparison per error code. Kafka's counterpart:
 AbstractResponse.errorCounts.
 """
 
@@ -19,13 +19,13 @@ ERROR_CODE: Final = "error_code"
 
 Tell = Callable[[int], object]
 Teller = Callable[[Any, Tell], object]
-"""(message, whom to tell of each error that is not NONE)."""
+"""(message, function to call with each error that is not NONE)."""
 
 _tellers: dict[Any, Teller | None] = {}
 
 
 def errors_of(cls: Any) -> Teller | None:
-    """The function that tells the errors of such a message; None where it can hold none."""
+    """The function that finds the errors of such a message; None where it can hold none."""
     if cls not in _tellers:
         _tellers[cls] = _compile(cls)
     return _tellers[cls]

@@ -1,7 +1,7 @@
 """Length-prefixed frames: bytes as a connection delivers them go in, whole frames come out.
 
-Kafka's counterpart is ``NetworkReceive``: four bytes of size, then that many bytes. What is inside
-a frame is none of our business.
+Kafka's counterpart is ``NetworkReceive``: four bytes of size, then that many bytes. This module
+does not look inside a frame.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from txnsim.errors import MalformedFrameError
 
 _SIZE: Final = Struct(">i").unpack_from
 _SIZE_BYTES: Final = 4
-_TLS: Final = 0x1603
+_TLS: Final = b"\x16\x03"
 """The first bytes of a ClientHello, whose record is of the type "handshake" of TLS 1.x."""
+_HTTP: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
+"""How an HTTP request begins."""
 _SMALL: Final = 1024
 """Chunks below this are gathered, so that a trickle of bytes does not become as many objects."""
 
@@ -84,7 +86,7 @@ class FrameReader:
         while end - position >= _SIZE_BYTES:
             size = _SIZE(data, position)[0]
             if size < 0 or size > self.limit:
-                what = " (so TLS begins, at a listener in clear)" if size >> 16 == _TLS else ""
+                what = _no_kafka(data[position : position + _SIZE_BYTES])
                 raise MalformedFrameError(f"frame size {size} is outside 0..{self.limit}{what}")
             start = position + _SIZE_BYTES
             position = start + size
@@ -105,3 +107,12 @@ class FrameReader:
             last += piece
         else:
             self._pieces.append(bytearray(piece))
+
+
+def _no_kafka(start: bytes) -> str:
+    """The protocol that a peer seems to speak when its first bytes are no size."""
+    if start.startswith(_TLS):
+        return " (so TLS begins, at a listener in clear)"
+    if start in _HTTP:
+        return " (so HTTP begins: this is a Kafka listener, the control port has another address)"
+    return ""

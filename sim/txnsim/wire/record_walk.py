@@ -9,7 +9,10 @@ with ``DefaultRecord.readFrom``.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final
+
+import msgspec
 
 from txnsim.wire.records import (
     RECORD_MIN,
@@ -22,11 +25,30 @@ _ONE_BYTE_MAX: Final = 0x7F
 _NOT_SHORT: Final = 0x81
 """Bits of a varint's first byte: one or the other is set unless it is a small positive number."""
 _SIZE_MIN_ENCODED: Final = RECORD_MIN - 1 << 1
+Bytes = bytes | memoryview
+
 NO_DELTA: Final = -(1 << 63)
 """Before the first record."""
+WALK_PIECES: Final = 2_500
+"""Records, and headers besides, that are walked over without a break: a millisecond of each."""
 
 
-def newest_delta_ms(records: bytes, at: int, count: int) -> int | None:
+class Walked(msgspec.Struct, frozen=True, gc=False):
+    """How far a walk came."""
+
+    newest: int
+    """The greatest timestamp delta so far."""
+    at: int
+    """The end of the last record; with records left, where the headers of the next one begin."""
+    headers: int = 0
+    """Of the records behind."""
+    left: int = 0
+    """Records that are not walked over to their ends: there were too many headers."""
+    end: int = 0
+    """Where the first of those ends."""
+
+
+def newest_delta_ms(records: Bytes, at: int, count: int) -> int | None:
     """The greatest timestamp delta of ``count`` records.
 
     Args:
@@ -41,27 +63,69 @@ def newest_delta_ms(records: bytes, at: int, count: int) -> int | None:
         CorruptBatchError: A varint that never ends.
     """
     found = walk(records, at, count)
-    return found[0] if found is not None and found[1] == len(records) else None
+    if found is not None and found.left:
+        steps = walk_in_steps(records, at, count)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as last:
+            found = last.value
+    return found.newest if found is not None and found.at == len(records) else None
 
 
-def walk(records: bytes, at: int, count: int, newest: int = NO_DELTA) -> tuple[int, int] | None:
-    """Walk over ``count`` records, of which more may follow.
+def walk_in_steps(records: Bytes, at: int, count: int) -> Generator[int, None, Walked | None]:
+    """``walk`` to the end, with breaks.
 
-    Args:
-        records: What holds the records, unpacked.
-        at: Where the first one begins.
-        count: How many.
-        newest: The greatest timestamp delta of those before.
+    Yields:
+        How many records or headers it has walked over since the break before.
+    """
+    newest, left = NO_DELTA, count
+    while left > 0:
+        some = min(left, WALK_PIECES)
+        walked = walk(records, at, some, newest)
+        if walked is None:
+            return None
+        newest, at = walked.newest, walked.at
+        left -= some - walked.left
+        yield some - walked.left + walked.headers
+        if walked.left:
+            at = yield from _behind_many_headers(records, at, walked.end)
+            if at != walked.end:
+                return None
+            left -= 1
+    return Walked(newest, at)
+
+
+def _behind_many_headers(records: Bytes, at: int, end: int) -> Generator[int, None, int]:
+    """The position after the headers of a record that ends at ``end``; -1 where they are not what
+    they say. It yields how many there were since the break before.
+    """
+    try:
+        left, at = _size(records, at)
+        if not 0 <= left <= end - at:
+            return -1
+        while left and at >= 0:
+            some = min(left, WALK_PIECES)
+            at = _behind_headers(records, at, some)
+            left -= some
+            yield some
+    except IndexError:
+        return -1
+    return at
+
+
+def walk(records: Bytes, at: int, count: int, newest: int = NO_DELTA) -> Walked | None:
+    """Walk over ``count`` records and at most ``WALK_PIECES`` headers; ``newest`` is known before.
 
     Returns:
-        The greatest timestamp delta and the end of the last record, or None where the records are
-        not what their lengths say.
+        How far it came, or None where the records are not what their lengths say.
 
     Raises:
         CorruptBatchError: A varint that never ends.
     """
+    headers_left = WALK_PIECES
     try:
-        for _ in range(count):
+        for left in range(count, 0, -1):
             # Lengths stay as they are encoded (zig-zag: twice the number, odd if it is negative).
             size = records[at]
             at += 1
@@ -108,15 +172,21 @@ def walk(records: bytes, at: int, count: int, newest: int = NO_DELTA) -> tuple[i
                     size, at = _long_size(records, at)
             if not size & 1:
                 at += size >> 1
-            at = _behind_headers(records, at, end) if records[at] else at + 1
+            if not records[at]:
+                at += 1
+            else:
+                headers, start = _size(records, at)
+                if (headers_left := headers_left - headers) < 0:
+                    return Walked(newest, at, WALK_PIECES - headers_left - headers, left, end)
+                at = _behind_headers(records, start, headers) if headers >= 0 else -1
             if at != end:
                 return None
     except IndexError:
         return None
-    return newest, at
+    return Walked(newest, at, WALK_PIECES - headers_left)
 
 
-def _long_size(records: bytes, at: int) -> tuple[int, int]:
+def _long_size(records: Bytes, at: int) -> tuple[int, int]:
     """A length of several bytes, still encoded, and the position after it.
 
     Args:
@@ -127,7 +197,7 @@ def _long_size(records: bytes, at: int) -> tuple[int, int]:
     return (size << 1 if size >= 0 else 1), at
 
 
-def _size(records: bytes, at: int) -> tuple[int, int]:
+def _size(records: Bytes, at: int) -> tuple[int, int]:
     """A length, -1 for null, and the position after it."""
     size = records[at]
     if size <= _ONE_BYTE_MAX:
@@ -135,11 +205,8 @@ def _size(records: bytes, at: int) -> tuple[int, int]:
     return read_signed(records, at, VARINT_BYTES_MAX)
 
 
-def _behind_headers(records: bytes, at: int, end: int) -> int:
-    """The position after the headers; -1 where there can't be so many, or one has no key."""
-    count, at = _size(records, at)
-    if not 0 <= count <= end - at:
-        return -1
+def _behind_headers(records: Bytes, at: int, count: int) -> int:
+    """The position after so many headers; -1 where one has no key."""
     for _ in range(count):
         size, at = _size(records, at)
         if size < 0:

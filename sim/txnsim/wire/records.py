@@ -1,7 +1,7 @@
-"""The records inside a batch: built for our clients and logs, read by whoever must look inside.
+"""The records inside a batch: built for our clients and logs, read where the content matters.
 
 A broker looks inside only to validate (compacted topics, timestamps, compressed batches) and to
-load its internal topics; what it stores and serves are whole batches. Kafka's counterparts are
+load its internal topics; it stores and serves whole batches. Kafka's counterparts are
 ``DefaultRecord`` and ``MemoryRecordsBuilder``. Timestamps are exact milliseconds.
 """
 
@@ -113,26 +113,26 @@ def build_batch(
 
 def encode_record(record: Record, *, offset_delta: int, timestamp_delta_ms: int) -> bytes:
     """One record, its length first."""
-    pieces = [b"\0", _signed_varint(timestamp_delta_ms), _signed_varint(offset_delta)]
+    pieces = [b"\0", signed_varint(timestamp_delta_ms), signed_varint(offset_delta)]
     _put_bytes(pieces, record.key)
     _put_bytes(pieces, record.value)
-    pieces.append(_signed_varint(len(record.headers)))
+    pieces.append(signed_varint(len(record.headers)))
     for key, value in record.headers:
         _put_bytes(pieces, key.encode())
         _put_bytes(pieces, value)
     body = b"".join(pieces)
-    return _signed_varint(len(body)) + body
+    return signed_varint(len(body)) + body
 
 
 def _put_bytes(pieces: list[bytes], value: bytes | None) -> None:
     if value is None:
         pieces.append(b"\x01")
     else:
-        pieces.append(_signed_varint(len(value)))
+        pieces.append(signed_varint(len(value)))
         pieces.append(value)
 
 
-def _signed_varint(value: int) -> bytes:
+def signed_varint(value: int) -> bytes:
     """Zig-zag, then base 128 (``ByteUtils.writeVarint`` and ``writeVarlong``)."""
     value = value << 1 if value >= 0 else (-value << 1) - 1
     if value < 0x80:
@@ -167,7 +167,7 @@ def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
 
     Raises:
         CorruptBatchError: The batch is cut off or its content is not what the header says. Records
-            in front of the damage have been told then.
+            before the damage have been yielded then.
         MissingExtraError: The codec needs a library that is not installed.
     """
     header = read_batch_header(buffer, position)
@@ -179,7 +179,7 @@ def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
         )
     at = number = 0
     try:
-        for number in range(header.records_count):  # noqa: B007 - told by the error below
+        for number in range(header.records_count):  # noqa: B007 - used in the error below
             record, at = _read_record(payload, at, header)
             yield record
     except IndexError:
@@ -238,6 +238,34 @@ def payload_of(buffer: Buffer, header: BatchHeader, position: int = 0) -> bytes:
     return decompress(header.compression, payload)
 
 
+def stamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    """The timestamp (ms) and the offset of each record of a batch. Only the lengths of records lead
+    from one to the next: the records were checked when the batch was written.
+
+    Args:
+        payload: The records, decompressed.
+        header: The header of the batch.
+
+    Raises:
+        CorruptBatchError: A record is cut off.
+    """
+    at = 0
+    try:
+        for _ in range(header.records_count):
+            size, at = read_signed(payload, at, VARINT_BYTES_MAX)
+            delta_ms, behind = read_signed(payload, at + 1, VARLONG_BYTES_MAX)
+            delta, _ = read_signed(payload, behind, VARINT_BYTES_MAX)
+            at += size
+            timestamp = header.base_timestamp_ms + delta_ms
+            if header.is_log_append_time:
+                timestamp = header.max_timestamp_ms
+            yield timestamp, header.base_offset + delta
+    except IndexError:
+        raise CorruptBatchError(
+            f"batch at offset {header.base_offset}: a record is cut off"
+        ) from None
+
+
 def _read_record(payload: bytes, at: int, header: BatchHeader) -> tuple[Record, int]:
     size, at = read_signed(payload, at, VARINT_BYTES_MAX)
     end = at + size
@@ -284,7 +312,7 @@ def _read_bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
     return payload[at:end], end
 
 
-def read_signed(payload: bytes, at: int, bytes_max: int) -> tuple[int, int]:
+def read_signed(payload: bytes | memoryview, at: int, bytes_max: int) -> tuple[int, int]:
     """A zig-zag varint of at most ``bytes_max`` bytes, and the position after it.
 
     Raises:

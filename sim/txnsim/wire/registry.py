@@ -37,7 +37,7 @@ OWN: Final[dict[tuple[int, int], Callable[[], ModuleType]]] = {
 """(API key, version) -> how to import it, for messages that kio does not have."""
 
 
-@cache  # asked for with every answer; what is not there raises and is not remembered
+@cache  # used for every answer; an unknown one raises and is not cached
 def load(api_key: int, api_version: int, *, part: Literal["request", "response"]) -> ModuleType:
     """Import the module that holds the classes of one request or response.
 
@@ -90,9 +90,11 @@ def _some_version_has(cls: Any, name: str) -> bool:
         "request" if cls.__header_schema__.__name__ == "RequestHeader" else "response"
     )
     api_key = cls.__api_key__
-    # Newest first: most fields that a version lacks came later, so one more import will do.
+    first, *others = versions(api_key)
+    # Each is an import. A field that a version lacks mostly came later, and is in the newest one,
+    # or went away, and is in the first.
     return any(
         name in getattr(sibling, "__dataclass_fields__", ())
-        for version in reversed(versions(api_key))
+        for version in (*others[-1:], first, *reversed(others[:-1]))
         if (sibling := getattr(load(api_key, version, part=part), cls.__name__, None))
     )

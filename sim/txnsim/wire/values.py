@@ -6,11 +6,14 @@ milliseconds are accepted wherever a duration or a time is written, which is che
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+
+T = TypeVar("T")
 
 _MS: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,6 +37,25 @@ class Batches:
 
     def __bytes__(self) -> bytes:
         return b"".join(self.pieces)
+
+
+class Rows:
+    """Elements of an array that are made one by one when they are encoded; in place of a tuple
+    where they are so many that all of them at once would take too much memory.
+    """
+
+    __slots__ = ("_make", "_values")
+
+    def __init__(self, make: Callable[[T], Any], values: Collection[T]) -> None:
+        """``make`` gives the element of each of the values."""
+        self._make: Callable[[Any], Any] = make
+        self._values: Collection[Any] = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._make, self._values)
 
 
 def duration_ms(value: timedelta | int) -> int:

@@ -15,10 +15,10 @@ from tests.clients.matrix.client import Client
 from tests.clients.matrix.program import Programs
 from tests.clients.matrix.questions import Question
 from tests.clients.matrix.verdicts import (
+    CheckVerdict,
     Line,
     Output,
     Result,
-    Verdict,
     judge,
     report_in,
     result,
@@ -62,11 +62,11 @@ class Matrix:
         try:
             command = self._command(question.client)
         except (ApacheKafkaError, ForeignClientError, OSError) as missing:
-            return self._all(question, Verdict.MISSING, missing)
+            return self._all(question, CheckVerdict.MISSING, missing)
         try:
             environment = self._bench.environment(question.level, question.checks)
         except (ApacheKafkaError, TxnsimServerError, OSError) as failure:
-            return self._all(question, Verdict.FAILED, failure)
+            return self._all(question, CheckVerdict.FAILED, failure)
         word = "".join(c if c.isalnum() else "-" for c in question.client.name.lower())
         environment["TXNSIM_RUN"] = f"{word}-{question.level}-{self._run}"
         output = self._programs.run(
@@ -104,7 +104,7 @@ class Matrix:
             reason = f": {report.reason}" if report.reason else ""
             say(f"{word} {question.name} {report.check}{reason} ({line.second:.1f} s)")
 
-    def _all(self, question: Question, verdict: Verdict, why: Exception) -> list[Result]:
+    def _all(self, question: Question, verdict: CheckVerdict, why: Exception) -> list[Result]:
         reason = " ".join(str(why).split())
         say(f"FAIL {question.name} {verdict}: {reason}")
         return [result(question, check, verdict, reason) for check in question.checks]

@@ -9,7 +9,7 @@ from tests.clients.matrix.client import CHECKS, CORE, NEWEST_ONLY, Client
 from tests.clients.matrix.questions import LEVELS, NEWEST
 from tests.clients.matrix.results import Stored, load, rank
 from tests.clients.matrix.rosters import clients
-from tests.clients.matrix.verdicts import Verdict
+from tests.clients.matrix.verdicts import CheckVerdict
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 """Head and rows."""
@@ -137,10 +137,10 @@ def _cell(have: Stored | None, check: str, levels: Sequence[int]) -> str:
 
 
 _SIGNS: Final = {
-    Verdict.PASSED: "✓",
-    Verdict.FAILED: "✗",
-    Verdict.LIMIT: "*limit*",
-    Verdict.MISSING: "?",
+    CheckVerdict.PASSED: "✓",
+    CheckVerdict.FAILED: "✗",
+    CheckVerdict.LIMIT: "*limit*",
+    CheckVerdict.MISSING: "?",
 }
 
 

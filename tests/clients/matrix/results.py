@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 from tests.clients.matrix.client import CHECKS, Client
 from tests.clients.matrix.questions import LEVELS, checks_at, limit_of
-from tests.clients.matrix.verdicts import Result, Verdict
+from tests.clients.matrix.verdicts import CheckVerdict, Result
 
 FILE: Final = Path(__file__).with_name("results.json")
 
-Verdicts = Mapping[str, Mapping[int, Verdict]]
+Verdicts = Mapping[str, Mapping[int, CheckVerdict]]
 """By check and level."""
 
 
@@ -38,7 +38,7 @@ def load(file: Path = FILE) -> dict[str, Stored]:
             each["version"],
             each["language"],
             {
-                check: {int(level): Verdict(verdict) for level, verdict in levels.items()}
+                check: {int(level): CheckVerdict(verdict) for level, verdict in levels.items()}
                 for check, levels in each["checks"].items()
             },
         )
@@ -73,12 +73,12 @@ def merged(
     stored: Mapping[str, Stored], clients: Sequence[Client], results: Iterable[Result]
 ) -> dict[str, Stored]:
     """What is stored, with these clients as they are now; their limits come from the roster."""
-    found: dict[str, dict[str, dict[int, Verdict]]] = {client.name: {} for client in clients}
+    found: dict[str, dict[str, dict[int, CheckVerdict]]] = {client.name: {} for client in clients}
     for client in clients:
         for level in LEVELS:
             for check in checks_at(client, level):
                 if limit_of(client, check, level) is not None:
-                    found[client.name].setdefault(check, {})[level] = Verdict.LIMIT
+                    found[client.name].setdefault(check, {})[level] = CheckVerdict.LIMIT
     for each in results:
         found[each.client].setdefault(each.check, {})[each.level] = each.verdict
     return {
@@ -110,6 +110,6 @@ def disagreements(stored: Mapping[str, Stored], roster: Sequence[Client]) -> lis
         for check, level in wanted & there:
             is_limit = limit_of(client, check, level) is not None
             verdict = have.verdicts[check][level]
-            if verdict is not (Verdict.LIMIT if is_limit else Verdict.PASSED):
+            if verdict is not (CheckVerdict.LIMIT if is_limit else CheckVerdict.PASSED):
                 wrong.append(f"{client.name}: {check}@{level} is stored as {verdict}")
     return sorted(wrong)

@@ -24,7 +24,7 @@ from tests.clients.matrix.client import Client
 from tests.clients.matrix.matrix import Matrix, say
 from tests.clients.matrix.questions import LEVELS, questions
 from tests.clients.matrix.rosters import clients
-from tests.clients.matrix.verdicts import Verdict
+from tests.clients.matrix.verdicts import CheckVerdict
 from tests.support.apache_kafka import REPOSITORY, ApacheKafkaError
 from tests.support.foreign_clients import ForeignClientError
 
@@ -72,10 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         kept.save(kept.merged(kept.load(), chosen, results))
         _make_page()
     failed = sum(each.is_failure for each in results) + len(bugs)
-    missing = sum(each.verdict is Verdict.MISSING for each in results)
+    missing = sum(each.verdict is CheckVerdict.MISSING for each in results)
     if missing:
         say(f"{missing} of the failed ones could not be asked: no toolchain")
-    passed = sum(each.verdict is Verdict.PASSED for each in results)
+    passed = sum(each.verdict is CheckVerdict.PASSED for each in results)
     say(f"{passed} passed, {failed} failed")
     return 0 if passed and not failed else 1
 

@@ -14,7 +14,7 @@ from tests.clients.matrix.client import Client
 from tests.clients.matrix.matrix import Matrix
 from tests.clients.matrix.questions import questions
 from tests.clients.matrix.rosters import clients
-from tests.clients.matrix.verdicts import Verdict
+from tests.clients.matrix.verdicts import CheckVerdict
 from tests.clients.streams import program
 from tests.support import apache_kafka, foreign_clients, package_clients
 from tests.support.apache_kafka import ApacheKafkaError
@@ -48,7 +48,7 @@ def test_every_check_of_a_missing_client_is_missing() -> None:
     asked, _limits = questions(FOREIGN)
     results = Matrix(Bench()).ask(asked, lanes=2)
     assert len(results) == sum(len(each.checks) for each in asked)
-    assert {each.verdict for each in results} == {Verdict.MISSING}
+    assert {each.verdict for each in results} == {CheckVerdict.MISSING}
     assert all("not found" in each.reason for each in results)
 
 

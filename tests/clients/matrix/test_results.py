@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.clients.matrix.client import CHECKS, Client
 from tests.clients.matrix.results import disagreements, load, merged, save
 from tests.clients.matrix.rosters import clients
-from tests.clients.matrix.verdicts import Result, Verdict
+from tests.clients.matrix.verdicts import CheckVerdict, Result
 
 
 def client(name: str = "some", version: str = "1.0") -> Client:
@@ -22,7 +22,7 @@ def client(name: str = "some", version: str = "1.0") -> Client:
 
 
 def passed(name: str, check: str, level: int) -> Result:
-    return Result(name, "1.0", "None", level, check, Verdict.PASSED, "", 1.5)
+    return Result(name, "1.0", "None", level, check, CheckVerdict.PASSED, "", 1.5)
 
 
 RESULTS = [passed("some", "commit", 1), passed("some", "commit", 2), passed("some", "sasl", 2)]
@@ -51,9 +51,9 @@ def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
     save(kept, tmp_path / "results.json")
     assert load(tmp_path / "results.json") == kept
     assert kept["some"].verdicts == {
-        "commit": {0: Verdict.LIMIT, 1: Verdict.PASSED, 2: Verdict.PASSED},
-        "tls": {2: Verdict.LIMIT},
-        "sasl": {2: Verdict.PASSED},
+        "commit": {0: CheckVerdict.LIMIT, 1: CheckVerdict.PASSED, 2: CheckVerdict.PASSED},
+        "tls": {2: CheckVerdict.LIMIT},
+        "sasl": {2: CheckVerdict.PASSED},
     }
 
 
@@ -75,8 +75,8 @@ def test_a_whole_run_agrees_with_the_roster() -> None:
 
 def test_every_disagreement_is_told() -> None:
     kept = merged({}, [client(), client("gone")], RESULTS[:2])
-    kept["some"].verdicts["commit"][2] = Verdict.FAILED  # type: ignore[index]
-    kept["some"].verdicts["fence"] = {2: Verdict.PASSED}  # type: ignore[index]
+    kept["some"].verdicts["commit"][2] = CheckVerdict.FAILED  # type: ignore[index]
+    kept["some"].verdicts["fence"] = {2: CheckVerdict.PASSED}  # type: ignore[index]
     assert disagreements(kept, [client(version="1.1"), client("new")]) == [
         "gone: not in the roster",
         "new: never run",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.clients.matrix.client import CORE, Client
 from tests.clients.matrix.questions import Question, checks_at, questions
-from tests.clients.matrix.verdicts import PROGRAM, Line, Output, Result, Verdict, judge
+from tests.clients.matrix.verdicts import PROGRAM, CheckVerdict, Line, Output, Result, judge
 
 ASKED = ("commit", "abort")
 
@@ -87,10 +87,10 @@ def test_a_line_that_only_begins_like_a_report_is_none() -> None:
 
 
 def test_a_missing_toolchain_is_a_failure_and_a_limit_is_none() -> None:
-    kinds = {verdict: Result("c", "1", "l", 2, "abort", verdict) for verdict in Verdict}
+    kinds = {verdict: Result("c", "1", "l", 2, "abort", verdict) for verdict in CheckVerdict}
     assert [verdict for verdict, each in kinds.items() if each.is_failure] == [
-        Verdict.FAILED,
-        Verdict.MISSING,
+        CheckVerdict.FAILED,
+        CheckVerdict.MISSING,
     ]
 
 

@@ -20,7 +20,7 @@ _CHECK_RE: Final = re.compile(r"(PASS|FAIL) ([a-z0-9][a-z0-9-]*)(?:: (.*))?")
 _COUNT_RE: Final = re.compile(r"(\d+) passed, (\d+) failed")
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """How a check ended for one client at one level."""
 
     PASSED = "passed"
@@ -56,14 +56,14 @@ class Result(NamedTuple):
     language: str
     level: int
     check: str
-    verdict: Verdict
+    verdict: CheckVerdict
     reason: str = ""
     seconds: float = 0.0
 
     @property
     def is_failure(self) -> bool:
         """Counts against the whole run."""
-        return self.verdict in (Verdict.FAILED, Verdict.MISSING)
+        return self.verdict in (CheckVerdict.FAILED, CheckVerdict.MISSING)
 
 
 class Report(NamedTuple):
@@ -94,24 +94,24 @@ def judge(question: Question, output: Output) -> list[Result]:
         if report.check not in question.checks or report.check in found:
             strangers.append(report.check)
             continue
-        verdict = Verdict.PASSED if report.passed else Verdict.FAILED
+        verdict = CheckVerdict.PASSED if report.passed else CheckVerdict.FAILED
         found[report.check] = result(
             question, report.check, verdict, report.reason, line.second - before_s
         )
         before_s = line.second
     unheard = "stopped: its time was over" if output.stopped else "not reported"
     results = [
-        found.get(check) or result(question, check, Verdict.FAILED, unheard)
+        found.get(check) or result(question, check, CheckVerdict.FAILED, unheard)
         for check in question.checks
     ]
     fault = _fault(results, strangers, output)
     if fault:
-        results.append(result(question, PROGRAM, Verdict.FAILED, fault))
+        results.append(result(question, PROGRAM, CheckVerdict.FAILED, fault))
     return results
 
 
 def result(
-    question: Question, check: str, verdict: Verdict, reason: str = "", seconds: float = 0.0
+    question: Question, check: str, verdict: CheckVerdict, reason: str = "", seconds: float = 0.0
 ) -> Result:
     """The cell of this question's client and level."""
     client = question.client

@@ -25,6 +25,15 @@ class Led(NamedTuple):
     isr: tuple[int, ...]
 
 
+class End(NamedTuple):
+    """Where a partition's leader is."""
+
+    topic: str
+    partition: int
+    last_stable: int
+    high_watermark: int
+
+
 class ControlPort:
     """One server's control port.
 
@@ -79,9 +88,23 @@ class ControlPort:
 
     # Brokers and leaders
 
-    def kill(self, broker: int) -> None:
+    def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
         """End a broker at once."""
-        self._ask("POST", f"brokers/{broker}/kill")
+        self._ask("POST", f"brokers/{broker}/kill", {"lose_unflushed": lose_unflushed})
+
+    def stop(self, broker: int) -> None:
+        """End a broker by a controlled shutdown, and wait until it is down."""
+        state = self._ask("POST", f"brokers/{broker}/stop?wait_ms=60000")["state"]
+        if state != "down":
+            raise ControlError(f"broker {broker} is {state} a minute after it was told to stop")
+
+    def isolate(self, broker: int) -> None:
+        """Cut a broker off from the others."""
+        self._ask("POST", f"brokers/{broker}/isolate")
+
+    def heal(self, broker: int) -> None:
+        """Let it reach them again."""
+        self._ask("POST", f"brokers/{broker}/heal")
 
     def start(self, broker: int) -> None:
         """Start a broker and wait until it serves clients."""
@@ -114,6 +137,33 @@ class ControlPort:
     def move_leader(self, topic: str, partition: int, leader: int) -> None:
         """Hand a partition to another replica in sync."""
         self._ask("POST", "leaders", {"topic": topic, "partition": partition, "leader": leader})
+
+    def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
+        """Create a topic with as many replicas as there may be."""
+        asked = {"name": name, "partitions": partitions, "configs": configs}
+        self._ask("POST", "topics", {**asked, "replication_factor": 3})
+
+    def ends(self) -> list[End]:
+        """The leaders' bounds of every partition that has a leader."""
+        found = []
+        for name in {led.topic for led in self.partitions()}:
+            for one in self._ask("GET", f"topics/{name}")["partitions"]:
+                found += [
+                    End(name, one["partition"], at["last_stable_offset"], at["high_watermark"])
+                    for at in one["replicas"]
+                    if at["broker"] == one["leader"]
+                ]
+        return found
+
+    # The clock
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass."""
+        self._ask("POST", "clock", {"advance_ms": by_ms})
+
+    def set_clock(self, broker: int, by_ms: int) -> None:
+        """Set one broker's clock ahead, or back."""
+        self._ask("POST", "clock", {"set_by_ms": by_ms, "broker": broker})
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

@@ -9,11 +9,11 @@ from tests.pipeline.corpus.talk import TRANSACTION, Talk, now_ms, wait_for
 from tests.pipeline.corpus.truth import (
     FinishedTransaction,
     OpenTransaction,
+    OpenTxnStatus,
     Place,
     SentBatch,
     Span,
     Told,
-    Verdict,
 )
 from txnsim.errors import ErrorCode
 from txnsim.wire import compression
@@ -287,7 +287,7 @@ class Actor:
 
     def leave_open(
         self,
-        verdict: Verdict,
+        verdict: OpenTxnStatus,
         why: str,
         *,
         brokers: tuple[int, ...] = (),

@@ -6,6 +6,7 @@ loads told by itself, and killed before it can change much.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -34,6 +35,7 @@ PROPERTIES: Final = {
 JVM: Final = ("-Xmx400m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Loaded by the quorum, not by ``LogManager``."""
+_RENAMED: Final = re.compile(r"\.tmp'(?: for reading)?: No such file or directory$")
 _PATIENCE_S: Final = 90.0
 _PAUSE_S: Final = 0.05
 _TELLING: Final = tuple(
@@ -48,9 +50,17 @@ _LOADED: Final = re.compile(
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a directory; holes stay holes, as the brokers' indexes have them."""
+    """Copy a directory; holes stay holes, as the brokers' indexes have them. The broker may run:
+    it writes a checkpoint to a file ``.tmp`` and renames that, which may be gone at its turn.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+    command = ["cp", "-a", str(source), str(target)]
+    done = subprocess.run(
+        command, env={**os.environ, "LC_ALL": "C"}, stderr=subprocess.PIPE, text=True, check=False
+    )
+    wrong = [line for line in done.stderr.splitlines() if not _RENAMED.search(line)]
+    if wrong or (done.returncode and not done.stderr):
+        raise OSError(f"{' '.join(command)}: exit status {done.returncode}: {wrong}")
 
 
 def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tuple[LoadedLog, ...]:

@@ -20,7 +20,7 @@ import msgspec
 
 FILE: Final = "truth.json"
 
-Verdict = Literal["hanging", "open", "undecided", "lagging"]
+OpenTxnStatus = Literal["hanging", "open", "undecided", "lagging"]
 """Of an open transaction on a partition.
 
 - hanging: no coordinator knows of a transaction of this producer on this partition.
@@ -126,7 +126,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     start_offset: int
     last_timestamp_ms: int
-    verdict: Verdict
+    verdict: OpenTxnStatus
     why: str
     """How it was made, in words."""
     transactional_id: str | None = None

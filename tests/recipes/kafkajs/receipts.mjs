@@ -40,7 +40,7 @@ export class ReceiptService {
     }
   }
 
-  // One id per partition: whoever gets the partition next fences the one who had it before.
+  // One id per partition: the next owner of the partition fences the one before.
   async #producer (partition) {
     if (!this.#producers.has(partition)) {
       const producer = this.kafka.producer({

@@ -27,7 +27,7 @@ async def test_topics_are_neither_made_nor_grown_nor_deleted(api: Api, left_ms: 
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_nobody_is_elected(api: Api, version: int) -> None:
+async def test_an_election_without_time_elects_no_leader(api: Api, version: int) -> None:
     named = [{"topic": "orders", "partitions": [0]}]
     answer = await api.ask("ElectLeaders", version, timeout=0, topic_partitions=named)
     (result,) = answer.replica_election_results

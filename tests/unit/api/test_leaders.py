@@ -7,7 +7,7 @@ from txnsim.api.leaders import CurrentLeaders
 from txnsim.types import TopicPartition
 
 
-async def test_each_leader_is_named_and_its_address_told_once(api_of_three: Api) -> None:
+async def test_each_leader_is_named_and_its_address_given_once(api_of_three: Api) -> None:
     leaders = CurrentLeaders(api_of_three.request("Produce", 10))
     named = [leaders.of(TopicPartition("orders", index)).leader_id for index in (1, 2, 1)]
     assert named == [2, 3, 2]
@@ -17,7 +17,7 @@ async def test_each_leader_is_named_and_its_address_told_once(api_of_three: Api)
     ]
 
 
-async def test_nobody_leads_what_is_not_there(api: Api) -> None:
+async def test_a_missing_partition_has_no_leader(api: Api) -> None:
     leaders = CurrentLeaders(api.request("Fetch", 16))
     found = leaders.of(TopicPartition("missing", 0))
     assert (found.leader_id, found.leader_epoch) == (-1, -1)

@@ -30,7 +30,7 @@ def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
     assert shipped(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
 
 
-def test_client_metrics_are_listed_only_where_somebody_takes_them() -> None:
+def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
     assert not {71, 72} & ADVERTISED.keys()
     taken = shipped(RELEASE_4_0, telemetry=True)
     assert taken.advertised[71] == taken.accepted[72] == (0, 0)

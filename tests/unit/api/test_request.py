@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.support.handlers import Api
-from txnsim.api.request import NOBODY, nobody
+from txnsim.api.request import no_subject
 from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import NO_SUBJECT
 
 
 async def test_an_answer_leaves_out_what_its_version_does_not_have(api: Api) -> None:
@@ -19,9 +20,9 @@ async def test_an_answer_leaves_out_what_its_version_does_not_have(api: Api) -> 
     assert (new.producer_id, new.throttle_time) == (1, timedelta(0))
 
 
-async def test_a_request_is_about_nobody_unless_its_handler_says_so(api: Api) -> None:
-    assert nobody(api.request("ApiVersions", 0)) is NOBODY
-    assert api.subject("DescribeCluster", 0) is NOBODY
+async def test_a_request_has_no_subject_unless_its_handler_names_one(api: Api) -> None:
+    assert no_subject(api.request("ApiVersions", 0)) is NO_SUBJECT
+    assert api.subject("DescribeCluster", 0) is NO_SUBJECT
 
 
 async def test_the_schema_is_that_of_the_answer(api: Api) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from tests.support.handlers import NO_SUCH_ID, Api
 from txnsim.api.registry import HANDLERS
-from txnsim.api.request import NOBODY, nobody
+from txnsim.api.request import no_subject
 from txnsim.api.subjects import of_transactions
-from txnsim.types import Subject, TopicPartition
+from txnsim.faults.subjects import NO_SUBJECT, Subject
+from txnsim.types import TopicPartition
 from txnsim.wire import codec
 
 NAMING = {
@@ -49,7 +50,7 @@ def test_every_request_that_names_a_transaction_or_a_partition_has_a_subject() -
     without = {
         handler.name
         for key, handler in HANDLERS.items()
-        if handler.subject is nobody
+        if handler.subject is no_subject
         and any(
             NAMING & field_names(codec.request_class(key, version), set())
             for version in range(handler.versions[0], handler.versions[1] + 1)
@@ -59,7 +60,7 @@ def test_every_request_that_names_a_transaction_or_a_partition_has_a_subject() -
 
 
 def test_several_transactional_ids_are_one_subject_each() -> None:
-    assert of_transactions([]) is NOBODY
+    assert of_transactions([]) is NO_SUBJECT
     assert of_transactions(["a"]) == Subject(transactional_id="a")
     assert of_transactions(iter("ab")) == Subject(
         transactional_id="a", others=(Subject(transactional_id="b"),)
@@ -86,7 +87,7 @@ def named(name: str, topics: list[dict[str, Any]]) -> dict[str, Any]:
         ("TxnOffsetCommit", 0, {"partitions": [POSITION]}),
     ],
 )
-async def test_partitions_are_told_by_the_name_of_their_topic(
+async def test_partitions_are_named_by_their_topic(
     api: Api, name: str, version: int, topic: dict[str, Any]
 ) -> None:
     known = {"name": "orders", "topic": "orders", "topic_id": api.topic_id("orders")}
@@ -94,7 +95,7 @@ async def test_partitions_are_told_by_the_name_of_their_topic(
     assert about.partitions == (ORDERS,)
 
 
-async def test_an_id_that_nobody_knows_has_no_name(api: Api) -> None:
+async def test_an_unknown_id_has_no_name(api: Api) -> None:
     topics = [{"topic_id": NO_SUCH_ID, "partition_indexes": [0]}]
     about = api.subject("OffsetFetch", 10, **named("OffsetFetch", topics))
     assert about.partitions == (TopicPartition("", 0),)

@@ -6,12 +6,17 @@ Everything a client could see is asked over the wire; the cluster runs in virtua
 from __future__ import annotations
 
 import asyncio
+import time  # noqa: TID251 - measures CPU time
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
 from tests.support.logs import batch
+from tests.support.within import within
 from txnsim.broker.broker import Broker
+from txnsim.broker.marker_writes import MARKERS_AT_ONCE
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, FatalError
@@ -23,11 +28,16 @@ from txnsim.controller.growth import grown_topic
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.interbroker.transactions import (
+    AddPartitionsToTxnCommand,
+    TxnMarker,
+    TxnPartitions,
+    WriteTxnMarkersCommand,
+)
 from txnsim.txn.list_filter import ListTransactions
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
-    AddPartitionsToTxnCommand,
     BrokerId,
     CoordinatorEpoch,
     IsolationLevel,
@@ -35,9 +45,6 @@ from txnsim.types import (
     ProducerId,
     TopicPartition,
     TransactionalId,
-    TxnMarker,
-    TxnPartitions,
-    WriteTxnMarkersCommand,
 )
 
 E = ErrorCode
@@ -95,85 +102,80 @@ def test_an_open_transaction_survives_its_coordinator(level: int) -> None:
 
 
 @pytest.mark.parametrize(("committed", "state"), [(True, "Commit"), (False, "Abort")])
-def test_a_prepared_transaction_is_finished_by_the_next_coordinator(
-    committed: bool, state: str
+@within(run_cluster)
+async def test_a_prepared_transaction_is_finished_by_the_next_coordinator(
+    cluster: VirtualCluster, committed: bool, state: str
 ) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Drop(), MARKERS, "lost", api="WriteTxnMarkers")
-        async with cluster.client() as client:
-            producer = await begun(client, P0, P1)
-            await (producer.commit() if committed else producer.abort())
-            assert (await describe(client)).state == f"Prepare{state}"
-            await cluster.struck("lost")
-            cluster.sim.injector.disarm("lost")
-            cluster.move(cluster.home("tx"))
-            await until_state(client, "tx", f"Complete{state}")
-            assert {one.txn_start_offset for one in await producers(client)} == {None}
-            assert {one.coordinator_epoch for one in await producers(client)} == {1}
-            await producer.close()
-
-    run_cluster(main)
+    cluster.arm(Drop(), MARKERS, "lost", api="WriteTxnMarkers")
+    async with cluster.client() as client:
+        producer = await begun(client, P0, P1)
+        await (producer.commit() if committed else producer.abort())
+        assert (await describe(client)).state == f"Prepare{state}"
+        await cluster.struck("lost")
+        cluster.sim.injector.disarm("lost")
+        cluster.move(cluster.home("tx"))
+        await until_state(client, "tx", f"Complete{state}")
+        assert {one.txn_start_offset for one in await producers(client)} == {None}
+        assert {one.coordinator_epoch for one in await producers(client)} == {1}
+        await producer.close()
 
 
-def test_an_open_transaction_of_a_partition_survives_its_leader() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            producer = await begun(client, P0)
-            before = await producers(client)
-            assert [one.txn_start_offset for one in before] == [0]
-            new = cluster.move(P0)
-            assert await producers(client) == before
-            assert cluster.sim.brokers[new].replicas.led[P0].leader_epoch == 1
-            assert await values(client, "orders") == []
-            await producer.send("orders", 0, b"more")
-            await producer.commit()
-            await until_state(client, "tx", "CompleteCommit")
-            assert await values(client, "orders") == [b"v", b"more"]
-            await producer.close()
+@within(run_cluster)
+async def test_an_open_transaction_of_a_partition_survives_its_leader(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client() as client:
+        producer = await begun(client, P0)
+        before = await producers(client)
+        assert [one.txn_start_offset for one in before] == [0]
+        new = cluster.move(P0)
+        assert await producers(client) == before
+        assert cluster.sim.brokers[new].replicas.led[P0].leader_epoch == 1
+        assert await values(client, "orders") == []
+        await producer.send("orders", 0, b"more")
+        await producer.commit()
+        await until_state(client, "tx", "CompleteCommit")
+        assert await values(client, "orders") == [b"v", b"more"]
+        await producer.close()
 
-    run_cluster(main)
 
-
-def test_a_verification_does_not_outlive_the_leadership_it_was_asked_under() -> None:
+@within(run_cluster, level=1)
+async def test_a_verification_does_not_outlive_the_leadership_it_was_asked_under(
+    cluster: VirtualCluster,
+) -> None:
     """The batch is refused by the old leader, and the client finds the new one."""
-
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            async with Producer(client, transactional_id="tx") as producer:
-                await producer.init_transactions()
-                producer.begin()
-                cluster.arm(Hold(), MARKERS, api="AddPartitionsToTxn", limit=1)
-                sent = producer.send("orders", 0, b"v")
-                await cluster.struck()
-                cluster.move(P0)
-                cluster.sim.injector.release("f")
-                await sent
-                await producer.commit()
-            await until_state(client, "tx", "CompleteCommit")
-            assert await values(client, "orders") == [b"v"]
-
-    run_cluster(main, level=1)
-
-
-def test_a_reader_that_waits_at_the_old_leader_is_sent_away() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            producer = Producer(client)
-            await producer.send("orders", 0, b"v")
-            old = cluster.sim.brokers[cluster.leader(P0)]
-            waiting = asyncio.get_running_loop().create_task(
-                values_from(client, offset=1, max_wait_ms=600_000)
-            )
-            await asyncio.sleep(1)
-            assert len(old.purgatory) == 1
-            started_ms = cluster.env.clock.monotonic_ms()
+    async with cluster.client() as client:
+        async with Producer(client, transactional_id="tx") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            cluster.arm(Hold(), MARKERS, api="AddPartitionsToTxn", limit=1)
+            sent = producer.send("orders", 0, b"v")
+            await cluster.struck()
             cluster.move(P0)
-            await producer.send("orders", 0, b"after")
-            assert await waiting == [b"after"]
-            assert cluster.env.clock.monotonic_ms() - started_ms < 10_000
-            await producer.close()
+            cluster.sim.injector.release("f")
+            await sent
+            await producer.commit()
+        await until_state(client, "tx", "CompleteCommit")
+        assert await values(client, "orders") == [b"v"]
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_a_reader_that_waits_at_the_old_leader_is_sent_away(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        producer = Producer(client)
+        await producer.send("orders", 0, b"v")
+        old = cluster.sim.brokers[cluster.leader(P0)]
+        waiting = asyncio.get_running_loop().create_task(
+            values_from(client, offset=1, max_wait_ms=600_000)
+        )
+        await asyncio.sleep(1)
+        assert len(old.purgatory) == 1
+        started_ms = cluster.env.clock.monotonic_ms()
+        cluster.move(P0)
+        await producer.send("orders", 0, b"after")
+        assert await waiting == [b"after"]
+        assert cluster.env.clock.monotonic_ms() - started_ms < 10_000
+        await producer.close()
 
 
 async def values_from(client: Cluster, *, offset: int, max_wait_ms: int) -> list[bytes | None]:
@@ -214,68 +216,62 @@ def test_a_transaction_times_out_by_the_cluster_clock(level: int) -> None:
     run_cluster(main, level=level)
 
 
-def test_idle_transactional_ids_and_producers_are_forgotten() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            producer = await begun(client, P0)
-            await producer.commit()
-            await until_state(client, "tx", "CompleteCommit")
-            await producer.close()
-            day_ms = 86_400_000
-            cluster.advance(day_ms - 600_000)
-            assert len(await producers(client)) == 1
-            cluster.advance(1_300_000)
-            assert await producers(client) == ()
-            assert (await describe(client)).state == "CompleteCommit"
-            cluster.advance(7 * day_ms)
-            await asyncio.sleep(1)
-            found = (await Admin(client).describe_transactions(("tx",)))["tx"]
-            assert isinstance(found, ClientError)
-            assert found.error is E.transactional_id_not_found
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_idle_transactional_ids_and_producers_are_forgotten(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        producer = await begun(client, P0)
+        await producer.commit()
+        await until_state(client, "tx", "CompleteCommit")
+        await producer.close()
+        day_ms = 86_400_000
+        cluster.advance(day_ms - 600_000)
+        assert len(await producers(client)) == 1
+        cluster.advance(1_300_000)
+        assert await producers(client) == ()
+        assert (await describe(client)).state == "CompleteCommit"
+        cluster.advance(7 * day_ms)
+        await asyncio.sleep(1)
+        found = (await Admin(client).describe_transactions(("tx",)))["tx"]
+        assert isinstance(found, ClientError)
+        assert found.error is E.transactional_id_not_found
 
 
-def test_an_open_transaction_keeps_its_producer_and_its_id() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Drop(), MARKERS, "lost", api="WriteTxnMarkers")
-        async with cluster.client() as client:
-            producer = await begun(client, P0)
-            cluster.advance(8 * 86_400_000)
-            assert [one.txn_start_offset for one in await producers(client)] == [0]
-            assert (await describe(client)).state == "PrepareAbort"
-            await producer.close()
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_an_open_transaction_keeps_its_producer_and_its_id(cluster: VirtualCluster) -> None:
+    cluster.arm(Drop(), MARKERS, "lost", api="WriteTxnMarkers")
+    async with cluster.client() as client:
+        producer = await begun(client, P0)
+        cluster.advance(8 * 86_400_000)
+        assert [one.txn_start_offset for one in await producers(client)] == [0]
+        assert (await describe(client)).state == "PrepareAbort"
+        await producer.close()
 
 
 # Features
 
 
-def test_the_level_may_go_up_and_down_while_producers_work() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        seen: list[tuple[int, TxnProtocol]] = []
-        async with cluster.client("admin") as admin:
-            for number, level in enumerate((0, 1, 2, 1, 0)):
-                current = cluster.sim.metadata.image.features["transaction.version"]
-                if level != current:
-                    await Admin(admin).update_features(
-                        {"transaction.version": level}, upgrade_type=1 if level > current else 2
-                    )
-                async with cluster.client() as client:
-                    producer = Producer(client, transactional_id="tx")
-                    await producer.init_transactions()
-                    seen.append((level, producer.protocol))
-                    producer.begin()
-                    await producer.send("orders", 0, str(number).encode())
-                    await producer.commit()
-                    await until_state(client, "tx", "CompleteCommit")
-                    await producer.close()
-            assert await values(admin, "orders") == [b"0", b"1", b"2", b"3", b"4"]
-        v1, v2 = TxnProtocol.V1, TxnProtocol.V2
-        assert seen == [(0, v1), (1, v1), (2, v2), (1, v1), (0, v1)]
-
-    run_cluster(main, level=0)
+@within(run_cluster, level=0)
+async def test_the_level_may_go_up_and_down_while_producers_work(cluster: VirtualCluster) -> None:
+    seen: list[tuple[int, TxnProtocol]] = []
+    async with cluster.client("admin") as admin:
+        for number, level in enumerate((0, 1, 2, 1, 0)):
+            current = cluster.sim.metadata.image.features["transaction.version"]
+            if level != current:
+                await Admin(admin).update_features(
+                    {"transaction.version": level}, upgrade_type=1 if level > current else 2
+                )
+            async with cluster.client() as client:
+                producer = Producer(client, transactional_id="tx")
+                await producer.init_transactions()
+                seen.append((level, producer.protocol))
+                producer.begin()
+                await producer.send("orders", 0, str(number).encode())
+                await producer.commit()
+                await until_state(client, "tx", "CompleteCommit")
+                await producer.close()
+        assert await values(admin, "orders") == [b"0", b"1", b"2", b"3", b"4"]
+    v1, v2 = TxnProtocol.V1, TxnProtocol.V2
+    assert seen == [(0, v1), (1, v1), (2, v2), (1, v1), (0, v1)]
 
 
 # What peers ask
@@ -296,43 +292,43 @@ def asked(*partitions: TopicPartition, verify_only: bool = True) -> AddPartition
 
 
 @pytest.mark.parametrize("verify_only", [True, False])
-def test_a_partition_that_nobody_knows_stops_the_others(verify_only: bool) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        unknown = TopicPartition("orders", 9)
-        async with cluster.client() as client:
-            producer = await begun(client, P0)
-            home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
-            reply = await home.add_partitions_to_txn(asked(P0, unknown, verify_only=verify_only))
-            assert reply.results == (
-                (
-                    "tx",
-                    ((P0, E.operation_not_attempted), (unknown, E.unknown_topic_or_partition)),
-                ),
-            )
-            await producer.close()
+@within(run_cluster)
+async def test_an_unknown_partition_stops_the_others(
+    cluster: VirtualCluster, verify_only: bool
+) -> None:
+    unknown = TopicPartition("orders", 9)
+    async with cluster.client() as client:
+        producer = await begun(client, P0)
+        home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
+        reply = await home.add_partitions_to_txn(asked(P0, unknown, verify_only=verify_only))
+        assert reply.results == (
+            (
+                "tx",
+                ((P0, E.operation_not_attempted), (unknown, E.unknown_topic_or_partition)),
+            ),
+        )
+        await producer.close()
 
-    run_cluster(main)
 
-
-def test_verification_answers_each_partition_and_an_add_all_alike() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            producer = await begun(client, P0)
-            home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
-            epoch = (await describe(client)).producer_epoch
-            assert epoch == 0
-            verified = await home.add_partitions_to_txn(asked(P0, P1))
-            assert verified.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
-            added = await home.add_partitions_to_txn(asked(P0, P1, verify_only=False))
-            assert added.results[0][1] == ((P0, E.none), (P1, E.none))
-            elsewhere = next(one for one in cluster.sim.brokers.values() if one is not home)
-            for verify_only in (True, False):
-                reply = await elsewhere.add_partitions_to_txn(asked(P0, verify_only=verify_only))
-                assert reply.results[0][1] == ((P0, E.not_coordinator),)
-            await producer.abort()
-            await producer.close()
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_verification_answers_each_partition_and_an_add_all_alike(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client() as client:
+        producer = await begun(client, P0)
+        home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
+        epoch = (await describe(client)).producer_epoch
+        assert epoch == 0
+        verified = await home.add_partitions_to_txn(asked(P0, P1))
+        assert verified.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
+        added = await home.add_partitions_to_txn(asked(P0, P1, verify_only=False))
+        assert added.results[0][1] == ((P0, E.none), (P1, E.none))
+        elsewhere = next(one for one in cluster.sim.brokers.values() if one is not home)
+        for verify_only in (True, False):
+            reply = await elsewhere.add_partitions_to_txn(asked(P0, verify_only=verify_only))
+            assert reply.results[0][1] == ((P0, E.not_coordinator),)
+        await producer.abort()
+        await producer.close()
 
 
 def marker(*partitions: TopicPartition, epoch: int = 0) -> TxnMarker:
@@ -346,125 +342,151 @@ def marker(*partitions: TopicPartition, epoch: int = 0) -> TxnMarker:
     )
 
 
-def test_markers_are_written_where_they_are_led_and_told_per_partition() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        broker = cluster.sim.brokers[cluster.leader(P0)]
-        unknown = TopicPartition("orders", 9)
-        reply = await broker.write_txn_markers(
-            WriteTxnMarkersCommand(markers=(marker(P0, P1), marker(unknown)))
-        )
-        assert reply.results == (
-            (5, ((P0, E.none), (P1, E.not_leader_or_follower), (unknown, 3))),
-        ), "markers of one producer are answered together"
-        assert broker.replicas.led[P0].log_end_offset == 1
-        fenced = await broker.write_txn_markers(
-            WriteTxnMarkersCommand(markers=(marker(P0, epoch=3), marker(P0, epoch=2)))
-        )
-        assert fenced.results == ((5, ((P0, E.invalid_producer_epoch),)),)
+@within(run_cluster)
+async def test_markers_are_written_by_leaders_and_answered_per_partition(
+    cluster: VirtualCluster,
+) -> None:
+    broker = cluster.sim.brokers[cluster.leader(P0)]
+    unknown = TopicPartition("orders", 9)
+    reply = await broker.write_txn_markers(
+        WriteTxnMarkersCommand(markers=(marker(P0, P1), marker(unknown)))
+    )
+    assert reply.results == ((5, ((P0, E.none), (P1, E.not_leader_or_follower), (unknown, 3))),), (
+        "markers of one producer are answered together"
+    )
+    assert broker.replicas.led[P0].log_end_offset == 1
+    fenced = await broker.write_txn_markers(
+        WriteTxnMarkersCommand(markers=(marker(P0, epoch=3), marker(P0, epoch=2)))
+    )
+    assert fenced.results == ((5, ((P0, E.invalid_producer_epoch),)),)
 
-    run_cluster(main)
+
+async def turns_during(work: Coroutine[Any, Any, object]) -> int:
+    """Turns of the loop that come between the steps of some work."""
+    task = asyncio.get_running_loop().create_task(work)
+    turns = 0
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await task
+    return turns
 
 
-def test_what_no_peer_may_ask_is_a_bug() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        broker = cluster.sim.brokers[BrokerId(1)]
-        for api_key, command in ((24, WriteTxnMarkersCommand(markers=())), (67, None)):
-            with pytest.raises(InvariantViolation, match="broker 2 asked broker/1"):
-                await broker.handle_peer(api_key, 1, command, BrokerId(2))
+MANY = [TopicPartition("orders", number) for number in range(100, 20_000)]
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_many_markers_are_written_with_breaks(cluster: VirtualCluster) -> None:
+    broker = cluster.sim.brokers[cluster.leader(P0)]
+    for count, breaks in ((MARKERS_AT_ONCE, 0), (len(MANY), len(MANY) // 1_024)):
+        command = WriteTxnMarkersCommand(markers=(marker(*MANY[:count]),))
+        turns = await turns_during(broker.write_txn_markers(command))
+        assert 1 + breaks <= turns <= 1 + 2 * breaks
+
+
+@within(run_cluster)
+async def test_many_unknown_partitions_are_found_in_one_pass(cluster: VirtualCluster) -> None:
+    broker = cluster.sim.brokers[cluster.leader(P0)]
+    begun_s = time.process_time()
+    reply = await broker.add_partitions_to_txn(asked(*MANY))
+    assert {error for _, error in reply.results[0][1]} == {E.unknown_topic_or_partition}
+    assert time.process_time() - begun_s < 2, "a look at all of them for each one takes 9 s"
+
+
+@within(run_cluster)
+async def test_what_no_peer_may_ask_is_a_bug(cluster: VirtualCluster) -> None:
+    broker = cluster.sim.brokers[BrokerId(1)]
+    for api_key, command in ((24, WriteTxnMarkersCommand(markers=())), (67, None)):
+        with pytest.raises(InvariantViolation, match="broker 2 asked broker/1"):
+            await broker.handle_peer(api_key, 1, command, BrokerId(2))
 
 
 # Replicas and coordinators that are not there
 
 
 async def append_state(broker: Broker, partition: int) -> ErrorCode:
-    data = batch(-1, pid=-1)
-    return await broker._append_transaction_state(partition, data, 0, 1_000)
+    appended = broker.transaction_host.append(partition, batch(-1, pid=-1))
+    assert isinstance(appended, Rejection)
+    return appended.error
 
 
-def test_a_coordinator_can_not_write_to_a_log_that_it_lost() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            await (await begun(client)).close()
-        home = cluster.home("tx")
-        broker = cluster.sim.brokers[cluster.leader(home)]
-        cluster.move(home)
-        assert await append_state(broker, home.partition) is E.not_leader_or_follower
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_coordinator_can_not_write_to_a_log_that_it_lost(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        await (await begun(client)).close()
+    home = cluster.home("tx")
+    broker = cluster.sim.brokers[cluster.leader(home)]
+    cluster.move(home)
+    assert await append_state(broker, home.partition) is E.not_leader_or_follower
 
 
-def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions() -> None:
+@within(run_cluster)
+async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
+    cluster: VirtualCluster,
+) -> None:
     """As TransactionStateManager, which placed ids by the number of partitions at its start."""
-
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            await (await begun(client)).close()
-            home = cluster.home("tx")
-            metadata = cluster.sim.metadata
-            grown = grown_topic(metadata.image, TRANSACTION_STATE_TOPIC, count=8)
-            assert not isinstance(grown, Rejection)
-            metadata.publish(metadata.image.with_topic(grown))
-            loading = [
-                broker.coordinator.snapshot().partitions_loading
-                for broker in cluster.sim.brokers.values()
-            ]
-            assert sum(loading) == 2
-            assert (await describe(client)).state == "Ongoing"
-            new = cluster.sim.brokers[cluster.move(home)].coordinator
-            told = new.describe(TransactionalId("tx"))
-            assert isinstance(told, Rejection)
-            assert told.error is E.coordinator_load_in_progress
-            listed = new.list_transactions(ListTransactions())
-            assert isinstance(listed, Rejection)
-            assert listed.error is E.coordinator_load_in_progress
-
-    run_cluster(main)
-
-
-def test_groups_stay_where_they_were_when_their_log_has_more_partitions() -> None:
-    async def main(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        await (await begun(client)).close()
+        home = cluster.home("tx")
         metadata = cluster.sim.metadata
-        metadata.auto_create(CONSUMER_OFFSETS_TOPIC)
-        broker = cluster.sim.brokers[BrokerId(1)]
-        groups = [f"g{number}" for number in range(20)]
-
-        def homes() -> list[BrokerId | None]:
-            return [broker.group_host.coordinator_of(group, broker.image) for group in groups]
-
-        before = homes()
-        grown = grown_topic(metadata.image, CONSUMER_OFFSETS_TOPIC, count=73)
+        grown = grown_topic(metadata.image, TRANSACTION_STATE_TOPIC, count=8)
         assert not isinstance(grown, Rejection)
         metadata.publish(metadata.image.with_topic(grown))
-        assert len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions) == 73
-        assert homes() == before
-
-    run_cluster(main)
-
-
-def test_before_the_transaction_log_exists_nobody_coordinates() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        broker = cluster.sim.brokers[BrokerId(1)]
-        assert TRANSACTION_STATE_TOPIC not in broker.image.topics
-        assert broker.transaction_coordinator_of(TransactionalId("tx")) is None
-        async with cluster.client() as client:
-            await (await begun(client)).close()
-        assert broker.transaction_coordinator_of(TransactionalId("tx")) == cluster.leader(
-            cluster.home("tx")
-        )
-
-    run_cluster(main)
-
-
-def test_dynamic_configs_change_a_running_broker() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        name = "transaction.partition.verification.enable"
-        async with cluster.client() as client:
-            await Admin(client).set_broker_default(name, "false")
-        assert not any(
-            broker.settings.transaction_partition_verification_enable
+        loading = [
+            broker.coordinator.snapshot().partitions_loading
             for broker in cluster.sim.brokers.values()
-        )
+        ]
+        assert sum(loading) == 2
+        assert (await describe(client)).state == "Ongoing"
+        new = cluster.sim.brokers[cluster.move(home)].coordinator
+        told = new.describe(TransactionalId("tx"))
+        assert isinstance(told, Rejection)
+        assert told.error is E.coordinator_load_in_progress
+        listed = new.list_transactions(ListTransactions())
+        assert isinstance(listed, Rejection)
+        assert listed.error is E.coordinator_load_in_progress
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_groups_stay_where_they_were_when_their_log_has_more_partitions(
+    cluster: VirtualCluster,
+) -> None:
+    metadata = cluster.sim.metadata
+    metadata.auto_create(CONSUMER_OFFSETS_TOPIC)
+    broker = cluster.sim.brokers[BrokerId(1)]
+    groups = [f"g{number}" for number in range(20)]
+
+    def homes() -> list[BrokerId | None]:
+        return [broker.group_host.coordinator_of(group, broker.image) for group in groups]
+
+    before = homes()
+    grown = grown_topic(metadata.image, CONSUMER_OFFSETS_TOPIC, count=73)
+    assert not isinstance(grown, Rejection)
+    metadata.publish(metadata.image.with_topic(grown))
+    assert len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions) == 73
+    assert homes() == before
+
+
+@within(run_cluster)
+async def test_before_the_transaction_log_exists_there_is_no_coordinator(
+    cluster: VirtualCluster,
+) -> None:
+    broker = cluster.sim.brokers[BrokerId(1)]
+    assert TRANSACTION_STATE_TOPIC not in broker.image.topics
+    assert broker.transaction_coordinator_of(TransactionalId("tx")) is None
+    async with cluster.client() as client:
+        await (await begun(client)).close()
+    assert broker.transaction_coordinator_of(TransactionalId("tx")) == cluster.leader(
+        cluster.home("tx")
+    )
+
+
+@within(run_cluster)
+async def test_dynamic_configs_change_a_running_broker(cluster: VirtualCluster) -> None:
+    name = "transaction.partition.verification.enable"
+    async with cluster.client() as client:
+        await Admin(client).set_broker_default(name, "false")
+    assert not any(
+        broker.settings.transaction_partition_verification_enable
+        for broker in cluster.sim.brokers.values()
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,9 @@ from txnsim.broker.fetch import (
     Outcomes,
 )
 from txnsim.errors import ErrorCode
+from txnsim.log.leader_append import append_client, append_marker, start_verification
 from txnsim.replica.fetch_values import FetchPartition, Naming
+from txnsim.runtime.turns import Pace
 from txnsim.types import IsolationLevel, TopicPartition
 
 E = ErrorCode
@@ -69,7 +71,8 @@ async def append(leader: Leader, topic_partition: TopicPartition = P0, **more: A
 
 def open_transaction(leader: Leader, sequence: int = 0) -> None:
     log = leader.log()
-    guard = log.start_verification(
+    guard = start_verification(
+        log,
         producer_id=7,
         producer_epoch=0,
         base_sequence=sequence,
@@ -78,14 +81,15 @@ def open_transaction(leader: Leader, sequence: int = 0) -> None:
     )
     assert isinstance(guard, int)
     batch = part(P0, sequence, transactional=True)
-    log.append_client(batch.batch, guard=guard, now_ms=NOW)
+    append_client(log, batch.batch, guard=guard, now_ms=NOW)
     log.advance_high_watermark(log.log_end_offset)
     leader.purgatory.touch(P0)
 
 
 def end_transaction(leader: Leader, *, committed: bool = True) -> None:
     log = leader.log()
-    log.append_marker(
+    append_marker(
+        log,
         producer_id=7,
         producer_epoch=0,
         committed=committed,
@@ -229,7 +233,7 @@ async def test_the_brokers_limit_caps_the_clients(leader: Leader) -> None:
         (9, 4, None, E.offset_out_of_range),
     ],
 )
-async def test_a_reader_that_has_diverged_is_told_where(
+async def test_a_reader_that_has_diverged_learns_where(
     leader: Leader,
     last_epoch: int,
     offset: int,
@@ -261,7 +265,7 @@ async def test_a_reader_waits_for_min_bytes_and_reads_again(leader: Leader) -> N
     assert len((await task)[0].records) == 2
 
 
-async def test_a_reader_who_may_not_wait_is_answered_with_nothing(leader: Leader) -> None:
+async def test_a_reader_that_may_not_wait_gets_an_empty_answer(leader: Leader) -> None:
     outcome = (await leader.fetching.fetch(fetch(max_wait_ms=0)))[0]
     assert (outcome.error, outcome.records) == (E.none, ())
 
@@ -295,6 +299,27 @@ async def test_waiting_ends_at_max_wait_of_monotonic_time(leader: Leader) -> Non
     assert not task.done(), "an advance of the cluster clock does not end a long poll"
     leader.clock.pass_ms(500)
     assert (await task)[0].records == ()
+
+
+async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(leader: Leader) -> None:
+    class Interrupted:
+        """A pace that breaks at each partition: at two of the first read, then of the wait."""
+
+        def __init__(self) -> None:
+            self.rests = 0
+
+        def has_done(self, _elements: int) -> bool:
+            return True
+
+        async def rest(self) -> None:
+            self.rests += 1
+            if self.rests == 3:  # P0 has been looked at
+                await append(leader)
+
+    command = fetch(wanted(), wanted(P1), max_wait_ms=1_000)
+    first, second = await leader.fetching.fetch(command, cast(Pace, Interrupted()))
+    assert (first.size > 0, second.size) == (True, 0)
+    assert len(leader.purgatory) == 0
 
 
 async def test_read_committed_is_woken_by_the_last_stable_offset_and_not_by_an_append(

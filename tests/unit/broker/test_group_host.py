@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.group_api import GROUP, GroupApi, group_api
-from tests.support.handlers import batch
 from txnsim.broker.group_host import GroupHost
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import CommittingProducer
-from txnsim.log.answers import Appended
+from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.verification import SENTINEL
 from txnsim.placement import partition_for
 from txnsim.types import (
@@ -23,7 +22,6 @@ from txnsim.types import (
     ProducerId,
     TopicPartition,
     TransactionalId,
-    TxnMarker,
 )
 
 E = ErrorCode
@@ -102,46 +100,19 @@ async def test_positions_go_with_their_topic_also_where_it_is_made_anew(groups: 
     assert await groups.committed() == (-1, E.none)
 
 
-async def test_without_the_topic_nobody_coordinates(groups: GroupApi) -> None:
+async def test_without_the_topic_there_is_no_coordinator(groups: GroupApi) -> None:
     assert host(groups).coordinator_of(GROUP, groups.api.broker.image) == 1
     await groups.api.ask("DeleteTopics", 1, topic_names=[CONSUMER_OFFSETS_TOPIC])
     assert host(groups).coordinator_of(GROUP, groups.api.broker.image) is None
     assert not host(groups).coordinator.owns(HOME)
 
 
-async def test_the_log_of_a_partition(groups: GroupApi) -> None:
-    log = host(groups)
-    before = log.replicated(HOME)
-    appended = log.append(HOME, batch(b"v"), guard=SENTINEL)
-    assert isinstance(appended, Appended)
-    assert log.replicated(HOME) == before + 1
-    assert log.committed(HOME, appended.last_offset) is None
-
-
-async def test_a_partition_that_another_broker_leads(of_two: GroupApi) -> None:
-    image = of_two.api.cluster.metadata.image
-    topic = image.topics[CONSUMER_OFFSETS_TOPIC]
+async def test_a_log_that_another_broker_leads_is_not_verified_for(of_two: GroupApi) -> None:
+    topic = of_two.api.cluster.metadata.image.topics[CONSUMER_OFFSETS_TOPIC]
     elsewhere = next(n for n, each in enumerate(topic.partitions) if each.leader != 1)
-    log = host(of_two)
-    refused = log.append(elsewhere, batch(b"v"), guard=SENTINEL)
+    refused = await host(of_two).verify(elsewhere, committing((1, 0)), ADD)
     assert isinstance(refused, Rejection)
     assert refused.error is E.not_leader_or_follower
-    assert log.replicated(elsewhere) == 0
-    waiting = log.committed(elsewhere, 0)
-    assert waiting is not None
-    assert await waiting is E.not_leader_or_follower
-    verified = await log.verify(elsewhere, committing((1, 0)), ADD)
-    assert isinstance(verified, Rejection)
-
-
-async def test_too_few_replicas_refuse_a_coordinators_records() -> None:
-    async with group_api(
-        brokers=2, offsets_topic_replication_factor=2, min_insync_replicas=2
-    ) as groups:
-        await groups.api.cluster.stop_broker(BrokerId(2))
-        refused = host(groups).append(HOME, batch(b"v"), guard=SENTINEL)
-        assert isinstance(refused, Rejection)
-        assert refused.error is E.not_enough_replicas
 
 
 async def test_the_coordinator_of_the_transaction_is_asked(groups: GroupApi) -> None:
@@ -157,13 +128,13 @@ async def test_the_coordinator_of_the_transaction_is_asked(groups: GroupApi) -> 
     assert verified != SENTINEL
 
 
-async def test_nobody_is_asked_where_verification_is_switched_off() -> None:
+async def test_nothing_is_asked_where_verification_is_switched_off() -> None:
     async with group_api(transaction_partition_verification_enable=False) as groups:
         identity = await groups.api.producer("id")
         assert await host(groups).verify(HOME, committing(identity), VERIFY) == SENTINEL
 
 
-async def test_markers_on_other_topics_are_nobodys_business(groups: GroupApi) -> None:
+async def test_markers_on_other_topics_are_ignored(groups: GroupApi) -> None:
     host(groups).marker_written(TopicPartition("orders", 0), marker(7), 0)
     host(groups).marker_written(at(HOME), marker(7), 0)
     assert await groups.committed() == (-1, E.none)

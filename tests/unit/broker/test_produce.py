@@ -30,6 +30,7 @@ from tests.support.logs import NOW, batch
 from txnsim.broker.produce import Outcomes, ProduceCommand, ProduceOutcome
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, PeerTimeoutError
+from txnsim.log.leader_append import append_marker
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -174,7 +175,7 @@ async def test_the_first_transactional_batch_waits_for_the_coordinator(leader: L
     assert transaction.verify_only
     leader.answer()
     assert {one.error for one in (await task).values()} == {E.none}
-    assert leader.log().open_transaction_of(7) == 0
+    assert leader.log().producers.open_transaction_of(7) == 0
 
 
 async def test_an_open_transaction_is_not_verified_again(leader: Leader) -> None:
@@ -269,7 +270,8 @@ async def test_a_batch_that_lost_its_guard_meanwhile_is_refused(leader: Leader) 
     """The marker of the aborted transaction comes between verification and append."""
     task = start(leader, produce(txn(P0)))
     await settle()
-    leader.log().append_marker(
+    append_marker(
+        leader.log(),
         producer_id=7,
         producer_epoch=0,
         committed=False,
@@ -279,7 +281,7 @@ async def test_a_batch_that_lost_its_guard_meanwhile_is_refused(leader: Leader) 
     )
     leader.answer()
     assert (await task)[P0].error is E.invalid_txn_state
-    assert leader.log().open_transaction_of(7) == -1
+    assert leader.log().producers.open_transaction_of(7) == -1
 
 
 # The leader repeats an implicit add (KAFKA-18654)
@@ -418,7 +420,7 @@ async def test_a_wait_for_replication_ends_when_leadership_goes(
     assert (await task)[P0].error is E.not_leader_or_follower
 
 
-async def test_too_few_in_sync_after_the_append_is_told(leader: Leader) -> None:
+async def test_too_few_in_sync_after_the_append_is_an_error(leader: Leader) -> None:
     replica = _LateReplica(leader)
     task = start(leader, produce(part(P0)))
     await settle()

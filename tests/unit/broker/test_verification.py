@@ -14,7 +14,7 @@ from tests.support.peer_network import RecordingNetwork, SentRequest
 from txnsim.broker.verification import (
     Errors,
     TransactionOperation,
-    Verification,
+    VerificationQueues,
     answer_rule,
     produce_error,
 )
@@ -25,14 +25,15 @@ from txnsim.errors import (
     PeerDisconnectedError,
     PeerTimeoutError,
 )
+from txnsim.interbroker.transactions import AddPartitionsToTxnReply
 from txnsim.node.peers import Peers
+from txnsim.releases.rules import LATEST
 from txnsim.runtime.env import Network
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
-    AddPartitionsToTxnReply,
     BrokerId,
     ProducerEpoch,
     ProducerId,
@@ -56,7 +57,7 @@ class Leader:
         self.clock = ManualClock()
         self.tracer = Tracer(lambda: 0, strict=True)
         self.coordinators: dict[str, BrokerId | None] = {}
-        self.verification = Verification(
+        self.verification = VerificationQueues(
             peers=Peers(
                 network=cast(Network, self.network), broker_id=BrokerId(1), request_timeout_ms=9
             ),
@@ -65,6 +66,7 @@ class Leader:
             tasks=LoopTasks(asyncio.get_running_loop()),
             tracer=self.tracer,
             node="broker/1",
+            rules=LATEST,
         )
 
     def ask(
@@ -307,7 +309,7 @@ MAPPED = [
         for operation, answered in zip((OLD, NEW, ADD), row, strict=True)
     ],
 )
-async def test_a_producer_is_told_what_its_version_understands(
+async def test_a_producer_gets_an_error_that_its_version_knows(
     leader: Leader,
     said: ErrorCode,
     operation: TransactionOperation,
@@ -316,7 +318,7 @@ async def test_a_producer_is_told_what_its_version_understands(
     asked = leader.ask(operation=operation)
     reply(leader.sent[0], tx=said)
     errors = await asked
-    told = {part: produce_error(error, operation) for part, error in errors.items()}
+    told = {part: produce_error(error, operation, rules=LATEST) for part, error in errors.items()}
     assert told == ({} if answered is None else {P0: answered})
     assert leader.verification.verified == (answered is None)
     assert leader.verification.failed == (answered is not None)
@@ -330,7 +332,7 @@ async def test_a_producer_is_told_what_its_version_understands(
     ],
 )
 @pytest.mark.parametrize("as_exception", [False, True])
-async def test_a_top_level_error_is_everybodys(
+async def test_a_top_level_error_answers_all_waiting_requests(
     leader: Leader, top: ErrorCode, answered: ErrorCode, as_exception: bool
 ) -> None:
     asked = leader.ask(partitions=(P0, P1))
@@ -360,7 +362,7 @@ async def test_a_bug_is_not_taken_for_an_answer(leader: Leader) -> None:
         await asked
 
 
-async def test_a_cancelled_request_cancels_who_waited_for_it(leader: Leader) -> None:
+async def test_a_cancelled_request_cancels_all_that_waited_for_it(leader: Leader) -> None:
     asked = leader.ask()
     leader.sent[0].answer.fail(asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
@@ -430,7 +432,7 @@ async def test_each_partition_is_asked_and_answered_in_the_trace(leader: Leader)
     ]
 
 
-async def test_a_question_that_nobody_can_be_asked_is_answered_in_the_trace(
+async def test_a_question_without_a_coordinator_is_answered_in_the_trace(
     leader: Leader,
 ) -> None:
     leader.tracer.level = TraceLevel.FULL
@@ -439,6 +441,29 @@ async def test_a_question_that_nobody_can_be_asked_is_answered_in_the_trace(
     asked, answered = leader.tracer.events()
     assert (asked.k, answered.k, answered.p) == ("verify.ask", "verify.answer", (asked.i,))
     assert cast(dict[str, object], answered.d)["error"] == "COORDINATOR_NOT_AVAILABLE"
+
+
+async def test_brief_has_the_refusal_alone_with_all_that_it_was_about(leader: Leader) -> None:
+    leader.tracer.level = TraceLevel.BRIEF
+    request = leader.tracer.emit("note", "broker/1")
+    before = leader.tracer.caused_by(request)
+    asked = leader.ask(operation=ADD)
+    leader.tracer.caused_by(before)
+    leader.clock.pass_ms(3)
+    reply(leader.sent[0], tx=E.invalid_txn_state)
+    await asked
+    _, answered = leader.tracer.events()
+    assert (answered.k, answered.p) == ("verify.answer", (request,))
+    about = cast(dict[str, object], answered.d)
+    assert (about["add"], about["waited_us"], about["error"]) == (True, 3_000, "INVALID_TXN_STATE")
+
+
+async def test_brief_leaves_a_yes_out_as_the_append_follows(leader: Leader) -> None:
+    leader.tracer.level = TraceLevel.BRIEF
+    asked = leader.ask(operation=ADD)
+    reply(leader.sent[0])
+    await asked
+    assert len(leader.tracer) == 0
 
 
 async def test_an_answer_is_in_the_trace_whose_question_came_before_it(leader: Leader) -> None:

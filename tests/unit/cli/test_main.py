@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from txnsim.cli import main as main_module
-from txnsim.cli.main import COMMANDS, INTERRUPTED_STATUS, main
-from txnsim.errors import ConfigError
+from txnsim.cli.commands import COMMANDS, GROUPS
+from txnsim.cli.main import INTERRUPTED_STATUS, main
+from txnsim.errors import ConfigError, MissingExtraError, TxnsimError
 
 
 def command(outcome: Any) -> ModuleType:
@@ -32,7 +34,9 @@ def command(outcome: Any) -> ModuleType:
     [
         (0, 0, ""),
         (3, 3, ""),
-        (ConfigError("field x is wrong"), 1, "txnsim: field x is wrong\n"),
+        (ConfigError("field x is wrong"), 2, "txnsim: field x is wrong\n"),
+        (MissingExtraError("txnsim[http] is missing"), 2, "txnsim: txnsim[http] is missing\n"),
+        (TxnsimError("no answer"), 1, "txnsim: no answer\n"),
         (KeyboardInterrupt(), INTERRUPTED_STATUS, ""),
     ],
 )
@@ -54,11 +58,16 @@ def test_a_command_gives_the_status_and_its_failures_are_one_line(
         (["--help"], 0, "out", "COMMAND"),
         (["--version"], 0, "out", "txnsim "),
         ([], 2, "out", "usage: txnsim"),
-        (["bogus"], 2, "err", "invalid choice: 'bogus'"),
-        (["--bogus"], 2, "err", "unrecognized arguments: --bogus"),
+        (["bogus"], 2, "err", "txnsim: no command 'bogus'"),
+        (["why", "orders-0"], 2, "err", "no command 'why'; did you mean `txnsim txns why`?"),
+        (["describe"], 2, "err", "`txnsim logs describe` or `txnsim txns describe`?"),
+        (["--bogus"], 2, "err", "txnsim: no option '--bogus'"),
+        (["--http", "serve"], 2, "err", "--http belongs behind 'serve': `txnsim serve --http …`"),
+        (["serve", "--brokrs", "3"], 2, "err", "'--brokrs'; did you mean --brokers?"),
         (["txns", "--help"], 0, "out", "find-hanging"),
-        (["txns"], 1, "err", "required: COMMAND"),
-        (["txns", "list"], 1, "err", "--bootstrap-server is required"),
+        (["txns"], 2, "err", "COMMAND is missing; there are: list, describe"),
+        (["txns", "list"], 2, "err", "--bootstrap-server is missing"),
+        (["txns", "find-hangin"], 2, "err", "did you mean find-hanging?"),
     ],
 )
 def test_help_version_and_misuse(
@@ -68,10 +77,58 @@ def test_help_version_and_misuse(
     assert text in getattr(capsys.readouterr(), stream)
 
 
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_process_of_our_own_leaves_out_what_no_command_uses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["txnsim", "--version"])
+    monkeypatch.setattr(main_module, "CONVENIENCES", ("never_imported", "pytest"))
+    main(["--version"])
+    assert "never_imported" not in sys.modules
+    try:
+        main()
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("never_imported")
+        assert importlib.import_module("pytest") is pytest
+    finally:
+        del sys.modules["never_imported"]
+
+
+def test_help_shows_every_command_once_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     out = capsys.readouterr().out
-    assert all(name in out for name in COMMANDS)
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+    assert all(f"\n    {name} " in out for name in COMMANDS)
+    assert all(f"\n{title}:\n" in out for title in GROUPS)
+    assert "\nexamples:\n  txnsim serve" in out
+
+
+@pytest.mark.parametrize("argv", [["serve"], ["txns", "list"], ["scenario", "run", "nope"]])
+def test_every_error_has_one_form(
+    argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TXNSIM_PORT", "-1")
+    assert main(argv) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("txnsim: ")
+    assert "usage:" not in told
+    assert len(told.splitlines()) <= 2
+
+
+def test_a_variable_that_there_is_not_is_refused_by_every_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TXNSIM_BROKRS", "3")
+    for name in COMMANDS:
+        assert main([name]) == 2
+        assert "'TXNSIM_BROKRS'; did you mean TXNSIM_BROKERS?" in capsys.readouterr().err
+
+
+def test_a_wrong_value_of_a_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TXNSIM_KIP_TEXT", "maybe")
+    assert main(["serve"]) == 2
+    assert capsys.readouterr().err == "txnsim: TXNSIM_KIP_TEXT=maybe: expected true or false\n"
 
 
 def in_process(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 import structlog
 
+from txnsim.cli.event_log import log_to_stderr, set_up_logs
 from txnsim.cli.output import (
+    complain,
     format_json,
     format_table,
-    log_to_stderr,
+    may_colour,
     print_json,
     print_line,
     print_table,
+    progress,
     warn,
 )
 from txnsim.types import TopicPartition
@@ -56,3 +60,44 @@ def test_logs_are_no_results(capsys: pytest.CaptureFixture[str]) -> None:
     assert out == ""
     assert "txn.markers.broken_answer" in err
     assert "controller.session_ended" not in err, "a story tells that by itself"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "colours", "moves"),
+    [
+        ({"TERM": "xterm"}, True, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, False, False),
+    ],
+)
+def test_a_terminal_gets_what_it_understands(
+    environment: dict[str, str], colours: bool, moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert may_colour() is colours
+    progress("half")
+    warn("a remark")
+    set_up_logs()
+    structlog.get_logger("x").warning("an.event")
+    told = terminal.getvalue()
+    assert ("\x1b[K" in told) is moves
+    assert ("\x1b[3" in told) is colours
+    if not moves:
+        assert told.startswith("a remark\n")
+    structlog.reset_defaults()
+
+
+def test_a_pipe_gets_neither(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not may_colour()
+    complain("no such thing")
+    assert capsys.readouterr().err == "txnsim: no such thing\n"

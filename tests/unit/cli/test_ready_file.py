@@ -70,3 +70,63 @@ def test_a_missing_folder_and_a_folder_are_told_before_anything_starts(tmp_path:
 def test_a_folder_that_goes_away_is_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--ready-file .*ready: No such file or directory"):
         ready_file.write(tmp_path / "missing" / "ready", b"{}", is_secret=False)
+
+
+OURS = b'{"bootstrap":"127.0.0.1:1","http":null,"pid":%d}'
+
+
+def test_what_a_run_before_has_left_is_removed(tmp_path: Path) -> None:
+    path, link = tmp_path / "ready", tmp_path / "link"
+    link.symlink_to(path)
+    for name in (path, link):
+        path.write_bytes(OURS % 1)
+        ready_file.remove_old(name)
+        assert not path.exists()
+    ready_file.remove_old(path)
+
+
+def test_at_the_end_only_our_own_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "ready"
+    path.write_bytes(OURS % 1)
+    ready_file.remove_ours(path)
+    assert path.exists()
+    path.write_bytes(OURS % os.getpid())
+    ready_file.remove_ours(path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"precious",
+        b"[1]",
+        b'{"pid": 1}',
+        b"\xff",
+        b'{"bootstrap":"a","http":1,"pid":1}' * 50_000,
+    ],
+)
+def test_what_is_not_ours_is_never_removed(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes"
+    path.write_bytes(content)
+    ready_file.remove_old(path)
+    assert path.read_bytes() == content
+    ready_file.remove_old(tmp_path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ready_file.remove_old(pipe)
+    assert pipe.exists()
+
+
+def test_a_folder_that_may_not_be_written_to_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ready"
+    path.write_bytes(OURS % 1)
+
+    def refuse(_self: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(ConfigError, match="Permission denied"):
+        ready_file.remove_old(path)

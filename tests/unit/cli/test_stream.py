@@ -16,7 +16,7 @@ from txnsim.cli.main import main
 from txnsim.cli.stream import Teller, connector_config, location
 from txnsim.errors import ConfigError
 from txnsim.pipeline.streaming.alerts import Alert, AlertEvent
-from txnsim.pipeline.streaming.events import AlertTold, BatchWritten, NotAsked
+from txnsim.pipeline.streaming.events import AlertChanged, BatchWritten, NotAsked
 from txnsim.pipeline.streaming.options import StreamOptions
 from txnsim.pipeline.streaming.sink import Manifest
 
@@ -72,7 +72,7 @@ def test_a_property_file_reaches_connector_probe_and_the_commands_that_are_told(
     ("arguments", "message"),
     [
         (["--bootstrap-server"], "expected one argument"),
-        ([], "--bootstrap-server is required"),
+        ([], "--bootstrap-server is missing"),
         (["--bootstrap-server", "h:1", "--connector-jars", "."], "there are no jars"),
     ],
 )
@@ -119,8 +119,8 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
     teller = Teller(as_json=True, alerts_file=file)
     manifest = Manifest(run=0, batch=2, query_id="q", rows=5, offsets={"t": {"0": 5}})
     teller.tell(BatchWritten(manifest=manifest))
-    teller.tell(AlertTold(alert=ALERT, connector_lag=0))
-    teller.tell(AlertTold(alert=ALERT, connector_lag=None))
+    teller.tell(AlertChanged(alert=ALERT, connector_lag=0))
+    teller.tell(AlertChanged(alert=ALERT, connector_lag=None))
     teller.tell(NotAsked(where="t-1", error="no leader"))
     out, err = capsys.readouterr()
     batch, alert, _ = map(json.loads, out.splitlines())
@@ -133,7 +133,7 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
 def test_people_are_told_in_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     teller = Teller(as_json=False, alerts_file=None)
     teller.tell(BatchWritten(manifest=Manifest(run=0, batch=2, query_id="q", rows=5)))
-    teller.tell(AlertTold(alert=ALERT, connector_lag=0))
+    teller.tell(AlertChanged(alert=ALERT, connector_lag=0))
     batch, alert = capsys.readouterr().out.splitlines()
     assert batch == "batch 2: 5 records"
     assert alert == f"{ALERT.sentence} (Spark's connector reports a lag of 0)"

@@ -97,7 +97,7 @@ async def test_a_broker_that_objects_is_left(handlers: Any, message: str) -> Non
             await Cluster(fake.address, settings=ClientSettings(security=PLAIN)).connect()
 
 
-async def test_a_broker_without_sasl_is_told_from_others() -> None:
+async def test_a_broker_without_sasl_is_recognized() -> None:
     async with broker() as fake:
         del fake.ranges[Api.SASL_HANDSHAKE]
         with pytest.raises(Exception, match="does not support SASL_HANDSHAKE"):
@@ -202,7 +202,7 @@ async def test_an_alert_after_the_handshake_is_a_failure_of_it() -> None:
             await waiting
 
 
-async def test_certificates_that_are_none_are_told_at_once() -> None:
+async def test_bad_certificates_are_reported_at_once() -> None:
     security = ClientSecurity(protocol=SecurityProtocol.SSL, tls=ClientTls(authority="a"))
     with pytest.raises(ConfigError, match="of the client"):
         Cluster("127.0.0.1:1", settings=ClientSettings(security=security))

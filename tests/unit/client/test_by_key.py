@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.client.fake_broker import Asked, FakeBroker
 from txnsim.client.by_key import (
-    Answer,
+    KeyedResponse,
     Lookup,
     fixed_broker,
     look_up_coordinators,
@@ -59,9 +59,9 @@ class Script:
         found: Lookup[str] = self._next(self._lookups)
         return found
 
-    async def ask(self, broker_id: int, keys: Sequence[str]) -> Answer[str, str]:
+    async def ask(self, broker_id: int, keys: Sequence[str]) -> KeyedResponse[str, str]:
         self.asked.append((broker_id, tuple(keys)))
-        answer: Answer[str, str] = self._next(self._answers)
+        answer: KeyedResponse[str, str] = self._next(self._answers)
         return answer
 
     @staticmethod
@@ -80,7 +80,7 @@ class Script:
 async def test_brokers_are_asked_once_for_all_their_keys(cluster: Cluster) -> None:
     script = Script(
         [Lookup(mapped={"a": 1, "b": 2, "c": 1})],
-        [Answer(completed={"a": "A", "c": "C"}), Answer(completed={"b": "B"})],
+        [KeyedResponse(completed={"a": "A", "c": "C"}), KeyedResponse(completed={"b": "B"})],
     )
     assert await script.run(cluster, "b", "a", "c") == {"b": "B", "a": "A", "c": "C"}
     assert sorted(script.asked) == [(1, ("a", "c")), (2, ("b",))]
@@ -90,10 +90,10 @@ async def test_unmapped_keys_are_looked_up_again_and_waiting_ones_are_not(cluste
     script = Script(
         [Lookup(mapped={"a": 1, "b": 1}), Lookup(mapped={"a": 2})],
         [
-            Answer(
+            KeyedResponse(
                 unmapped={"a": E.not_coordinator}, waiting={"b": E.coordinator_load_in_progress}
             ),
-            Answer(completed={"a": "A", "b": "B"}),
+            KeyedResponse(completed={"a": "A", "b": "B"}),
         ],
     )
     assert await script.run(cluster, "a", "b") == {"a": "A", "b": "B"}
@@ -104,14 +104,14 @@ async def test_one_failure_spoils_nothing(cluster: Cluster) -> None:
     no, never = ClientError("no"), ClientError("never")
     script = Script(
         [Lookup(mapped={"a": 1, "b": 1}, failed={"c": never})],
-        [Answer(completed={"a": "A"}, failed={"b": no})],
+        [KeyedResponse(completed={"a": "A"}, failed={"b": no})],
     )
     assert await script.run(cluster, "a", "b", "c") == {"a": "A", "b": no, "c": never}
 
 
 async def test_a_lost_connection_is_looked_up_again(cluster: Cluster) -> None:
     script = Script(
-        [Lookup(mapped={"a": 1})], [ConnectionLostError("cut"), Answer(completed={"a": "A"})]
+        [Lookup(mapped={"a": 1})], [ConnectionLostError("cut"), KeyedResponse(completed={"a": "A"})]
     )
     assert await script.run(cluster, "a") == {"a": "A"}
     assert script.looked_up == [("a",), ("a",)]
@@ -132,9 +132,13 @@ async def test_a_bug_of_ours_is_not_hidden(cluster: Cluster) -> None:
     ("lookup", "answer", "reason"),
     [
         (Lookup(waiting={"a": E.leader_not_available}), None, "LEADER_NOT_AVAILABLE"),
-        (Lookup(mapped={"a": 1}), Answer(waiting={"a": E.concurrent_transactions}), "CONCURRENT"),
+        (
+            Lookup(mapped={"a": 1}),
+            KeyedResponse(waiting={"a": E.concurrent_transactions}),
+            "CONCURRENT",
+        ),
         (Lookup(mapped={"a": 1}), ConnectionLostError("cut"), "cut"),
-        (Lookup(mapped={"a": 1}), Answer(), "no answer"),
+        (Lookup(mapped={"a": 1}), KeyedResponse(), "no answer"),
     ],
 )
 async def test_time_being_up_says_what_was_waited_for(
@@ -167,7 +171,7 @@ async def test_leaders_are_found_per_partition(broker: FakeBroker, cluster: Clus
         (87, "due to unexpected error for topic `t`"),
     ],
 )
-async def test_refused_topics_are_told_in_kafkas_words(
+async def test_refused_topics_are_reported_in_kafkas_words(
     broker: FakeBroker, cluster: Cluster, error: int, words: str
 ) -> None:
     broker.handlers[Api.METADATA] = lambda asked: broker.metadata(asked, error=error)

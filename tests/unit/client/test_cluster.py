@@ -56,7 +56,7 @@ async def test_a_dead_address_is_passed_over() -> None:
         assert [row.port for row in cluster.brokers()] == [broker.port]
 
 
-async def test_nobody_there_fails_at_once_and_keeps_the_reason() -> None:
+async def test_a_missing_broker_fails_at_once_and_keeps_the_reason() -> None:
     async with FakeBroker() as gone:
         pass
     with pytest.raises(ConnectionLostError, match="Connection refused") as error:

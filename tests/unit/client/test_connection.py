@@ -65,7 +65,7 @@ async def test_a_refused_greeting_is_named() -> None:
             await connect(broker)
 
 
-async def test_a_listener_that_closes_at_once_is_told_from_a_dead_one() -> None:
+async def test_a_listener_that_closes_at_once_differs_from_a_dead_one() -> None:
     async with FakeBroker({Api.API_VERSIONS: lambda _: CLOSE}) as broker:
         with pytest.raises(ConnectionLostError, match=r"security\.protocol=PLAINTEXT"):
             await connect(broker)
@@ -110,7 +110,7 @@ async def test_a_cut_connection_fails_what_is_on_its_way() -> None:
             await connection.request(END)
 
 
-async def test_a_request_given_up_by_its_caller_disturbs_nobody() -> None:
+async def test_a_request_given_up_by_its_caller_disturbs_no_other() -> None:
     async with FakeBroker({Api.END_TXN: ended()}) as broker:
         connection = await connect(broker)
         connection.send(END).cancel()

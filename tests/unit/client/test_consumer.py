@@ -66,7 +66,7 @@ async def test_positions_are_looked_up_where_none_are_given(
     assert asked.message.topics[0].partitions[0].timestamp == timestamp
 
 
-async def test_a_position_that_cannot_be_had_is_told(
+async def test_a_position_that_cannot_be_had_is_an_error(
     broker: FakeBroker, consumer: Consumer
 ) -> None:
     broker.handlers[Api.LIST_OFFSETS] = offsets(29)
@@ -117,7 +117,7 @@ async def test_what_comes_for_an_old_position_is_thrown_away(
     assert consumer.positions == {T0: 8}
 
 
-async def test_a_broker_too_old_is_told(broker: FakeBroker, consumer: Consumer) -> None:
+async def test_a_broker_too_old_is_an_error(broker: FakeBroker, consumer: Consumer) -> None:
     broker.ranges[Api.FETCH] = (0, 3)
     await consumer.assign({T0: 0})
     with pytest.raises(NotSupportedError):

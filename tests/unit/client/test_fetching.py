@@ -55,7 +55,7 @@ def fetched(
     return handle
 
 
-async def test_everything_the_answer_says_is_told() -> None:
+async def test_all_fields_of_the_answer_are_returned() -> None:
     async with (
         FakeBroker({Api.FETCH: fetched(0, b"a", b"b", offset=3)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,

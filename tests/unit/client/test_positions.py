@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.within import within
 from txnsim.client.errors import ClientError, ErrorCode, RetriableError
 from txnsim.client.group_requests import add_offsets_to_txn, txn_offset_commit
 from txnsim.client.positions import ask_group_coordinator, committed_positions
@@ -16,70 +17,66 @@ from txnsim.types import TopicPartition
 P0 = TopicPartition("orders", 0)
 
 
-def test_positions_of_a_transaction_are_there_once_it_is_committed() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            producer = Producer(client, transactional_id="tx")
-            identity = await producer.init_transactions()
-            who = {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
-            assert producer.protocol is TxnProtocol.V1
-            await client.ask(
-                await client.coordinator("tx"), add_offsets_to_txn("tx", group_id="g", **who)
-            )
-            answer = await ask_group_coordinator(
-                client,
-                "g",
-                txn_offset_commit(
-                    "tx", group_id="g", offsets={P0: 4}, within=VersionRange(0, 4), **who
-                ),
-            )
-            assert answer.topics[0].partitions[0].error_code == ErrorCode.none
-            assert await committed_positions(client, "g", (P0,)) == {P0: -1}
-            with pytest.raises(ClientError) as caught:
-                await committed_positions(client, "g", (P0,), stable=True)
-            assert caught.value.error == ErrorCode.unstable_offset_commit
-
-    run_cluster(main, level=1)
-
-
-def test_a_coordinator_that_is_not_there_yet_is_asked_again_and_a_refusal_is_final() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(
-            Fail(error="COORDINATOR_NOT_AVAILABLE"),
-            FaultPoint.CLIENT_REQUEST,
-            api="FindCoordinator",
-            limit=2,
+@within(run_cluster, level=1)
+async def test_positions_of_a_transaction_are_there_once_it_is_committed(
+    cluster: VirtualCluster,
+) -> None:
+    async with cluster.client() as client:
+        producer = Producer(client, transactional_id="tx")
+        identity = await producer.init_transactions()
+        who = {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
+        assert producer.protocol is TxnProtocol.V1
+        await client.ask(
+            await client.coordinator("tx"), add_offsets_to_txn("tx", group_id="g", **who)
         )
-        refusal = Fail(error="GROUP_AUTHORIZATION_FAILED")
-        async with cluster.client() as client:
-            assert await committed_positions(client, "g", (P0,)) == {P0: -1}
-            cluster.arm(refusal, FaultPoint.CLIENT_REQUEST, "no", api="FindCoordinator")
-            with pytest.raises(ClientError, match="no coordinator of group 'g': GROUP_AUTH"):
-                await committed_positions(client, "g", (P0,))
-
-    run_cluster(main)
-
-
-def test_who_never_gets_an_answer_is_told_so_in_time() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        loading = Fail(error="COORDINATOR_LOAD_IN_PROGRESS")
-        async with cluster.client(api_timeout_ms=200) as client:
-            cluster.arm(loading, FaultPoint.CLIENT_REQUEST, api="OffsetFetch")
-            with pytest.raises(RetriableError, match="OffsetFetch of group 'g': COORDINATOR_LOAD"):
-                await committed_positions(client, "g", (P0,))
-            cluster.arm(loading, FaultPoint.CLIENT_REQUEST, "l", api="FindCoordinator")
-            with pytest.raises(RetriableError, match="no coordinator of group 'g'"):
-                await committed_positions(client, "g", (P0,))
-
-    run_cluster(main)
+        answer = await ask_group_coordinator(
+            client,
+            "g",
+            txn_offset_commit(
+                "tx", group_id="g", offsets={P0: 4}, within=VersionRange(0, 4), **who
+            ),
+        )
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.none
+        assert await committed_positions(client, "g", (P0,)) == {P0: -1}
+        with pytest.raises(ClientError) as caught:
+            await committed_positions(client, "g", (P0,), stable=True)
+        assert caught.value.error == ErrorCode.unstable_offset_commit
 
 
-def test_a_lost_connection_is_no_answer_and_is_asked_again() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client:
-            assert await committed_positions(client, "g", (P0,)) == {P0: -1}
-            await client.disconnect()
-            assert await committed_positions(client, "g", (P0,)) == {P0: -1}
-            await client.disconnect(lane="nobody")
+@within(run_cluster)
+async def test_a_coordinator_that_is_not_there_yet_is_asked_again_and_a_refusal_is_final(
+    cluster: VirtualCluster,
+) -> None:
+    cluster.arm(
+        Fail(error="COORDINATOR_NOT_AVAILABLE"),
+        FaultPoint.CLIENT_REQUEST,
+        api="FindCoordinator",
+        limit=2,
+    )
+    refusal = Fail(error="GROUP_AUTHORIZATION_FAILED")
+    async with cluster.client() as client:
+        assert await committed_positions(client, "g", (P0,)) == {P0: -1}
+        cluster.arm(refusal, FaultPoint.CLIENT_REQUEST, "no", api="FindCoordinator")
+        with pytest.raises(ClientError, match="no coordinator of group 'g': GROUP_AUTH"):
+            await committed_positions(client, "g", (P0,))
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_a_missing_answer_is_reported_in_time(cluster: VirtualCluster) -> None:
+    loading = Fail(error="COORDINATOR_LOAD_IN_PROGRESS")
+    async with cluster.client(api_timeout_ms=200) as client:
+        cluster.arm(loading, FaultPoint.CLIENT_REQUEST, api="OffsetFetch")
+        with pytest.raises(RetriableError, match="OffsetFetch of group 'g': COORDINATOR_LOAD"):
+            await committed_positions(client, "g", (P0,))
+        cluster.arm(loading, FaultPoint.CLIENT_REQUEST, "l", api="FindCoordinator")
+        with pytest.raises(RetriableError, match="no coordinator of group 'g'"):
+            await committed_positions(client, "g", (P0,))
+
+
+@within(run_cluster)
+async def test_a_lost_connection_is_no_answer_and_is_asked_again(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        assert await committed_positions(client, "g", (P0,)) == {P0: -1}
+        await client.disconnect()
+        assert await committed_positions(client, "g", (P0,)) == {P0: -1}
+        await client.disconnect(lane="nobody")

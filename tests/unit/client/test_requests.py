@@ -73,6 +73,7 @@ ALL = {
         ),
         validate_only=False,
     ),
+    "described configs": requests.describe_configs(2, "t", ("a",)),
 }
 CASES = [
     pytest.param(request, version, id=f"{name}-v{version}")

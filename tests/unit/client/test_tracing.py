@@ -84,7 +84,7 @@ def test_a_call_within_a_call_is_part_of_it() -> None:
         (ClientError("no"), "ClientError"),
     ],
 )
-def test_a_failure_is_told_by_its_name(error: ClientError, shown: str) -> None:
+def test_a_failure_is_traced_by_its_name(error: ClientError, shown: str) -> None:
     tracer, trace = traced()
     with pytest.raises(ClientError), trace.call("commit"):
         raise error
@@ -101,14 +101,14 @@ def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
 
 
 @pytest.mark.parametrize("tracer", [None, Tracer(lambda: 0)])
-def test_without_a_trace_nothing_is_told(tracer: Tracer | None) -> None:
+def test_without_a_trace_no_event_is_made(tracer: Tracer | None) -> None:
     trace = ClientTrace(tracer, "app")
     with trace.call("commit") as call:
         trace.delivered(PLACE, [record(b"a")])
     assert (call, trace.on, trace.node) == (None, False, "client/app")
 
 
-def test_of_many_messages_that_nobody_takes_the_newest_are_kept() -> None:
+def test_of_many_unread_messages_the_newest_are_kept() -> None:
     tracer, _ = traced()
     for number in range(5_000):
         tracer.post((LINE, number, False), number)

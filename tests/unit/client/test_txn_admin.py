@@ -69,7 +69,7 @@ async def test_a_search_asks_for_500_partitions_at_a_time(
     assert broker.of(Api.LIST_TRANSACTIONS) == []  # without candidates nobody is looked up
 
 
-async def test_a_search_on_a_broker_without_replicas_asks_nobody(
+async def test_a_search_on_a_broker_without_replicas_sends_no_request(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
     assert await admin.find_hanging(now_ms=0, broker_id=9) == ()
@@ -173,7 +173,7 @@ async def test_errors_are_met_as_by_javas_handlers(
             assert looked_up == (1 if by_id else 2) + (1 if reaction is ELSEWHERE else 0)
 
 
-async def test_some_brokers_alone_are_asked_and_strangers_told(
+async def test_only_named_brokers_are_asked_and_unknown_ones_named(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
     broker.handlers[Api.LIST_TRANSACTIONS] = listed()

@@ -154,7 +154,7 @@ connection.failed.authentication.delay.ms=0
     assert message.endswith("kafka-configs.sh: carol")
 
 
-def test_what_apache_kafka_wants_too_is_told() -> None:
+def test_an_error_names_what_apache_kafka_wants_too() -> None:
     found = read(SASL + "sasl.enabled.mechanisms=OAUTHBEARER\n")
     ((_, message),) = found.odd
     assert message.startswith(f"Apache Kafka wants {MINE}oauthbearer.sasl.jaas.config too")
@@ -224,7 +224,11 @@ AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.Standar
         ),
         (f"{BEARER};\nconnections.max.reauth.ms=x", "connections.max.reauth.ms", "whole number"),
         ("principal.builder.class=a.B", "principal.builder.class", "Java classes"),
-        ("authorizer.class.name=kafka.security.AclAuthorizer", "authorizer.class.name", "only org"),
+        (
+            "authorizer.class.name=kafka.security.AclAuthorizer",
+            "authorizer.class.name",
+            "only authorizer is org",
+        ),
         (AUTHORIZED + "super.users=admin", "super.users", "expected TYPE:NAME"),
         (
             AUTHORIZED + "allow.everyone.if.no.acl.found=yes",

@@ -7,6 +7,8 @@ import pytest
 from txnsim.config.kafka_names import (
     _FAMILIES,
     AUTHORIZER_PROPERTIES,
+    BEFORE_4,
+    FORMER,
     KNOWN,
     LISTENER_PROPERTIES,
     NOT_MODELLED,
@@ -26,6 +28,14 @@ def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
         assert (why_without_effect(name) is None) is has_effect, name
 
 
+@pytest.mark.parametrize(
+    "name", ["zookeeper.connect", "zookeeper.session.timeout.ms", "inter.broker.protocol.version"]
+)
+def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(name: str) -> None:
+    assert why_without_effect(name) == BEFORE_4
+    assert not FORMER & KNOWN
+
+
 def test_an_unknown_property_has_no_reason() -> None:
     assert why_without_effect("num.partition") is None
 
@@ -35,5 +45,5 @@ def test_every_family_has_a_member(family: str) -> None:
     assert any(why_without_effect(name) for name in KNOWN if name.startswith(family))
 
 
-def test_what_belongs_to_no_family_is_told_apart() -> None:
+def test_a_name_of_no_family_is_listed_apart() -> None:
     assert why_without_effect("fetch.purgatory.purge.interval.requests") == NOT_MODELLED

@@ -36,9 +36,7 @@ def test_without_listeners_nothing_is_said() -> None:
         ("CONTROLLER://:9093, PLAINTEXT://a:1", "a", 1),
     ],
 )
-def test_listeners_for_clients_are_told_from_the_controllers(
-    value: str, host: str, port: int
-) -> None:
+def test_listeners_for_clients_and_for_controllers_differ(value: str, host: str, port: int) -> None:
     found = read(listeners=value, controller_listener_names="CONTROLLER")
     ((listener),) = found.clients
     assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", host, port)
@@ -65,14 +63,14 @@ def test_a_listener_name_is_looked_up_in_the_protocol_map() -> None:
 def test_a_listener_without_a_protocol_is_refused() -> None:
     assert complaint(listeners="INSIDE://:1") == (
         "listeners",
-        "listener INSIDE: its name tells no security protocol",
+        "listener INSIDE: its name names no security protocol",
     )
     # A map replaces the names of the protocols altogether.
     assert complaint(
         listeners="PLAINTEXT://:1", listener_security_protocol_map="INSIDE:PLAINTEXT"
     ) == (
         "listeners",
-        "listener PLAINTEXT: listener.security.protocol.map tells no security protocol",
+        "listener PLAINTEXT: listener.security.protocol.map names no security protocol",
     )
     name, message = complaint(listener_security_protocol_map="INSIDE:TLS", listeners="INSIDE://:1")
     assert name == "listener.security.protocol.map"
@@ -90,7 +88,7 @@ def test_names_are_unique() -> None:
     assert complaint(listeners="SSL://:1,ssl://:2")[1] == "there are two listeners SSL"
 
 
-def test_each_listener_is_told_to_clients_by_its_own_host() -> None:
+def test_each_listener_is_advertised_by_its_own_host() -> None:
     found = read(
         listeners="PLAINTEXT://:1,SSL://:2",
         advertised_listeners="SSL://a:2,PLAINTEXT://:1",
@@ -101,18 +99,18 @@ def test_each_listener_is_told_to_clients_by_its_own_host() -> None:
     assert (alone.port, alone.advertised_host) == (9092, "a")
 
 
-def test_clients_are_told_the_real_port() -> None:
+def test_the_real_port_is_advertised() -> None:
     found = read(listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://a:2")
-    assert [message for _, message in found.odd] == ["clients are told the real port, 1"]
+    assert [message for _, message in found.odd] == ["clients get the real port, 1"]
     free = read(listeners="PLAINTEXT://:0", advertised_listeners="PLAINTEXT://a:2")
     assert free.odd == ()
 
 
-def test_what_nobody_can_connect_to_is_not_told() -> None:
+def test_an_address_without_a_way_to_it_is_not_advertised() -> None:
     name, message = complaint(
         listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://0.0.0.0:1"
     )
-    assert (name, message) == ("advertised.listeners", "nobody can connect to 0.0.0.0")
+    assert (name, message) == ("advertised.listeners", "clients can't connect to 0.0.0.0")
     assert complaint(listeners="PLAINTEXT://:1", advertised_listeners="SSL://a:1")[1] == (
         "there is no listener SSL among the listeners"
     )

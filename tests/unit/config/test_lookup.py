@@ -15,7 +15,7 @@ def entries(**values: str) -> dict[str, Property]:
     }
 
 
-def test_a_listeners_own_property_counts_before_everybodys() -> None:
+def test_a_listeners_own_property_counts_before_the_common_one() -> None:
     given = Lookup(entries(**{"p.a": "1", "a": "2", "b": "3", "c": "4"}), prefix="p.")
     assert (given.text("a"), given.text("b"), given.text("d")) == ("1", "3", None)
     assert given.own("b") is None

@@ -114,7 +114,7 @@ def test_all_that_there_is() -> None:
     )
 
 
-def test_certificates_of_clients_need_nobody_to_trust_them_where_none_are_asked_for() -> None:
+def test_certificates_of_clients_need_no_authority_where_none_are_asked_for() -> None:
     found = read("{listeners: {SSL: {}}, tls: {certificate: a, key: b}}")
     assert found.tls == TlsFiles(certificate="/etc/a", key="/etc/b")
 

@@ -23,7 +23,7 @@ TOO_DEEP = f"more than {DEPTH_MAX} levels are not read"
 TOO_LONG = f"more than {BYTES_MAX} characters, counting aliases likewise, are not read"
 BOMBS = {
     "nested": (NESTED, f"f:5: {TOO_MANY}"),
-    "merged": ("a: &a {x: 1}\nb: {<<: [" + "*a," * 30_000 + "]}", f"f:2: {TOO_MANY}"),
+    "merged": ("a: &a {x: 1}\nb: {<<: [" + "*a," * 8_000 + "]}", f"f:2: {TOO_MANY}"),
     "itself": ("a: 1\nb: &b [*b]\n", "f:2: it contains itself"),
     "itself-by-key": ("a: &a {b: {c: *a}}\n", "f:1: it contains itself"),
     "brackets": ("a:\n " + "[" * 900 + "]" * 900, f"f:2: {TOO_DEEP}"),
@@ -41,16 +41,18 @@ BOMBS = {
 def test_it_is_refused_at_once_wherever_yaml_is_read(name: str) -> None:
     text, message = BOMBS[name]
     for reading in (lambda: read_mapping(text.encode(), file="f"), lambda: read("f", text)):
-        tracemalloc.start()
         began = time.process_time()
         with pytest.raises(ConfigError) as refusal:
             reading()
         took = time.process_time() - began
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
         assert str(refusal.value).startswith(message)
         assert took < 10
-        assert peak < 64 << 20
+    tracemalloc.start()
+    with pytest.raises(ConfigError):
+        read_mapping(text.encode(), file="f")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 << 20
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_it_is_refused_at_once_wherever_yaml_is_read(name: str) -> None:
         ("a: !!float x", "f:1: 'x' is no float"),
     ],
 )
-def test_a_value_that_is_none_is_told_with_its_line(text: str, message: str) -> None:
+def test_a_value_that_is_none_is_named_with_its_line(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         read_mapping(text.encode(), file="f")
     assert str(refusal.value) == message

@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.images import B1, B2, B3
 from txnsim.controller.broker_sessions import BrokerSessions, BrokerState
-from txnsim.types import BrokerHeartbeatCommand, BrokerId
+from txnsim.interbroker.lifecycle import BrokerHeartbeatCommand
+from txnsim.types import BrokerId
 
 FENCED, UNFENCED, LEAVING, GONE = BrokerState
 
@@ -85,6 +86,15 @@ def test_a_session_ends_without_a_heartbeat_and_goes_on_with_one() -> None:
     assert found.next_deadline_ms() == 14_000
     found.fence(B2)
     assert found.next_deadline_ms() is None
+
+
+def test_where_no_broker_could_be_heard_open_sessions_begin_anew() -> None:
+    found = sessions(UNFENCED, UNFENCED)
+    found.fence(B2)
+    found.renew(5_000)
+    assert found.next_deadline_ms() == 14_000
+    assert found.expired(14_000) is B1
+    assert not found.has_session(B2, 5_000), "it had ended before"
 
 
 def test_a_broker_that_is_not_registered_has_neither_state_nor_session() -> None:

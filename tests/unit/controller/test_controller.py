@@ -18,8 +18,9 @@ from txnsim.controller.controller import (
     internal_topic,
     move_leader,
     name_complaint,
-    new_partition,
+    still_holds,
 )
+from txnsim.controller.placing import new_partition
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -67,7 +68,7 @@ def test_good_names(name: str) -> None:
         ("ü", "ASCII alphanumerics"),
     ],
 )
-def test_bad_names_are_told_why(name: str, why: str) -> None:
+def test_bad_names_are_refused_with_a_reason(name: str, why: str) -> None:
     assert why in (name_complaint(name) or "")
     assert error_of(create(NewTopic(name=name))) is ErrorCode.invalid_topic_exception
 
@@ -114,6 +115,17 @@ def test_defaults_are_those_of_the_settings() -> None:
 def test_what_can_not_be_created_says_why(wanted: NewTopic, error: ErrorCode) -> None:
     image = cluster().with_topic(topic()).with_topic(topic("or.ders_x", topic_id=uuid.UUID(int=9)))
     assert error_of(create(wanted, image=image)) is error
+
+
+def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
+    image = cluster()
+    made = create(NewTopic(name="or_ders"), image=image)
+    refused = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
+    other, colliding = image.with_topic(topic("a")), image.with_topic(topic("or.ders"))
+    for now, holds in ((image, True), (other, True), (colliding, False)):
+        assert still_holds([made, refused], image, now) is holds
+    assert still_holds([refused], image, colliding)
+    assert not still_holds([made], image, cluster(broker(1), broker(2)))
 
 
 def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> None:

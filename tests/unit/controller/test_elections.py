@@ -51,7 +51,7 @@ def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
         (-1, (), (1, 2), (3, (3,))),
     ],
 )
-def test_an_unclean_election_takes_whoever_lives(
+def test_an_unclean_election_takes_a_live_replica(
     leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: tuple[int, tuple[int, ...]]
 ) -> None:
     changed = elected(image_of(partition(leader, isr=isr, epoch=4), down=down), UNCLEAN)
@@ -96,7 +96,7 @@ def leaders(image: ClusterImage) -> list[int]:
     return [one.leader for name in sorted(image.topics) for one in image.topics[name].partitions]
 
 
-def test_topics_that_allow_it_get_whoever_lives_and_others_wait() -> None:
+def test_topics_that_allow_it_get_a_live_leader_and_others_wait() -> None:
     lost = partition(-1, isr=(), epoch=4)
     image = (
         cluster(broker(1, alive=False), broker(2), broker(3, alive=False))

@@ -9,15 +9,9 @@ import pytest
 from tests.support.images import TOPIC_ID, broker, cluster, partition, topic
 from txnsim.controller.isr_requests import decide_alter_partition
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.replication import AlteredPartition, AlterPartitionCommand, IsrChange
 from txnsim.settings import DEFAULTS
-from txnsim.types import (
-    AlteredPartition,
-    AlterPartitionCommand,
-    BrokerId,
-    IsrChange,
-    LeaderEpoch,
-    TopicPartition,
-)
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 E = ErrorCode
 IMAGE = cluster(broker(1), broker(2), broker(3, alive=False), broker(4, leaving=True)).with_topic(
@@ -47,7 +41,7 @@ def command(*changes: IsrChange, sender: int = 1, epoch: int = 1) -> AlterPartit
 
 
 @pytest.mark.parametrize(("sender", "epoch"), [(1, 9), (7, 7)])
-def test_whoever_is_no_present_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> None:
+def test_another_incarnation_is_refused_as_a_whole(sender: int, epoch: int) -> None:
     outcome = decide_alter_partition(IMAGE, command(wanted(), sender=sender, epoch=epoch), DEFAULTS)
     assert outcome.image is IMAGE
     assert (outcome.reply.error, outcome.reply.partitions) == (E.stale_broker_epoch, ())
@@ -116,7 +110,7 @@ def test_each_change_is_judged_by_itself() -> None:
     assert outcome.image.offset == image.offset + 1
 
 
-def test_a_leader_that_ends_its_reassignment_may_lead_no_more_and_is_told_so() -> None:
+def test_a_leader_that_ends_its_reassignment_learns_that_it_leads_no_more() -> None:
     image = cluster().with_topic(
         topic(
             "orders",

@@ -58,7 +58,7 @@ def test_the_rules_of_a_topic(
     assert (found.min_isr, found.allows_unclean) == expected
 
 
-def test_whoever_goes_is_out_of_every_isr_and_leads_nothing() -> None:
+def test_a_broker_that_stops_leaves_every_isr_and_leads_nothing() -> None:
     gone = without_broker(world(), B1, DEFAULTS)
     assert seen(gone) == [(2, (2, 3), ()), (2, (2, 3), ()), (3, (2, 3), ())]
     assert seen(gone, "one") == [(-1, (), (1,))]
@@ -75,7 +75,7 @@ def test_without_elr_the_last_in_sync_replica_stays_in_the_isr() -> None:
     assert seen(without_broker(image, B1, DEFAULTS), "one") == [(-1, (1,), ())]
 
 
-def test_whoever_crashed_is_not_eligible_any_more() -> None:
+def test_a_crashed_broker_is_not_eligible_any_more() -> None:
     gone = without_broker(without_broker(world(), B1, DEFAULTS), B2, DEFAULTS)
     assert seen(gone) == [(3, (3,), (2,)), (3, (3,), (2,)), (3, (3,), (2,))]
     crashed = after_unclean_shutdown(gone, B2, DEFAULTS)
@@ -92,7 +92,7 @@ def test_an_allowed_unclean_election_happens_at_once() -> None:
     assert seen(without_broker(image, B1, DEFAULTS))[0] == (2, (2,), ())
 
 
-def test_leaderless_partitions_get_whoever_comes_back() -> None:
+def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
     image = without_broker(world(), B1, DEFAULTS).with_broker(broker(1, alive=False))
     back = with_broker_back(image, B1, DEFAULTS)
     assert seen(back, "one") == [(1, (1,), ())]

@@ -167,6 +167,6 @@ def test_a_cancellation_in_which_nothing_changes_hands_is_one_still() -> None:
     assert reassigning(found) == {}
 
 
-def test_all_that_moves_is_told() -> None:
+def test_all_reassignments_are_listed() -> None:
     image = cluster().with_topic(topic("orders", partition(1), ON_THE_WAY))
     assert reassigning(image) == {TopicPartition("orders", 1): ON_THE_WAY}

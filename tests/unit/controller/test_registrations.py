@@ -18,9 +18,10 @@ from txnsim.controller.registrations import (
     unfence_broker,
 )
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.lifecycle import BrokerRegistrationCommand
 from txnsim.metadata.image import ClusterImage
 from txnsim.settings import DEFAULTS
-from txnsim.types import BrokerId, BrokerRegistrationCommand
+from txnsim.types import BrokerId
 
 FIRST, SECOND = uuid.UUID(int=1), uuid.UUID(int=2)
 

@@ -20,10 +20,11 @@ from txnsim.faults.actions import (
     Hold,
     Pass,
     Reorder,
+    Rewrite,
     Stall,
     Throttle,
 )
-from txnsim.types import DamagedPart
+from txnsim.faults.crossings import DamagedPart, RewriteHow
 
 WORDS = [
     (Pass(), {"do": "pass"}, "pass"),
@@ -40,6 +41,16 @@ WORDS = [
         "error NOT_COORDINATOR",
     ),
     (Duplicate(times=3), {"do": "duplicate", "times": 3}, "duplicate 3"),
+    (
+        Rewrite(field="committed_offset", how=RewriteHow.ADD, value=5),
+        {"do": "rewrite", "field": "committed_offset", "how": "add", "value": 5},
+        "rewrite committed_offset: add 5",
+    ),
+    (
+        Rewrite(field="aborted_transactions", how=RewriteHow.CLEAR),
+        {"do": "rewrite", "field": "aborted_transactions", "how": "clear", "value": None},
+        "rewrite aborted_transactions: clear",
+    ),
     (Throttle(throttle_ms=70), {"do": "throttle", "throttle_ms": 70}, "throttle 70 ms"),
     (Corrupt(what=DamagedPart.CRC), {"do": "corrupt", "what": "crc"}, "corrupt crc"),
     (Disconnect(), {"do": "disconnect"}, "disconnect"),
@@ -68,11 +79,36 @@ def test_every_action_is_here() -> None:
         lambda: Duplicate(times=0),
         lambda: Throttle(throttle_ms=0),
         lambda: Fail(error="NO_SUCH"),
+        lambda: Delay(delay_ms=10**15),
+        lambda: Reorder(behind=2**40),
+        lambda: Stall(stall_ms=10**15),
+        lambda: Duplicate(times=1_001),
+        lambda: Throttle(throttle_ms=2**31),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Callable[[], object]) -> None:
-    with pytest.raises(ValueError, match=r"expected \d or more|no error of Kafka's"):
+    with pytest.raises(ValueError, match=r"expected \d to \d+|no error of Kafka's"):
         make()
+
+
+@pytest.mark.parametrize(
+    ("how", "value", "why"),
+    [
+        (RewriteHow.ADD, None, "value is missing: add needs one"),
+        (RewriteHow.CLEAR, 1, "value has no meaning with clear"),
+        (RewriteHow.SET, 1 << 63, r"value.*expected -\d+ to \d+"),
+    ],
+)
+def test_a_rewriting_that_makes_no_sense_is_refused(
+    how: RewriteHow, value: int | None, why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        Rewrite(field="committed_offset", how=how, value=value)
+
+
+def test_a_rewriting_is_what_an_answer_is_changed_by() -> None:
+    action = Rewrite(field="committed_offset", how=RewriteHow.ADD, value=3)
+    assert action.rewriting.change(4) == 7
 
 
 def test_an_error_is_a_code() -> None:

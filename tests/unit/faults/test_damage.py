@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
+from txnsim.faults.crossings import Damage, DamagedPart
 from txnsim.faults.damage import BATCH_HEADER_BYTES, CRC_OFFSET, damaged
-from txnsim.types import Damage, DamagedPart
 
 BATCH = bytes(range(BATCH_HEADER_BYTES)) + b"records"
 BODY = b"\0\0\0\1head" + BATCH + b"tail"

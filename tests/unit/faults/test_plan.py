@@ -10,9 +10,11 @@ import yaml
 
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Fail, Hold
-from txnsim.faults.plan import Action, FaultRule, matches, spent, strikes
+from txnsim.faults.crossings import Crossing, DamagedPart
+from txnsim.faults.plan import Action, Asked, FaultRule, asked_of, matches, spent, strikes
 from txnsim.faults.points import FaultPoint
-from txnsim.types import Crossing, DamagedPart, Subject, TopicPartition
+from txnsim.faults.subjects import Subject
+from txnsim.types import TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 END_TXN = 26
@@ -160,6 +162,7 @@ def test_counting_chooses_among_the_crossings_that_match(
         ({"nth": 0}, "count from 1"),
         ({"limit": 0}, "count from 1"),
         ({"occurrences": (0,)}, "count from 1"),
+        ({"occurrences": tuple(range(1, 1_002))}, "1001 occurrences, expected at most 1000"),
         ({"occurrences": (1,), "nth": 2}, "excludes"),
         ({"occurrences": (1,), "limit": 2}, "excludes"),
     ],
@@ -221,3 +224,33 @@ def test_rules_are_read_from_yaml_and_written_back() -> None:
 def test_mistakes_in_a_file_are_named(text: str, message: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=message):
         msgspec.convert(yaml.safe_load(text), FaultRule)
+
+
+@pytest.mark.parametrize(
+    ("action", "criteria", "asked"),
+    [
+        (Hold(), {}, Asked.HEADER),
+        (Hold(), {"api": "EndTxn"}, Asked.HEADER),
+        (Hold(), {"api": END_TXN, "client_id": "app", "broker": 1}, Asked.HEADER),
+        (Hold(), {"api": "Produce"}, Asked.NOTHING),
+        (Hold(), {"transactional_id": "tx"}, Asked.BODY),
+        (Hold(), {"producer_id": 0}, Asked.BODY),
+        (Hold(), {"topic": "t"}, Asked.BODY),
+        (Hold(), {"committed": False}, Asked.BODY),
+        (Fail(error="NOT_COORDINATOR"), {}, Asked.BODY),
+        (Corrupt(what=DamagedPart.BYTES), {}, Asked.HEADER),
+    ],
+)
+def test_a_rule_asks_for_no_more_of_a_message_than_it_needs(
+    action: Action, criteria: dict[str, Any], asked: Asked
+) -> None:
+    point = FaultPoint.CLIENT_REQUEST
+    one = FaultRule(id="f", point=point, action=action, **criteria)
+    assert asked_of(one, point, END_TXN) is asked
+    assert asked_of(one, FaultPoint.CLIENT_RESPONSE, END_TXN) is Asked.NOTHING
+
+
+def test_who_damages_a_batch_has_to_see_it() -> None:
+    point = FaultPoint.CLIENT_REQUEST
+    one = FaultRule(id="f", point=point, action=Corrupt(what=DamagedPart.CRC), api="Produce")
+    assert asked_of(one, point, 0) is Asked.BODY

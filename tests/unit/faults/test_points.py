@@ -12,8 +12,9 @@ from txnsim.faults.points import FaultPoint
 def test_points_have_dotted_names() -> None:
     assert {str(point) for point in FaultPoint} == {
         "client.request", "client.response", "clock.timer", "connection.open", "coordinator.load",
-        "group.completion", "log.append", "log.flush", "log.index", "log.read", "metadata.apply",
-        "now", "peer.request", "peer.response", "process.start", "process.stop",
+        "coordinator.unload", "group.completion", "log.append", "log.flush", "log.index",
+        "log.read", "metadata.apply", "now", "peer.request", "peer.response", "process.start",
+        "process.stop",
     }  # fmt: skip
 
 

@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 
-from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Hold, Pass
+from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Hold, Pass, Rewrite
 from txnsim.faults.cluster_actions import Crash, ResignLeader
+from txnsim.faults.crossings import DamagedPart, RewriteHow
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
-from txnsim.types import DamagedPart
 
 P = FaultPoint
 CRASH = Crash(broker=1)
 CRC = Corrupt(what=DamagedPart.CRC)
+CLEAR = Rewrite(field="aborted_transactions", how=RewriteHow.CLEAR)
+ADD = Rewrite(field="aborted_transactions", how=RewriteHow.ADD, value=1)
+CODE = Rewrite(field="error_code", how=RewriteHow.SET, value=1)
 
 
 def made(fields: dict[str, Any]) -> FaultRule:
@@ -36,6 +39,12 @@ def made(fields: dict[str, Any]) -> FaultRule:
         ({"action": CRC, "point": P.NOW}, "corrupt has no meaning at now"),
         ({"action": CRC, "api": "Fetch"}, "needs api Produce"),
         ({"action": CRC, "api": "Produce", "point": P.CLIENT_RESPONSE}, "needs api Fetch"),
+        ({"action": CLEAR, "api": "Fetch"}, "it changes answers"),
+        ({"action": CLEAR, "point": P.CLIENT_RESPONSE}, "rewrite needs api"),
+        ({"action": CLEAR, "point": P.CLIENT_RESPONSE, "api": "EndTxn"}, "no field of that answer"),
+        ({"action": ADD, "point": P.CLIENT_RESPONSE, "api": "Fetch"}, "add needs a number"),
+        ({"action": CODE, "point": P.CLIENT_RESPONSE, "api": "Fetch"}, "the action error does"),
+        ({"action": CLEAR, "point": P.CLIENT_RESPONSE, "api": "Fetchh"}, "Fetchh"),
         ({"api": "Prodcue"}, "Prodcue"),
         ({"api": "Fetch", "point": P.LOG_READ}, "no request crosses it"),
         ({"client_id": "app", "point": P.PEER_REQUEST}, "no client's request crosses it"),

@@ -33,11 +33,11 @@ def assign(name: str, *members: Subscriber) -> Target:
 
 
 @pytest.mark.parametrize("name", [UNIFORM, RANGE])
-def test_nobody_gets_nothing(name: str) -> None:
+def test_without_members_nothing_is_assigned(name: str) -> None:
     assert assign(name) == {}
 
 
-def test_uniform_gives_everybody_as_many_as_anybody_else_but_one() -> None:
+def test_uniform_gives_members_numbers_that_differ_by_one_at_most() -> None:
     target = assign(UNIFORM, member("x", A, C), member("y", A, C))
     assert [len(target[each]) for each in "xy"] == [2, 3]
 

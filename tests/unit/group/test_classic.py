@@ -19,7 +19,7 @@ BOTH = (("sticky", b"s"), ("range", b"r"))
 # JoinGroup: new members
 
 
-def test_a_new_dynamic_member_is_given_an_id_and_told_to_join_with_it() -> None:
+def test_a_new_dynamic_member_gets_an_id_and_must_join_with_it() -> None:
     driver = ClassicDriver()
     first = driver.joined(driver.join(required=True))
     assert first.error is E.member_id_required
@@ -30,7 +30,7 @@ def test_a_new_dynamic_member_is_given_an_id_and_told_to_join_with_it() -> None:
     assert driver.joined(waiter).generation == 1
 
 
-def test_an_id_that_nobody_uses_is_forgotten_and_lets_the_rebalance_go_on() -> None:
+def test_an_unused_id_is_forgotten_and_lets_the_rebalance_go_on() -> None:
     driver = ClassicDriver()
     (leader,) = driver.stable(None)
     driver.join(required=True)  # on its way
@@ -165,7 +165,7 @@ def test_an_unknown_member_id_is_refused() -> None:
     assert (reply.error, reply.member_id) == (E.unknown_member_id, "stranger")
 
 
-def test_nobody_is_a_member_of_an_empty_group() -> None:
+def test_an_empty_group_has_no_member() -> None:
     driver = ClassicDriver()
     (member,) = driver.stable(None)
     driver.group.state = S.EMPTY  # a member left behind: can't be reached by requests
@@ -481,13 +481,13 @@ def test_an_id_on_its_way_can_be_given_back() -> None:
     assert driver.group.state_name == S.EMPTY.value
 
 
-def test_nobody_leaves_a_dead_group() -> None:
+def test_a_dead_group_can_not_be_left() -> None:
     driver = ClassicDriver()
     driver.group.move_to(S.DEAD, now_ms=NOW)
     assert driver.leave(("m", None)).error is E.coordinator_not_available
 
 
-def test_nothing_happens_when_nobody_could_leave() -> None:
+def test_nothing_happens_when_no_member_could_leave() -> None:
     driver = ClassicDriver()
     driver.stable(None)
     driver.leave(("stranger", None))

@@ -191,7 +191,7 @@ def test_a_group_without_members_supports_nothing_in_common() -> None:
     assert not group.supports("consumer", [("range", b"")])
 
 
-def test_removing_who_is_not_there_changes_nothing() -> None:
+def test_removing_an_unknown_member_changes_nothing() -> None:
     group = ClassicGroup.loaded(stored())
     assert group.remove("x") is None
     assert list(group.members) == ["m0"]

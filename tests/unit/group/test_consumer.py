@@ -15,7 +15,7 @@ from txnsim.group.consumer_commands import (
 )
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
 from txnsim.group.consumer_records import EpochStored, SubscriptionDeleted
-from txnsim.metadata.resource_configs import GroupIntervals
+from txnsim.metadata.group_configs import GroupIntervals
 
 E = ErrorCode
 
@@ -65,7 +65,7 @@ def test_a_client_of_version_0_may_leave_the_id_to_the_coordinator() -> None:
     assert reply.member_id == "id1"
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_takes_no_new_member() -> None:
     driver = ConsumerDriver(max_size=1)
     driver.join("a", "t", instance_id="i")
     assert error(driver.join("b", "t")) is E.group_max_size_reached
@@ -81,7 +81,7 @@ def test_heartbeats_that_change_nothing_write_nothing() -> None:
     assert len(driver.log) == before
 
 
-def test_a_heartbeat_that_tells_everything_is_told_everything() -> None:
+def test_a_full_heartbeat_gets_a_full_answer() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     reply = driver.told(

@@ -9,6 +9,7 @@ import pytest
 from tests.support.consumer_groups import parts
 from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, GroupWorld, run_groups
+from tests.support.within import within
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import LeaveGroup, SyncGroup
@@ -60,14 +61,12 @@ def test_a_classic_member_follows_and_gets_what_others_give_up() -> None:
     run_groups(main, **NOW_DECIDED)
 
 
-def test_a_new_dynamic_member_asks_twice() -> None:
-    async def main(world: GroupWorld) -> None:
-        await world.consume("a")
-        asked = await world.join(protocols=PROTOCOLS, member_id_required=True)
-        assert asked.error is E.member_id_required
-        assert (await world.join(asked.member_id, protocols=PROTOCOLS)).error is E.none
-
-    run_groups(main)
+@within(run_groups)
+async def test_a_new_dynamic_member_asks_twice(world: GroupWorld) -> None:
+    await world.consume("a")
+    asked = await world.join(protocols=PROTOCOLS, member_id_required=True)
+    assert asked.error is E.member_id_required
+    assert (await world.join(asked.member_id, protocols=PROTOCOLS)).error is E.none
 
 
 @pytest.mark.parametrize(
@@ -79,21 +78,17 @@ def test_a_new_dynamic_member_asks_twice() -> None:
         {"protocols": (("range", b""),)},
     ],
 )
-def test_protocols_that_do_not_fit(told: dict[str, Any]) -> None:
-    async def main(world: GroupWorld) -> None:
-        await mixed(world)
-        assert (await world.join(**told)).error is E.inconsistent_group_protocol
-
-    run_groups(main)
+@within(run_groups)
+async def test_protocols_that_do_not_fit(world: GroupWorld, told: dict[str, Any]) -> None:
+    await mixed(world)
+    assert (await world.join(**told)).error is E.inconsistent_group_protocol
 
 
-def test_a_full_group_takes_nobody_else() -> None:
-    async def main(world: GroupWorld) -> None:
-        await world.consume("a")
-        joined = await world.join(protocols=PROTOCOLS)
-        assert joined.error is E.group_max_size_reached
-
-    run_groups(main, group_consumer_max_size=1)
+@within(run_groups, group_consumer_max_size=1)
+async def test_a_full_group_takes_no_new_member(world: GroupWorld) -> None:
+    await world.consume("a")
+    joined = await world.join(protocols=PROTOCOLS)
+    assert joined.error is E.group_max_size_reached
 
 
 def test_static_members_are_fenced_by_their_next_life() -> None:
@@ -206,6 +201,9 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
 def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
     async def main(world: GroupWorld) -> None:
         member, _ = await mixed(world, group_instance_id="i")
+        unknown = world.groups.leave(LeaveGroup(group_id=GROUP, members=(("nobody", None),)))
+        assert unknown.members == (("nobody", None, E.unknown_member_id),)
+        assert not world.group().is_empty
         left = world.groups.leave(
             LeaveGroup(
                 group_id=GROUP,
@@ -262,7 +260,7 @@ def test_an_empty_group_of_consumers_may_become_a_classic_one() -> None:
     run_groups(main, **NOW_DECIDED)
 
 
-def test_what_can_not_be_written_is_told() -> None:
+def test_a_failed_write_is_the_answer() -> None:
     async def main(world: GroupWorld) -> None:
         await mixed(world)
         world.log.refusal = E.not_leader_or_follower

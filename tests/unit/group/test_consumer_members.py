@@ -72,7 +72,7 @@ def test_a_heartbeat_is_complete(values: dict[str, object], complaint: str | Non
         assert (refusal.error, refusal.reason) == (ErrorCode.invalid_request, complaint)
 
 
-def test_an_assignor_that_nobody_knows_is_unsupported() -> None:
+def test_an_unknown_assignor_is_unsupported() -> None:
     command = ConsumerHeartbeat(
         group_id="g",
         member_id="m",

@@ -13,7 +13,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_commands import ResolveRegexes
 from txnsim.group.consumer_records import RegexDeleted
 from txnsim.group.consumer_regex import REFRESH_MIN_MS, resolve
-from txnsim.metadata.resource_configs import GroupIntervals
+from txnsim.metadata.group_configs import GroupIntervals
 
 
 def lookups(driver: ConsumerDriver) -> list[tuple[str, ...]]:
@@ -124,7 +124,7 @@ def test_new_topics_are_looked_for_but_not_too_often() -> None:
     assert lookups(driver) == [("ord.*",)]
 
 
-def test_a_lookup_for_nobody_is_dropped_and_one_without_news_raises_nothing() -> None:
+def test_a_lookup_without_members_is_dropped_and_one_without_news_raises_nothing() -> None:
     driver = ConsumerDriver(image(orders=1))
     assert resolve(driver.group, ["x"], image=driver.image, now_ms=1) == ()
     driver.join("a", topic_regex="ord.*")

@@ -79,7 +79,7 @@ def test_not_every_group_can_be_upgraded(group: ClassicGroup, max_size: int) -> 
 @pytest.mark.parametrize(
     "assignment", [b"\x00", write_assignment(0, {"orders": [0]})[:-4] + b"\x00\x00\x00\x01x"]
 )
-def test_assignments_that_nobody_here_understands_are_kept_where_they_are(
+def test_unknown_forms_of_assignments_stay_as_they_are(
     assignment: bytes,
 ) -> None:
     group = classic(0)

@@ -219,7 +219,7 @@ class _Refusing(ClassicGroup):
         return Rejection(error=E.stale_member_epoch, reason="stale")
 
 
-def test_a_member_with_a_stale_epoch_is_told_so() -> None:
+def test_a_member_with_a_stale_epoch_gets_an_error() -> None:
     shard = shard_with()
     shard.groups["g"] = _Refusing("g", now_ms=1)
     found = fetch_offsets(shard, FetchOffsets(group_id="g", partitions=()), replicated=0)

@@ -48,6 +48,7 @@ def test_the_last_commit_is_the_position() -> None:
     assert position(offsets) == 3
     assert [each.offset for each in offsets.all_committed("g")] == [3]
     assert offsets.has_any("g")
+    assert offsets.groups() == ("g",)
 
 
 def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> None:
@@ -154,7 +155,7 @@ def test_a_commit_after_a_tombstone_counts_even_if_it_was_pending_before() -> No
     assert position(offsets) == 2
 
 
-def test_what_nobody_ever_saw_is_dropped_at_once() -> None:
+def test_an_uncommitted_offset_is_dropped_at_once() -> None:
     offsets = Offsets()
     commit(offsets, 1, at=0, replicated=0)
     delete(offsets, at=1, replicated=0)

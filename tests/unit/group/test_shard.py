@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_records import (
@@ -144,6 +145,15 @@ def test_a_group_that_is_there_is_not_made_anew() -> None:
     shard = GroupShard(partition=0, coordinator_epoch=0)
     group = shard.classic_or_new("g", now_ms=1)
     assert shard.classic_or_new("g", now_ms=2) is group
+
+
+def test_only_an_empty_group_that_is_there_may_be_deleted() -> None:
+    shard = GroupShard(partition=0, coordinator_epoch=0)
+    missing = shard.deletable("g")
+    assert isinstance(missing, Rejection)
+    assert missing.error is ErrorCode.group_id_not_found
+    group = shard.classic_or_new("g", now_ms=1)
+    assert shard.deletable("g") is group
 
 
 def test_groups_of_another_protocol_are_no_classic_ones() -> None:

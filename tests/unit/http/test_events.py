@@ -15,6 +15,7 @@ from starlette.responses import StreamingResponse
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.control_port import run_story
+from tests.support.within import within
 from txnsim.client.producer import Producer
 from txnsim.http.events import (
     EVENTS_BEHIND_MAX,
@@ -27,54 +28,54 @@ from txnsim.http.replies import RefusedError
 from txnsim.runtime.trace import TraceLevel
 
 
-def test_the_trace_comes_as_json_lines() -> None:
-    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        tracer = cluster.sim.environment.tracer
-        tracer.level = TraceLevel.BRIEF
-        tracer.emit("note", "test", data={"text": "here"})
-        answer = await client.get("/api/v1/trace")
-        assert answer.headers["content-type"].startswith("application/x-ndjson")
-        lines = [msgspec.json.decode(line) for line in answer.text.splitlines()]
-        assert lines[0]["k"] == "run"
-        assert lines[-1]["k"] == "end"
-        assert lines[-1]["events"] == len(lines) - 2 > 0
+@within(run_story)
+async def test_the_trace_comes_as_json_lines(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    tracer = cluster.sim.environment.tracer
+    tracer.level = TraceLevel.BRIEF
+    tracer.emit("note", "test", data={"text": "here"})
+    answer = await client.get("/api/v1/trace")
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
+    lines = [msgspec.json.decode(line) for line in answer.text.splitlines()]
+    assert lines[0]["k"] == "run"
+    assert lines[-1]["k"] == "end"
+    assert lines[-1]["events"] == len(lines) - 2 > 0
 
-    run_story(story)
 
+@within(run_cluster)
+async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_each(
+    cluster: VirtualCluster,
+) -> None:
+    routes = routes_of(cluster)
+    for number in range(20_000):
+        say(cluster, str(number) + 100 * ".")
+    tracer = cluster.env.tracer
+    written, turns = tracer.hash, 0
 
-def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_each() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        routes = routes_of(cluster)
-        for number in range(20_000):
-            say(cluster, str(number) + 100 * ".")
-        tracer = cluster.env.tracer
-        written, turns = tracer.hash, 0
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            say(cluster, "meanwhile")
+            await asyncio.sleep(0)
 
-        async def take_turns() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                say(cluster, "meanwhile")
-                await asyncio.sleep(0)
-
-        response = await routes.trace(request())
-        assert isinstance(response, StreamingResponse)
-        others = cluster.env.tasks.spawn(take_turns(), name="turns")
-        pieces: list[bytes] = []
-        seen = []
-        async with aclosing(response.body_iterator) as body:  # type: ignore[type-var]
-            async for piece in body:
-                pieces.append(bytes(piece))  # type: ignore[arg-type]
-                seen.append(turns)
-        others.cancel()
-        assert max(map(len, pieces)) < 200_000
-        assert len(pieces) > 20
-        assert seen == sorted(set(seen)), "a turn after each piece"
-        *events, trailer = [msgspec.json.decode(line) for line in b"".join(pieces).splitlines()][1:]
-        assert trailer["hash"] == written, "what happens meanwhile is not in it"
-        assert [event["i"] for event in events] == list(range(trailer["events"]))
-
-    run_cluster(main)
+    response = await routes.trace(request())
+    assert isinstance(response, StreamingResponse)
+    others = cluster.env.tasks.spawn(take_turns(), name="turns")
+    pieces: list[bytes] = []
+    seen = []
+    async with aclosing(response.body_iterator) as body:  # type: ignore[type-var]
+        async for piece in body:
+            pieces.append(bytes(piece))  # type: ignore[arg-type]
+            seen.append(turns)
+    others.cancel()
+    assert max(map(len, pieces)) < 200_000
+    assert len(pieces) > 20
+    assert seen == sorted(set(seen)), "a turn after each piece"
+    *events, trailer = [msgspec.json.decode(line) for line in b"".join(pieces).splitlines()][1:]
+    assert trailer["hash"] == written, "what happens meanwhile is not in it"
+    assert [event["i"] for event in events] == list(range(trailer["events"]))
 
 
 # As it grows
@@ -123,7 +124,7 @@ async def heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[str, Any
 
 def routes_of(cluster: VirtualCluster, level: TraceLevel = TraceLevel.BRIEF) -> EventRoutes:
     cluster.sim.environment.tracer.level = level
-    return EventRoutes(cluster.sim)
+    return EventRoutes(cluster.sim.environment, cluster.sim)
 
 
 def tracer_lines(cluster: VirtualCluster, from_index: int) -> list[bytes]:
@@ -134,22 +135,18 @@ def say(cluster: VirtualCluster, text: str, node: str = "test") -> int:
     return cluster.sim.environment.tracer.emit("note", node, data={"text": text})
 
 
-def test_a_listener_hears_what_happens_from_now_on() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        routes = routes_of(cluster)
-        say(cluster, "before")
-        async with aclosing(listen(routes)) as stream:
-            assert await anext(stream) == b": connected\n\n"
-            said = say(cluster, "now")
-            ((kind, event),) = await heard(stream, 1)
-            assert kind == "note"
-            assert (event["i"], event["node"], event["d"]) == (said, "test", {"text": "now"})
-            (line,) = tracer_lines(cluster, said)
-            assert event == {"node": "test", **msgspec.json.decode(line)}, (
-                "the line as it was encoded"
-            )
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_listener_hears_what_happens_from_now_on(cluster: VirtualCluster) -> None:
+    routes = routes_of(cluster)
+    say(cluster, "before")
+    async with aclosing(listen(routes)) as stream:
+        assert await anext(stream) == b": connected\n\n"
+        said = say(cluster, "now")
+        ((kind, event),) = await heard(stream, 1)
+        assert kind == "note"
+        assert (event["i"], event["node"], event["d"]) == (said, "test", {"text": "now"})
+        (line,) = tracer_lines(cluster, said)
+        assert event == {"node": "test", **msgspec.json.decode(line)}, "the line as it was encoded"
 
 
 @pytest.mark.parametrize(
@@ -162,113 +159,163 @@ def test_a_listener_hears_what_happens_from_now_on() -> None:
         ("node=broker/1&node=broker/11", ["one", "two", "three"]),
     ],
 )
-def test_a_listener_chooses_kinds_and_nodes(query: str, expected: list[str]) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        routes = routes_of(cluster)
-        cluster.sim.environment.tracer.emit("fault.arm", "elsewhere", data={})
-        say(cluster, "one", "broker/1")
-        say(cluster, "two", "broker/1/txn/7")
-        say(cluster, "three", "broker/11")
-        async with aclosing(listen(routes, f"{query}&from=0")) as stream:
+@within(run_cluster)
+async def test_a_listener_chooses_kinds_and_nodes(
+    cluster: VirtualCluster, query: str, expected: list[str]
+) -> None:
+    routes = routes_of(cluster)
+    cluster.sim.environment.tracer.emit("fault.arm", "elsewhere", data={})
+    say(cluster, "one", "broker/1")
+    say(cluster, "two", "broker/1/txn/7")
+    say(cluster, "three", "broker/11")
+    async with aclosing(listen(routes, f"{query}&from=0")) as stream:
+        await anext(stream)
+        found = await heard(stream, len(expected))
+        assert [event["d"]["text"] for kind, event in found if kind == "note"] == expected
+
+
+@within(run_cluster)
+async def test_what_one_page_was_sent_is_not_made_again_for_the_others(
+    cluster: VirtualCluster,
+) -> None:
+    routes = routes_of(cluster)
+    said = [say(cluster, str(number)) for number in range(700)]
+    begin = said[0]
+    async with (
+        aclosing(listen(routes, f"from={begin}")) as one,
+        aclosing(listen(routes, f"from={begin}")) as other,
+        aclosing(listen(routes, f"from={begin + 3}")) as later,
+    ):
+        for stream in (one, other, later):
             await anext(stream)
-            found = await heard(stream, len(expected))
-            assert [event["d"]["text"] for kind, event in found if kind == "note"] == expected
-
-    run_cluster(main)
-
-
-def test_a_listener_goes_on_where_it_was_cut_off() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        routes = routes_of(cluster)
-        first = say(cluster, "first")
-        say(cluster, "second")
-        async with aclosing(listen(routes, last_event_id=str(first))) as stream:
-            await anext(stream)
-            assert [event["d"]["text"] for _, event in await heard(stream, 1)] == ["second"]
-
-    run_cluster(main)
+        first, again, apart = [await anext(stream) for stream in (one, other, later)]
+        assert first is again
+        # Who began elsewhere is brought to where the others go on.
+        assert events_of(apart) == events_of(first)[3:]
+        assert await anext(one) is await anext(later)
+        rest = await heard(other, 1)
+        assert [event["i"] for _, event in events_of(again) + rest][: len(said)] == said
 
 
-def test_a_slow_listener_is_told_how_many_events_it_has_lost() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        routes = routes_of(cluster)
-        async with aclosing(listen(routes)) as stream:
-            await anext(stream)
-            for number in range(EVENTS_BEHIND_MAX + 7):
-                say(cluster, str(number))
-            (kind, lost), *rest = await heard(stream, 2)
-            assert (kind, lost["lost"]) == ("lost", 7)
-            assert rest[0][1]["i"] == lost["next"]
-            assert len(rest) <= EVENTS_PER_TURN_MAX, "brokers get their turn in between"
-            rest += await heard(stream, EVENTS_BEHIND_MAX - len(rest))
-            assert rest[-1][1]["d"] == {"text": str(EVENTS_BEHIND_MAX + 6)}
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_listener_goes_on_where_it_was_cut_off(cluster: VirtualCluster) -> None:
+    routes = routes_of(cluster)
+    first = say(cluster, "first")
+    say(cluster, "second")
+    async with aclosing(listen(routes, last_event_id=str(first))) as stream:
+        await anext(stream)
+        assert [event["d"]["text"] for _, event in await heard(stream, 1)] == ["second"]
 
 
-def test_silence_is_broken_by_a_comment() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        routes = routes_of(cluster)
-        async with aclosing(listen(routes, "kind=note")) as stream:
-            await anext(stream)
-            before_ms = cluster.env.clock.monotonic_ms()
-            assert await anext(stream) == b": nothing new\n\n"
-            assert cluster.env.clock.monotonic_ms() - before_ms >= SILENCE_MS
+@within(run_cluster)
+async def test_a_slow_listener_is_told_how_many_events_it_has_lost(cluster: VirtualCluster) -> None:
+    routes = routes_of(cluster)
+    async with aclosing(listen(routes)) as stream:
+        await anext(stream)
+        for number in range(EVENTS_BEHIND_MAX + 7):
+            say(cluster, str(number))
+        (kind, lost), *rest = await heard(stream, 2)
+        assert (kind, lost["lost"]) == ("lost", 7)
+        assert rest[0][1]["i"] == lost["next"]
+        assert len(rest) <= EVENTS_PER_TURN_MAX, "brokers get their turn in between"
+        rest += await heard(stream, EVENTS_BEHIND_MAX - len(rest))
+        assert rest[-1][1]["d"] == {"text": str(EVENTS_BEHIND_MAX + 6)}
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_silence_is_broken_by_a_comment(cluster: VirtualCluster) -> None:
+    routes = routes_of(cluster)
+    async with aclosing(listen(routes, "kind=note")) as stream:
+        await anext(stream)
+        before_ms = cluster.env.clock.monotonic_ms()
+        assert await anext(stream) == b": nothing new\n\n"
+        assert cluster.env.clock.monotonic_ms() - before_ms >= SILENCE_MS
 
 
-def test_streams_end_with_the_control_port() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        routes = routes_of(cluster)
-        async with aclosing(listen(routes, "kind=note")) as stream:
-            await anext(stream)
-            routes.close()
-            assert [piece async for piece in stream] == []
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_streams_end_with_the_control_port(cluster: VirtualCluster) -> None:
+    routes = routes_of(cluster)
+    async with aclosing(listen(routes, "kind=note")) as stream:
+        await anext(stream)
+        routes.close()
+        assert [piece async for piece in stream] == []
 
 
 @pytest.mark.parametrize(
     ("query", "status"), [("kind=nothing", 422), ("kind=faul", 422), ("from=-1", 422)]
 )
-def test_a_listener_that_asks_for_what_is_not_there_is_refused(query: str, status: int) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        with pytest.raises(RefusedError) as refused:
-            await routes_of(cluster).stream(request(query))
-        assert refused.value.status == status
-
-    run_cluster(main)
-
-
-def test_only_so_many_may_listen() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        routes = routes_of(cluster)
-        streams = [listen(routes) for _ in range(LISTENERS_MAX)]
-        for stream in streams:
-            await anext(stream)
-        with pytest.raises(RefusedError, match="close one of them"):
-            await routes.stream(request())
-        for stream in streams:
-            await stream.aclose()
-        async with aclosing(listen(routes)) as stream:
-            await anext(stream)
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_listener_that_asks_for_what_is_not_there_is_refused(
+    cluster: VirtualCluster, query: str, status: int
+) -> None:
+    with pytest.raises(RefusedError) as refused:
+        await routes_of(cluster).stream(request(query))
+    assert refused.value.status == status
 
 
-def test_recording_is_switched_on_while_the_cluster_runs() -> None:
-    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        refused = await client.get("/api/v1/events")
-        assert refused.status_code == 409
-        assert "POST /api/v1/trace" in refused.json()["error"]
-        assert (await client.post("/api/v1/trace", json={"level": "loud"})).status_code == 422
-        state = (await client.post("/api/v1/trace", json={"level": "full"})).json()
-        assert (state["level"], state["listeners"]) == ("full", 0)
-        async with cluster.client() as app, Producer(app) as producer:
-            await producer.send("orders", 0, b"v")
-        later = (await client.post("/api/v1/trace", json={"level": "off"})).json()
-        assert later["next"] > state["next"]
-        await asyncio.sleep(0)
+@within(run_cluster)
+async def test_only_so_many_may_listen(cluster: VirtualCluster) -> None:
+    routes = routes_of(cluster)
+    streams = [listen(routes) for _ in range(LISTENERS_MAX)]
+    for stream in streams:
+        await anext(stream)
+    with pytest.raises(RefusedError, match="close one of them"):
+        await routes.stream(request())
+    for stream in streams:
+        await stream.aclose()
+    async with aclosing(listen(routes)) as stream:
+        await anext(stream)
 
-    run_story(story)
+
+@within(run_story)
+async def test_recording_is_switched_on_while_the_cluster_runs(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    refused = await client.get("/api/v1/events")
+    assert refused.status_code == 409
+    assert "POST /api/v1/trace" in refused.json()["error"]
+    assert (await client.post("/api/v1/trace", json={"level": "loud"})).status_code == 422
+    state = (await client.post("/api/v1/trace", json={"level": "full"})).json()
+    assert (state["level"], state["listeners"]) == ("full", 0)
+    async with cluster.client() as app, Producer(app) as producer:
+        await producer.send("orders", 0, b"v")
+    later = (await client.post("/api/v1/trace", json={"level": "off"})).json()
+    assert later["next"] > state["next"]
+    await asyncio.sleep(0)
+
+
+@within(run_story)
+async def test_what_a_user_does_through_the_control_port_is_an_input_and_a_cause(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    tracer = cluster.env.tracer
+    tracer.level = TraceLevel.BRIEF
+    seen = len(tracer)
+    rule = {"id": "f", "point": "client.request", "api": "EndTxn", "action": {"do": "hold"}}
+    assert (await client.post("/api/v1/faults", json=rule)).status_code == 201
+    assert (await client.post("/api/v1/faults/f/release")).status_code == 200
+    assert (await client.delete("/api/v1/faults/f")).status_code == 200
+    assert (await client.delete("/api/v1/faults")).status_code == 200
+    topic = {"name": "more", "partitions": 1, "configs": {"cleanup.policy": "compact"}}
+    assert (await client.post("/api/v1/topics", json=topic)).status_code == 201
+    leader = cluster.sim.metadata.image.topics["orders"].partitions[0].leader
+    other = next(one for one in cluster.sim.brokers if one != leader)
+    move = {"topic": "orders", "partition": 0, "leader": other}
+    assert (await client.post("/api/v1/leaders", json=move)).status_code == 200
+    elect = {"topic": "orders", "partition": 0, "type": "preferred"}
+    assert (await client.post("/api/v1/elections", json=elect)).status_code == 200
+    assert (await client.delete("/api/v1/topics/more")).status_code == 200
+    events: list[Any] = list(tracer.events(seen))
+    inputs = {one.i: one for one in events if one.k == "input"}
+    assert [one.d["do"] for one in inputs.values()] == [
+        *("arm-fault", "release-fault", "disarm-fault", "disarm-faults", "create-topic"),
+        *("move-leader", "elect-leader", "delete-topic"),
+    ]
+    armed, *_, created, _, _, _ = inputs.values()
+    assert armed.d["args"]["rule"]["action"] == {"do": "hold"}
+    assert created.d["args"]["configs"] == {"cleanup.policy": "compact"}
+    assert all(one.p == () for one in inputs.values())
+    due = {(inputs[cause].d["do"], one.k) for one in events for cause in one.p if cause in inputs}
+    assert {("arm-fault", "fault.arm"), ("disarm-fault", "fault.release")} <= due
+    assert {("create-topic", "node.role"), ("move-leader", "node.role")} <= due
+    assert ("elect-leader", "node.role") in due

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from txnsim.http.guard import Doorkeeper, is_loopback
+from txnsim.http.guard import Doorkeeper, Guard, is_loopback
 
 TOKEN = "a-token-of-enough-letters"
 PATH = "/api/v1/reset"
@@ -113,3 +115,23 @@ def test_a_refusal_does_not_repeat_what_was_brought() -> None:
 )
 def test_which_addresses_are_loopback(address: str, near: bool) -> None:
     assert is_loopback(address) is near
+
+
+async def test_a_query_that_is_not_ascii_is_refused_before_anybody_reads_it() -> None:
+    sent: list[Any] = []
+
+    async def app(*_: Any) -> None:
+        sent.append("let in")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    guard = Guard(app, doorkeeper=NEAR)
+    scope = {"type": "http", "path": PATH, "headers": [(b"host", b"localhost")]}
+    await guard({**scope, "query_string": b"a=\xff"}, receive, send)
+    assert sent[0]["status"] == 400
+    await guard({**scope, "query_string": b"a=%ff"}, receive, send)
+    assert sent[-1] == "let in"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster
 from tests.support.control_port import run_story
+from tests.support.within import within
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
@@ -17,33 +18,33 @@ LOOKS = "/api/v1/looks"
 VERDICTS = "/api/v1/verdicts"
 
 
-def test_an_onlooker_sees_what_everybody_can() -> None:
-    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        async with cluster.client() as app, Producer(app, transactional_id="app") as producer:
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"v")
-            seen = (await client.post(LOOKS, json={"topic": "orders", "partition": 0})).json()
-            kinds = [one["seen"] for one in seen]
-            assert kinds == [
-                "producers",
-                "listed",
-                "described",
-                "producers",
-                "read",
-                "read",
-                "read",
-            ]
-            assert seen[0]["producers"][0]["start_offset"] == 0
-            assert seen[2]["state"] == "Ongoing"
-            committed, uncommitted, _end = seen[4:]
-            assert (committed.get("records"), committed["last_stable_offset"]) == (None, 0)
-            assert uncommitted["records"] == [{"offset": 0, "value": "v"}]
-            healthy = (await client.post(VERDICTS, json=seen)).json()
-            assert healthy == {"healthy": True, "kinds": [], "anomalies": []}
-            await producer.commit()
-
-    run_story(story)
+@within(run_story)
+async def test_an_onlooker_sees_what_everybody_can(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    async with cluster.client() as app, Producer(app, transactional_id="app") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        seen = (await client.post(LOOKS, json={"topic": "orders", "partition": 0})).json()
+        kinds = [one["seen"] for one in seen]
+        assert kinds == [
+            "producers",
+            "listed",
+            "described",
+            "producers",
+            "read",
+            "read",
+            "read",
+        ]
+        assert seen[0]["producers"][0]["start_offset"] == 0
+        assert seen[2]["state"] == "Ongoing"
+        committed, uncommitted, _end = seen[4:]
+        assert (committed.get("records"), committed["last_stable_offset"]) == (None, 0)
+        assert uncommitted["records"] == [{"offset": 0, "value": "v"}]
+        healthy = (await client.post(VERDICTS, json=seen)).json()
+        assert healthy == {"healthy": True, "kinds": [], "anomalies": []}
+        await producer.commit()
 
 
 def test_the_judges_convict_over_the_port_as_everywhere() -> None:
@@ -72,25 +73,29 @@ def test_the_judges_convict_over_the_port_as_everywhere() -> None:
         (LOOKS, {"topic": "nope", "partition": 0}, 404, "GET /api/v1/topics"),
         (LOOKS, {"topic": "orders", "partition": 7}, 404, "partitions 0 to 2"),
         (VERDICTS, [{"seen": "nothing"}], 422, "nothing"),
-        (VERDICTS, {}, 422, "array"),
+        (VERDICTS, {}, 422, "expected a list"),
     ],
 )
-def test_what_can_not_be_looked_at_or_judged_is_refused(
-    path: str, body: Any, status: int, advice: str
+@within(run_story)
+async def test_what_can_not_be_looked_at_or_judged_is_refused(
+    cluster: VirtualCluster,
+    client: httpx.AsyncClient,
+    /,
+    path: str,
+    body: Any,
+    status: int,
+    advice: str,
 ) -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        answer = await client.post(path, json=body)
-        assert answer.status_code == status
-        assert advice in answer.json()["error"]
-
-    run_story(story)
+    answer = await client.post(path, json=body)
+    assert answer.status_code == status
+    assert advice in answer.json()["error"]
 
 
-def test_an_onlooker_who_is_not_answered_says_so() -> None:
-    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="DescribeProducers")
-        answer = await client.post(LOOKS, json={"topic": "orders", "partition": 0})
-        assert answer.status_code == 503
-        assert "GET /api/v1/brokers" in answer.json()["error"]
-
-    run_story(story)
+@within(run_story)
+async def test_an_onlooker_who_is_not_answered_says_so(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="DescribeProducers")
+    answer = await client.post(LOOKS, json={"topic": "orders", "partition": 0})
+    assert answer.status_code == 503
+    assert "GET /api/v1/brokers" in answer.json()["error"]

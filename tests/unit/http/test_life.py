@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster
 from tests.support.control_port import run_story
+from tests.support.within import within
 
 BROKERS = "/api/v1/brokers"
 
@@ -18,92 +19,92 @@ async def states(client: httpx.AsyncClient) -> list[tuple[str, bool]]:
     return [(one["state"], one["fenced"]) for one in (await client.get(BROKERS)).json()]
 
 
-def test_brokers_are_shown_as_they_run_and_as_the_controller_has_them() -> None:
-    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        first = (await client.get(f"{BROKERS}/1")).json()
-        known = cluster.sim.metadata.image.alive_brokers()[0]
-        assert first == {
-            "id": 1,
-            "state": "running",
-            "release": "4.3",
-            "host": known.host,
-            "port": known.port,
-            "epoch": 1,
-            "fenced": False,
-            "in_controlled_shutdown": False,
-            "isolated": False,
-            "cut_off_from_clients": False,
-            "leads": 1,
-        }
-        assert len((await client.get(BROKERS)).json()) == 3
-
-    run_story(story)
-
-
-def test_a_broker_is_stopped_and_started() -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        stopped = await client.post(f"{BROKERS}/1/stop")
-        assert (stopped.status_code, stopped.json()["state"]) == (200, "down")
-        assert stopped.json()["leads"] == 0
-        started = await client.post(f"{BROKERS}/1/start")
-        assert (started.status_code, started.json()["state"]) == (200, "running")
-        assert started.json()["epoch"] > 3
-
-    run_story(story)
+@within(run_story)
+async def test_brokers_are_shown_as_they_run_and_as_the_controller_has_them(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    first = (await client.get(f"{BROKERS}/1")).json()
+    known = cluster.sim.metadata.image.alive_brokers()[0]
+    assert first == {
+        "id": 1,
+        "state": "running",
+        "release": "4.3",
+        "host": known.host,
+        "port": known.port,
+        "epoch": 1,
+        "fenced": False,
+        "in_controlled_shutdown": False,
+        "isolated": False,
+        "cut_off_from_clients": False,
+        "leads": 1,
+    }
+    assert len((await client.get(BROKERS)).json()) == 3
 
 
-def test_who_does_not_want_to_wait_is_told_the_state_so_far() -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        killed = await client.post(f"{BROKERS}/1/kill", json={"lose_unflushed": True})
-        assert (killed.status_code, killed.json()["state"]) == (200, "down")
-        assert not killed.json()["fenced"], "its session lasts"
-        starting = await client.post(f"{BROKERS}/1/start?wait_ms=0")
-        assert (starting.status_code, starting.json()["state"]) == (202, "starting")
-        await asyncio.sleep(20)
-        assert (await states(client))[0] == ("running", False)
-
-    run_story(story)
-
-
-def test_a_broker_comes_back_as_another_release_if_the_features_allow_it() -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        await client.post(f"{BROKERS}/1/stop")
-        for release, why in (("3.9", "does not support finalized version"), ("5", "no release")):
-            refused = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
-            assert refused.status_code == 409
-            assert why in refused.json()["error"]
-        started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.3"})
-        assert (started.status_code, started.json()["release"]) == (200, "4.3")
-
-    run_story(story)
+@within(run_story)
+async def test_a_broker_is_stopped_and_started(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    stopped = await client.post(f"{BROKERS}/1/stop")
+    assert (stopped.status_code, stopped.json()["state"]) == (200, "down")
+    assert stopped.json()["leads"] == 0
+    started = await client.post(f"{BROKERS}/1/start")
+    assert (started.status_code, started.json()["state"]) == (200, "running")
+    assert started.json()["epoch"] > 3
 
 
-def test_an_isolated_broker_is_shown_as_one() -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        cut = (await client.post(f"{BROKERS}/2/isolate", json={"from_clients": True})).json()
-        assert (cut["isolated"], cut["cut_off_from_clients"]) == (True, True)
-        await asyncio.sleep(15)
-        assert (await states(client))[1] == ("running", True)
-        healed = (await client.post(f"{BROKERS}/2/heal")).json()
-        assert (healed["isolated"], healed["cut_off_from_clients"]) == (False, False)
-        await asyncio.sleep(10)
-        assert (await states(client))[1] == ("running", False)
-        assert not (await client.post(f"{BROKERS}/2/isolate")).json()["cut_off_from_clients"]
-
-    run_story(story)
+@within(run_story)
+async def test_who_does_not_want_to_wait_is_told_the_state_so_far(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    killed = await client.post(f"{BROKERS}/1/kill", json={"lose_unflushed": True})
+    assert (killed.status_code, killed.json()["state"]) == (200, "down")
+    assert not killed.json()["fenced"], "its session lasts"
+    starting = await client.post(f"{BROKERS}/1/start?wait_ms=0")
+    assert (starting.status_code, starting.json()["state"]) == (202, "starting")
+    await asyncio.sleep(20)
+    assert (await states(client))[0] == ("running", False)
 
 
-def test_a_start_that_is_cut_short_is_refused() -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        await client.post(f"{BROKERS}/1/kill")
-        starting = asyncio.get_running_loop().create_task(client.post(f"{BROKERS}/1/start"))
-        await asyncio.sleep(1)
-        await client.post(f"{BROKERS}/1/kill")
-        answer = await starting
-        assert answer.status_code == 409
-        assert "killed while it started" in answer.json()["error"]
+@within(run_story)
+async def test_a_broker_comes_back_as_another_release_if_the_features_allow_it(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    await client.post(f"{BROKERS}/1/stop")
+    for release, why in (("3.9", "does not support finalized version"), ("5", "no release")):
+        refused = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
+        assert refused.status_code == 409
+        assert why in refused.json()["error"]
+    started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.3"})
+    assert (started.status_code, started.json()["release"]) == (200, "4.3")
 
-    run_story(story)
+
+@within(run_story)
+async def test_an_isolated_broker_is_shown_as_one(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    cut = (await client.post(f"{BROKERS}/2/isolate", json={"from_clients": True})).json()
+    assert (cut["isolated"], cut["cut_off_from_clients"]) == (True, True)
+    await asyncio.sleep(15)
+    assert (await states(client))[1] == ("running", True)
+    healed = (await client.post(f"{BROKERS}/2/heal")).json()
+    assert (healed["isolated"], healed["cut_off_from_clients"]) == (False, False)
+    await asyncio.sleep(10)
+    assert (await states(client))[1] == ("running", False)
+    assert not (await client.post(f"{BROKERS}/2/isolate")).json()["cut_off_from_clients"]
+
+
+@within(run_story)
+async def test_a_start_that_is_cut_short_is_refused(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    await client.post(f"{BROKERS}/1/kill")
+    starting = asyncio.get_running_loop().create_task(client.post(f"{BROKERS}/1/start"))
+    await asyncio.sleep(1)
+    await client.post(f"{BROKERS}/1/kill")
+    answer = await starting
+    assert answer.status_code == 409
+    assert "killed while it started" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -122,58 +123,62 @@ def test_a_start_that_is_cut_short_is_refused() -> None:
         ("elections", {"topic": "orders", "partition": -1}, 404, "partitions 0 to 2"),
     ],
 )
-def test_a_refusal_says_what_to_do(
-    path: str, body: dict[str, object] | None, status: int, advice: str
+@within(run_story)
+async def test_a_refusal_says_what_to_do(
+    cluster: VirtualCluster,
+    client: httpx.AsyncClient,
+    /,
+    path: str,
+    body: dict[str, object] | None,
+    status: int,
+    advice: str,
 ) -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        answer = await client.post(f"/api/v1/{path}", content=msgspec.json.encode(body))
-        assert answer.status_code == status
-        assert advice in answer.json()["error"]
-
-    run_story(story)
+    answer = await client.post(f"/api/v1/{path}", content=msgspec.json.encode(body))
+    assert answer.status_code == status
+    assert advice in answer.json()["error"]
 
 
-def test_one_that_is_down_can_be_neither_stopped_nor_killed() -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        await client.post(f"{BROKERS}/1/kill")
-        for way in ("stop", "kill"):
-            answer = await client.post(f"{BROKERS}/1/{way}")
-            assert answer.status_code == 409
-
-    run_story(story)
-
-
-def test_leaders_are_shown_moved_and_elected() -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        (topic,) = (await client.get("/api/v1/topics")).json()
-        assert (topic["name"], topic["is_internal"]) == ("orders", False)
-        assert topic["partitions"][0] == {
-            "partition": 0,
-            "leader": 1,
-            "leader_epoch": 0,
-            "partition_epoch": 0,
-            "replicas": [1, 2, 3],
-            "isr": [1, 2, 3],
-            "elr": [],
-            "last_known_elr": [],
-        }
-        wanted = {"topic": "orders", "partition": 0}
-        moved = (await client.post("/api/v1/leaders", json={**wanted, "leader": 3})).json()
-        assert (moved["leader"], moved["leader_epoch"]) == (3, 1)
-        elected = (await client.post("/api/v1/elections", json=wanted)).json()
-        assert (elected["leader"], elected["leader_epoch"]) == (1, 2)
-        again = await client.post("/api/v1/elections", json=wanted)
-        assert (again.status_code, again.json()) == (200, elected), "it was not needed"
-
-    run_story(story)
-
-
-def test_an_election_without_candidates_is_refused() -> None:
-    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
-        await client.post(f"{BROKERS}/1/stop")
-        wanted = {"topic": "orders", "partition": 0, "type": "unclean"}
-        answer = await client.post("/api/v1/elections", json=wanted)
+@within(run_story)
+async def test_one_that_is_down_can_be_neither_stopped_nor_killed(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    await client.post(f"{BROKERS}/1/kill")
+    for way in ("stop", "kill"):
+        answer = await client.post(f"{BROKERS}/1/{way}")
         assert answer.status_code == 409
-        assert answer.json()["error"].startswith("ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
-    run_story(story, brokers=1)
+
+@within(run_story)
+async def test_leaders_are_shown_moved_and_elected(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    (topic,) = (await client.get("/api/v1/topics")).json()
+    assert (topic["name"], topic["is_internal"]) == ("orders", False)
+    assert topic["partitions"][0] == {
+        "partition": 0,
+        "leader": 1,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "replicas": [1, 2, 3],
+        "isr": [1, 2, 3],
+        "elr": [],
+        "last_known_elr": [],
+    }
+    wanted = {"topic": "orders", "partition": 0}
+    moved = (await client.post("/api/v1/leaders", json={**wanted, "leader": 3})).json()
+    assert (moved["leader"], moved["leader_epoch"]) == (3, 1)
+    elected = (await client.post("/api/v1/elections", json=wanted)).json()
+    assert (elected["leader"], elected["leader_epoch"]) == (1, 2)
+    again = await client.post("/api/v1/elections", json=wanted)
+    assert (again.status_code, again.json()) == (200, elected), "it was not needed"
+
+
+@within(run_story, brokers=1)
+async def test_an_election_without_candidates_is_refused(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    await client.post(f"{BROKERS}/1/stop")
+    wanted = {"topic": "orders", "partition": 0, "type": "unclean"}
+    answer = await client.post("/api/v1/elections", json=wanted)
+    assert answer.status_code == 409
+    assert answer.json()["error"].startswith("ELIGIBLE_LEADERS_NOT_AVAILABLE")

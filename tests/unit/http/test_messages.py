@@ -32,10 +32,11 @@ def test_an_armed_rule_is_shown_with_its_counters() -> None:
         "released": 1,
         "in_force": True,
         "failure": None,
+        "doubt": None,
     }
 
 
-@pytest.mark.parametrize("body", [b'{"advance_ms": "soon"}', b'{"advance": 1}', b"[1]"])
-def test_an_advance_is_a_number_of_milliseconds_and_nothing_else(body: bytes) -> None:
+@pytest.mark.parametrize("body", [b'{"advance_ms": [1]}', b'{"advance": 1}', b"[1]"])
+def test_an_advance_is_a_duration_and_nothing_else(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         msgspec.json.decode(body, type=Advance)

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.routing import Route
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from txnsim.http.app import ControlApi
+from txnsim.http.app import INDEX_PATHS, ControlApi
 from txnsim.http.openapi import document
 
 
@@ -44,7 +44,9 @@ def test_the_document_describes_the_routes_that_there_are() -> None:
     described = {
         (method, path) for path, methods in document()["paths"].items() for method in methods
     }
-    assert run_cluster(main) == described | {("get", "/openapi.json")}
+    of_the_page = {("get", "/"), ("get", "/ui/{path}")}
+    index = {("get", path) for path in (*INDEX_PATHS, "/openapi.json")}
+    assert run_cluster(main) == described | index | of_the_page
 
 
 def test_an_operation_names_the_parameters_of_its_path() -> None:

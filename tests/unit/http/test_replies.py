@@ -14,16 +14,19 @@ from txnsim.http.replies import (
     RefusedError,
     as_json,
     body_of,
+    no_body_of,
     number_of,
     refused,
 )
 
 
-def request(body: bytes = b"", query: bytes = b"") -> Request:
+def request(
+    body: bytes = b"", query: bytes = b"", headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> Request:
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return Request({"type": "http", "query_string": query, "headers": []}, receive)
+    return Request({"type": "http", "query_string": query, "headers": [*headers]}, receive)
 
 
 async def test_an_empty_body_stands_for_the_default_where_there_is_one() -> None:
@@ -39,6 +42,48 @@ async def test_a_body_is_what_it_says_and_not_too_large() -> None:
     with pytest.raises(RefusedError) as caught:
         await body_of(request(b" " * (BODY_BYTES_MAX + 1)), Kill)
     assert caught.value.status == 413
+
+
+@pytest.mark.parametrize("rest", [b"}}", b",tru}", b',"a":"\xff"}'])
+async def test_a_wrong_value_in_front_of_what_is_no_json_is_refused(rest: bytes) -> None:
+    with pytest.raises(RefusedError, match="no JSON") as caught:
+        await body_of(request(b'{"lose_unflushed": 5' + rest), Kill)
+    assert caught.value.status == 422
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"x": ' + b"[" * 9_000 + b"]" * 9_000 + b"}"])
+async def test_a_body_that_is_nested_too_deep_is_refused(body: bytes) -> None:
+    with pytest.raises(RefusedError, match="nested too deep") as caught:
+        await body_of(request(body), Kill)
+    assert caught.value.status == 422
+    with pytest.raises(RefusedError, match="nested too deep") as caught:
+        await no_body_of(request(body, headers=((b"content-length", b"7"),)))
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"", None), (b"{}", None), (b"garbage", 400), (b"{", 400), (b"\xff", 400)],
+)
+@pytest.mark.parametrize("header", [(b"content-length", b"7"), (b"transfer-encoding", b"chunked")])
+async def test_a_body_that_nobody_wants_is_at_least_json(
+    body: bytes, status: int | None, header: tuple[bytes, bytes]
+) -> None:
+    asked = request(body, headers=(header,))
+    if status is None:
+        await no_body_of(asked)
+        return
+    with pytest.raises(RefusedError, match="no body is wanted here") as caught:
+        await no_body_of(asked)
+    assert caught.value.status == status
+
+
+async def test_a_body_that_nobody_wants_is_not_too_large() -> None:
+    asked = request(b" " * (BODY_BYTES_MAX + 1), headers=((b"content-length", b"1000001"),))
+    with pytest.raises(RefusedError) as caught:
+        await no_body_of(asked)
+    assert caught.value.status == 413
+    await no_body_of(request(b"garbage that no header announces"))
 
 
 @pytest.mark.parametrize(("query", "found"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])

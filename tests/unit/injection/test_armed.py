@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from txnsim.faults.actions import CrossingAction, Hold, Pass, Reorder
+from txnsim.faults.crossings import Crossing
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
 from txnsim.injection.armed import ArmedRule, Held
-from txnsim.types import Crossing, Subject
 
 
 def armed(action: CrossingAction | None = None, **when: Any) -> ArmedRule:
@@ -39,7 +40,7 @@ async def test_who_waits_for_strikes_is_woken_by_the_last_of_them() -> None:
     assert state.until_struck(2).done()
 
 
-async def test_who_waits_in_vain_is_told_why() -> None:
+async def test_a_wait_in_vain_says_why() -> None:
     state = armed()
     waiting, cancelled = state.until_struck(2), state.until_struck(1)
     cancelled.cancel()

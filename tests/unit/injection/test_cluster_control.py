@@ -1,10 +1,10 @@
-"""Which action on the cluster calls which method of the hands."""
+"""Which action on the cluster calls which method of the cluster."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.fault_hands import RecordingHands
+from tests.support.cluster_control import RecordingControl
 from txnsim.faults.cluster_actions import (
     ClockJump,
     ClusterAction,
@@ -38,10 +38,10 @@ from txnsim.types import BrokerId
 async def test_an_action_is_carried_out_and_tells_how_to_end_it(
     action: ClusterAction, done: str
 ) -> None:
-    hands = RecordingHands()
-    undo = await carry_out(hands, action, struck=BrokerId(7))
-    assert hands.done == [done]
+    control = RecordingControl()
+    undo = await carry_out(control, action, struck=BrokerId(7))
+    assert control.done == [done]
     assert (undo is None) == isinstance(action, MoveLeader | ResignLeader)
     if undo is not None:
         await undo()
-        assert hands.done == [done, f"undo {done}"]
+        assert control.done == [done, f"undo {done}"]

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from tests.support.within import within
 from txnsim.errors import ErrorCode, PeerAnsweredError, PeerTimeoutError
 from txnsim.faults.actions import (
     Corrupt,
@@ -21,16 +22,27 @@ from txnsim.faults.actions import (
     Hold,
     Pass,
     Reorder,
+    Rewrite,
+    Stall,
     Throttle,
 )
-from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.crossings import (
+    Crossing,
+    DamagedPart,
+    FaultEffect,
+    RewriteHow,
+    Rewriting,
+    SubmitOutcome,
+)
+from txnsim.faults.plan import Action, Asked, FaultRule
 from txnsim.faults.points import FaultPoint
-from txnsim.injection.injector import Injector
+from txnsim.faults.subjects import Subject
+from txnsim.injection.injector import CannotStrikeError, Injector
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
-from txnsim.types import BrokerId, Crossing, DamagedPart, Subject, SubmitOutcome, Verdict
+from txnsim.types import BrokerId
 
 T = TypeVar("T")
-PASS = Verdict(outcome=SubmitOutcome.PASS)
+PASS = FaultEffect(outcome=SubmitOutcome.PASS)
 ONE, TWO = BrokerId(1), BrokerId(2)
 
 
@@ -39,12 +51,18 @@ def rule(rule_id: str = "f", action: Action | None = None, **criteria: Any) -> F
     return FaultRule(id=rule_id, point=point, action=action or Hold(), **criteria)
 
 
-def crossing(correlation_id: int = 1, *, source: str = "client/app") -> Crossing:
+def crossing(
+    correlation_id: int = 1,
+    *,
+    source: str = "client/app",
+    point: FaultPoint = FaultPoint.CLIENT_REQUEST,
+    api_key: int = 0,
+) -> Crossing:
     return Crossing(
-        point="client.request",
+        point=point,
         source=source,
         target="broker/1",
-        api_key=0,
+        api_key=api_key,
         api_version=11,
         correlation_id=correlation_id,
         subject=Subject(transactional_id="tx"),
@@ -60,159 +78,155 @@ def run(main: Callable[[VirtualEnvironment, Injector], Awaitable[T]]) -> T:
     return run_virtual(whole, seed=1)
 
 
-async def wait(answer: Verdict | Awaitable[Verdict] | None) -> Verdict:
+async def wait(answer: FaultEffect | Awaitable[FaultEffect] | None) -> FaultEffect:
     assert answer is not None
-    assert not isinstance(answer, Verdict)
+    assert not isinstance(answer, FaultEffect)
     return await answer
 
 
 # Arming
 
 
-def test_armed_follows_the_rules_in_force() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        seen = [injector.armed]
-        injector.arm(rule("a"))
-        injector.arm(rule("b"))
-        injector.disarm("a")
-        seen.append(injector.armed)
-        injector.disarm("b")
-        seen.append(injector.armed)
-        assert seen == [False, True, False]
-        assert injector.rules() == ()
-
-    run(main)
-
-
-def test_a_rule_that_is_spent_costs_nothing_more_but_can_be_released() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        state = injector.arm(rule(limit=1))
-        held = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
-        assert not injector.armed
-        assert state.spent
-        assert injector.cross(crossing(2)) is None
-        await asyncio.sleep(0)
-        assert injector.release("f") == 1
-        assert await held == PASS
-
-    run(main)
+@within(run)
+async def test_armed_follows_the_rules_in_force(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    seen = [injector.armed]
+    injector.arm(rule("a"))
+    injector.arm(rule("b"))
+    injector.disarm("a")
+    seen.append(injector.armed)
+    injector.disarm("b")
+    seen.append(injector.armed)
+    assert seen == [False, True, False]
+    assert injector.rules() == ()
 
 
-def test_ids_are_unique_among_armed_rules_and_may_be_used_again() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        first = injector.arm(rule())
-        with pytest.raises(ValueError, match="armed already"):
-            injector.arm(rule())
-        assert injector.get("f") is first
-        assert injector.disarm("f") is first
-        assert injector.get("f") is None
-        assert injector.arm(rule()) is not first
+@within(run)
+async def test_a_rule_that_is_spent_costs_nothing_more_but_can_be_released(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    state = injector.arm(rule(limit=1))
+    held = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+    assert not injector.armed
+    assert state.spent
+    assert injector.cross(crossing(2)) is None
+    await asyncio.sleep(0)
+    assert injector.release("f") == 1
+    assert await held == PASS
 
-    run(main)
+
+@within(run)
+async def test_ids_are_unique_among_armed_rules_and_may_be_used_again(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    first = injector.arm(rule())
+    with pytest.raises(ValueError, match="armed already"):
+        injector.arm(rule())
+    assert injector.get("f") is first
+    assert injector.disarm("f") is first
+    assert injector.get("f") is None
+    assert injector.arm(rule()) is not first
 
 
-def test_unknown_rules_are_refused() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        for act in (injector.release, injector.disarm):
-            with pytest.raises(KeyError):
-                act("nothing")
+@within(run)
+async def test_unknown_rules_are_refused(env: VirtualEnvironment, injector: Injector, /) -> None:
+    for act in (injector.release, injector.disarm):
         with pytest.raises(KeyError):
-            await injector.wait_until_struck("nothing", timeout_ms=1)
-
-    run(main)
+            act("nothing")
+    with pytest.raises(KeyError):
+        await injector.wait_until_struck("nothing", timeout_ms=1)
 
 
 # Striking
 
 
-def test_what_no_rule_concerns_goes_on_at_once() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        state = injector.arm(rule(client_id="other"))
-        assert injector.cross(crossing()) is None
-        assert (state.matched, state.struck) == (0, 0)
-
-    run(main)
+@within(run)
+async def test_what_no_rule_concerns_goes_on_at_once(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    state = injector.arm(rule(client_id="other"))
+    assert injector.cross(crossing()) is None
+    assert (state.matched, state.struck) == (0, 0)
 
 
 @pytest.mark.parametrize(
     ("action", "verdict"),
     [
-        (Drop(), Verdict(outcome=SubmitOutcome.DROP)),
+        (Drop(), FaultEffect(outcome=SubmitOutcome.DROP)),
         (
             Fail(error="NOT_COORDINATOR"),
-            Verdict(outcome=SubmitOutcome.ERROR, error=int(ErrorCode.not_coordinator)),
+            FaultEffect(outcome=SubmitOutcome.ERROR, error=int(ErrorCode.not_coordinator)),
         ),
     ],
 )
-def test_drops_and_errors_are_verdicts_at_once(action: Action, verdict: Verdict) -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        state = injector.arm(rule(action=action))
-        assert injector.cross(crossing()) == verdict
-        assert (state.matched, state.struck) == (1, 1)
-
-    run(main)
-
-
-def test_counting_decides_which_crossing_is_struck() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        state = injector.arm(rule(action=Drop(), nth=2, limit=1))
-        answers = [injector.cross(crossing(n)) for n in range(1, 5)]
-        assert [answer is not None for answer in answers] == [False, True, False, False]
-        assert (state.matched, state.struck) == (4, 1)
-
-    run(main)
+@within(run)
+async def test_drops_and_errors_are_verdicts_at_once(
+    env: VirtualEnvironment, injector: Injector, /, action: Action, verdict: FaultEffect
+) -> None:
+    state = injector.arm(rule(action=action))
+    assert injector.cross(crossing()) == verdict
+    assert (state.matched, state.struck) == (1, 1)
 
 
-def test_of_several_rules_the_oldest_decides_and_all_count() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        first = injector.arm(rule("first", Drop(), nth=2))
-        second = injector.arm(rule("second", Fail(error="NOT_COORDINATOR")))
-        outcomes = []
-        for number in (1, 2):
-            answer = injector.cross(crossing(number))
-            assert isinstance(answer, Verdict)
-            outcomes.append(answer.outcome)
-        assert outcomes == [SubmitOutcome.ERROR, SubmitOutcome.DROP]
-        assert (first.matched, first.struck) == (2, 1)
-        assert (second.matched, second.struck) == (2, 1)
-
-    run(main)
+@within(run)
+async def test_counting_decides_which_crossing_is_struck(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    state = injector.arm(rule(action=Drop(), nth=2, limit=1))
+    answers = [injector.cross(crossing(n)) for n in range(1, 5)]
+    assert [answer is not None for answer in answers] == [False, True, False, False]
+    assert (state.matched, state.struck) == (4, 1)
 
 
-def test_a_delay_is_monotonic_time() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule(action=Delay(delay_ms=500)))
-        start_ms = env.clock.monotonic_ms()
-        answer = injector.cross(crossing())
-        env.clock.advance(3_600_000)
-        assert await wait(answer) == PASS
-        assert env.clock.monotonic_ms() - start_ms == 500
-
-    run(main)
-
-
-def test_disarming_leaves_delayed_crossings_to_their_delay() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule(action=Delay(delay_ms=500)))
-        start_ms = env.clock.monotonic_ms()
-        answer = injector.cross(crossing())
-        injector.disarm("f")
-        assert await wait(answer) == PASS
-        assert env.clock.monotonic_ms() - start_ms == 500
-
-    run(main)
+@within(run)
+async def test_of_several_rules_the_oldest_decides_and_all_count(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    first = injector.arm(rule("first", Drop(), nth=2))
+    second = injector.arm(rule("second", Fail(error="NOT_COORDINATOR")))
+    outcomes = []
+    for number in (1, 2):
+        answer = injector.cross(crossing(number))
+        assert isinstance(answer, FaultEffect)
+        outcomes.append(answer.outcome)
+    assert outcomes == [SubmitOutcome.ERROR, SubmitOutcome.DROP]
+    assert (first.matched, first.struck) == (2, 1)
+    assert (second.matched, second.struck) == (2, 1)
 
 
-def test_a_delay_that_nobody_waits_for_any_more_is_forgotten() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule(action=Delay(delay_ms=500)))
-        waiting = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.sleep(1)
-        assert waiting.cancelled()
+@within(run)
+async def test_a_delay_is_monotonic_time(env: VirtualEnvironment, injector: Injector, /) -> None:
+    injector.arm(rule(action=Delay(delay_ms=500)))
+    start_ms = env.clock.monotonic_ms()
+    answer = injector.cross(crossing())
+    env.clock.advance(3_600_000)
+    assert await wait(answer) == PASS
+    assert env.clock.monotonic_ms() - start_ms == 500
 
-    run(main)
+
+@within(run)
+async def test_disarming_leaves_delayed_crossings_to_their_delay(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule(action=Delay(delay_ms=500)))
+    start_ms = env.clock.monotonic_ms()
+    answer = injector.cross(crossing())
+    injector.disarm("f")
+    assert await wait(answer) == PASS
+    assert env.clock.monotonic_ms() - start_ms == 500
+
+
+@within(run)
+async def test_a_delay_without_a_waiting_caller_is_forgotten(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule(action=Delay(delay_ms=500)))
+    waiting = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.sleep(1)
+    assert waiting.cancelled()
 
 
 # Holding
@@ -222,96 +236,96 @@ async def _coroutine(awaitable: Awaitable[T]) -> T:
     return await awaitable
 
 
-def test_a_held_crossing_waits_until_released_and_the_rule_holds_on() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        state = injector.arm(rule())
-        ended: list[int] = []
+@within(run)
+async def test_a_held_crossing_waits_until_released_and_the_rule_holds_on(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    state = injector.arm(rule())
+    ended: list[int] = []
 
-        async def cross(number: int) -> None:
-            assert await wait(injector.cross(crossing(number))) == PASS
-            ended.append(number)
+    async def cross(number: int) -> None:
+        assert await wait(injector.cross(crossing(number))) == PASS
+        ended.append(number)
 
-        for number in (1, 2, 3):
-            env.tasks.spawn(cross(number), name=f"cross-{number}")
-        await asyncio.sleep(3_600)
-        assert ended == []
-        assert [held.crossing.correlation_id for held in state.held.values()] == [1, 2, 3]
-        assert injector.release("f") == 3
-        await asyncio.sleep(0)
-        assert ended == [1, 2, 3]
-        assert (state.struck, state.released, len(state.held)) == (3, 3, 0)
-        env.tasks.spawn(cross(4), name="cross-4")
-        await asyncio.sleep(1)
-        assert len(state.held) == 1
-        assert injector.release("f") == 1
-        assert injector.release("f") == 0
-
-    run(main)
-
-
-def test_disarming_lets_go_what_is_held() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule("a"))
-        injector.arm(rule("b", client_id="b"))
-        waiting = [
-            env.tasks.spawn(_coroutine(wait(injector.cross(crossing(1)))), name="1"),
-        ]
-        await asyncio.sleep(0)
-        injector.disarm_all()
-        assert await waiting[0] == PASS
-        assert not injector.armed
-
-    run(main)
+    for number in (1, 2, 3):
+        env.tasks.spawn(cross(number), name=f"cross-{number}")
+    await asyncio.sleep(3_600)
+    assert ended == []
+    assert [held.crossing.correlation_id for held in state.held.values()] == [1, 2, 3]
+    assert injector.release("f") == 3
+    await asyncio.sleep(0)
+    assert ended == [1, 2, 3]
+    assert (state.struck, state.released, len(state.held)) == (3, 3, 0)
+    env.tasks.spawn(cross(4), name="cross-4")
+    await asyncio.sleep(1)
+    assert len(state.held) == 1
+    assert injector.release("f") == 1
+    assert injector.release("f") == 0
 
 
-def test_a_crossing_whose_waiter_is_gone_is_held_no_longer() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        state = injector.arm(rule())
-        waiting = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert len(state.held) == 0
-        assert injector.release("f") == 0
+@within(run)
+async def test_disarming_lets_go_what_is_held(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule("a"))
+    injector.arm(rule("b", client_id="b"))
+    waiting = [
+        env.tasks.spawn(_coroutine(wait(injector.cross(crossing(1)))), name="1"),
+    ]
+    await asyncio.sleep(0)
+    injector.disarm_all()
+    assert await waiting[0] == PASS
+    assert not injector.armed
 
-    run(main)
+
+@within(run)
+async def test_a_crossing_whose_waiter_is_gone_is_held_no_longer(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    state = injector.arm(rule())
+    waiting = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(state.held) == 0
+    assert injector.release("f") == 0
 
 
 # Waiting for strikes
 
 
-def test_waiting_for_a_strike_ends_with_it() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        state = injector.arm(rule(action=Drop()))
-        once = env.tasks.spawn(injector.wait_until_struck("f", timeout_ms=10_000), name="once")
-        twice = env.tasks.spawn(
-            injector.wait_until_struck("f", count=2, timeout_ms=10_000), name="twice"
-        )
-        await asyncio.sleep(1)
-        assert not once.done()
-        injector.cross(crossing())
-        assert await once is state
-        assert not twice.done()
-        injector.cross(crossing())
-        assert await twice is state
-        assert await injector.wait_until_struck("f", count=2, timeout_ms=0) is state
+@within(run)
+async def test_waiting_for_a_strike_ends_with_it(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    state = injector.arm(rule(action=Drop()))
+    once = env.tasks.spawn(injector.wait_until_struck("f", timeout_ms=10_000), name="once")
+    twice = env.tasks.spawn(
+        injector.wait_until_struck("f", count=2, timeout_ms=10_000), name="twice"
+    )
+    await asyncio.sleep(1)
+    assert not once.done()
+    injector.cross(crossing())
+    assert await once is state
+    assert not twice.done()
+    injector.cross(crossing())
+    assert await twice is state
+    assert await injector.wait_until_struck("f", count=2, timeout_ms=0) is state
 
-    run(main)
 
-
-def test_waiting_for_a_strike_has_a_deadline_that_says_what_was_seen() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule(action=Drop(), nth=3))
-        injector.cross(crossing())
-        start_ms = env.clock.monotonic_ms()
-        with pytest.raises(TimeoutError, match="0 of 1 strikes within 250 ms, 1 crossings matched"):
-            await injector.wait_until_struck("f", timeout_ms=250)
-        assert env.clock.monotonic_ms() - start_ms == 250
-        injector.cross(crossing())
-        injector.cross(crossing())
-
-    run(main)
+@within(run)
+async def test_waiting_for_a_strike_has_a_deadline_that_says_what_was_seen(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule(action=Drop(), nth=3))
+    injector.cross(crossing())
+    start_ms = env.clock.monotonic_ms()
+    with pytest.raises(TimeoutError, match="0 of 1 strikes within 250 ms, 1 crossings matched"):
+        await injector.wait_until_struck("f", timeout_ms=250)
+    assert env.clock.monotonic_ms() - start_ms == 250
+    injector.cross(crossing())
+    injector.cross(crossing())
 
 
 def test_waiting_for_a_rule_that_is_disarmed_is_in_vain() -> None:
@@ -343,117 +357,116 @@ def ask(env: VirtualEnvironment, command: object = "x") -> asyncio.Future[Any]:
     return env.network.request(ONE, TWO, 27, 1, command, timeout_ms=1_000)
 
 
-def test_peer_requests_are_struck() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        env.network.register(TWO, echo)
-        injector.arm(rule("lost", Drop(), point=FaultPoint.PEER_REQUEST, limit=1, broker=2))
-        with pytest.raises(PeerTimeoutError):
-            await ask(env)
-        assert await ask(env) == "x"
-        injector.arm(
-            rule("no", Fail(error="NOT_COORDINATOR"), point=FaultPoint.PEER_RESPONSE, limit=1)
-        )
-        with pytest.raises(PeerAnsweredError):
-            await ask(env)
-        injector.arm(
-            rule("held", point=FaultPoint.PEER_REQUEST, source="broker/1", api="WriteTxnMarkers")
-        )
-        future = ask(env)
-        await injector.wait_until_struck("held", timeout_ms=100)
-        await asyncio.sleep(0.5)
-        assert not future.done()
-        injector.release("held")
-        assert await future == "x"
-
-    run(main)
+@within(run)
+async def test_peer_requests_are_struck(env: VirtualEnvironment, injector: Injector, /) -> None:
+    env.network.register(TWO, echo)
+    injector.arm(rule("lost", Drop(), point=FaultPoint.PEER_REQUEST, limit=1, broker=2))
+    with pytest.raises(PeerTimeoutError):
+        await ask(env)
+    assert await ask(env) == "x"
+    injector.arm(rule("no", Fail(error="NOT_COORDINATOR"), point=FaultPoint.PEER_RESPONSE, limit=1))
+    with pytest.raises(PeerAnsweredError):
+        await ask(env)
+    injector.arm(
+        rule("held", point=FaultPoint.PEER_REQUEST, source="broker/1", api="WriteTxnMarkers")
+    )
+    future = ask(env)
+    await injector.wait_until_struck("held", timeout_ms=100)
+    await asyncio.sleep(0.5)
+    assert not future.done()
+    injector.release("held")
+    assert await future == "x"
 
 
-def test_the_trace_names_the_fault_that_lost_a_message() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        env.network.register(TWO, echo)
-        injector.arm(rule(action=Drop(), point=FaultPoint.PEER_RESPONSE))
-        with pytest.raises(PeerTimeoutError):
-            await ask(env)
-        story = [(event.k, env.tracer.nodes[event.n], event.p) for event in env.tracer.events()]
-        assert story == [
-            ("fault.arm", "fault", ()),
-            ("msg.send", "broker/1", ()),
-            ("msg.recv", "broker/2", (1,)),
-            ("msg.send", "broker/2", (2,)),
-            ("fault.hit", "fault", (3, 0)),
-            ("msg.drop", "broker/1", (3, 4)),
-            ("timer.fire", "broker/1", (3,)),
-        ]
+@within(run)
+async def test_the_trace_names_the_fault_that_lost_a_message(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    env.network.register(TWO, echo)
+    injector.arm(rule(action=Drop(), point=FaultPoint.PEER_RESPONSE))
+    with pytest.raises(PeerTimeoutError):
+        await ask(env)
+    story = [(event.k, env.tracer.nodes[event.n], event.p) for event in env.tracer.events()]
+    assert story == [
+        ("fault.arm", "fault", ()),
+        ("msg.send", "broker/1", ()),
+        ("msg.recv", "broker/2", (1,)),
+        ("msg.send", "broker/2", (2,)),
+        ("fault.hit", "fault", (3, 0)),
+        ("msg.drop", "broker/1", (3, 4)),
+        ("timer.fire", "broker/1", (3,)),
+    ]
 
-    run(main)
 
-
-def test_the_trace_tells_the_story_of_a_hold() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        env.network.register(TWO, echo)
-        injector.arm(rule(point=FaultPoint.PEER_REQUEST))
-        future = ask(env)
-        await injector.wait_until_struck("f", timeout_ms=100)
-        injector.disarm("f")
-        await future
-        story = [(event.k, env.tracer.nodes[event.n], event.p) for event in env.tracer.events()]
-        assert story == [
-            ("fault.arm", "fault", ()),
-            ("msg.send", "broker/1", ()),
-            ("fault.hit", "fault", (1, 0)),
-            ("msg.hold", "broker/2", (1, 2)),
-            ("fault.release", "fault", (2, 0)),
-            ("msg.recv", "broker/2", (1, 4)),
-            ("msg.send", "broker/2", (5,)),
-            ("msg.recv", "broker/1", (6,)),
-        ]
-
-    run(main)
+@within(run)
+async def test_the_trace_tells_the_story_of_a_hold(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    env.network.register(TWO, echo)
+    injector.arm(rule(point=FaultPoint.PEER_REQUEST))
+    future = ask(env)
+    await injector.wait_until_struck("f", timeout_ms=100)
+    injector.disarm("f")
+    await future
+    story = [(event.k, env.tracer.nodes[event.n], event.p) for event in env.tracer.events()]
+    told = [event.d for event in env.tracer.events() if isinstance(event.d, dict)]
+    held = [data["held"] for data in told if "held" in data]
+    assert held == [1, 0]  # what is held counts from the hit on
+    assert story == [
+        ("fault.arm", "fault", ()),
+        ("msg.send", "broker/1", ()),
+        ("fault.hit", "fault", (1, 0)),
+        ("msg.hold", "broker/2", (1, 2)),
+        ("fault.release", "fault", (2, 0)),
+        ("msg.recv", "broker/2", (1, 4)),
+        ("msg.send", "broker/2", (5,)),
+        ("msg.recv", "broker/1", (6,)),
+    ]
 
 
 # When
 
 
-def test_a_rule_that_only_lets_pass_counts_and_leaves_the_decision_to_others() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        seen = injector.arm(rule("seen", Pass(), limit=1))
-        assert injector.cross(crossing()) is None
-        assert (seen.matched, seen.struck, injector.armed) == (1, 1, False)
-        injector.arm(rule("lost", Drop()))
-        late = injector.arm(rule("late", Pass()))
-        assert injector.cross(crossing()) == Verdict(outcome=SubmitOutcome.DROP)
-        assert late.struck == 1
-
-    run(main)
-
-
-def test_a_rule_may_wait_for_another_and_end_with_another() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule("first", Pass(), nth=2, limit=1))
-        injector.arm(rule("last", Pass(), nth=5, limit=1))
-        between = injector.arm(rule("between", Drop(), after="first", until="last"))
-        answers = [injector.cross(crossing(number)) for number in range(1, 8)]
-        assert [answer is not None for answer in answers] == [
-            False, False, True, True, True, False, False,
-        ]  # fmt: skip
-        assert between.matched == 3
-        assert not injector.armed, "what has ended costs nothing"
-
-    run(main)
+@within(run)
+async def test_a_rule_that_only_lets_pass_counts_and_leaves_the_decision_to_others(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    seen = injector.arm(rule("seen", Pass(), limit=1))
+    assert injector.cross(crossing()) is None
+    assert (seen.matched, seen.struck, injector.armed) == (1, 1, False)
+    injector.arm(rule("lost", Drop()))
+    late = injector.arm(rule("late", Pass()))
+    assert injector.cross(crossing()) == FaultEffect(outcome=SubmitOutcome.DROP)
+    assert late.struck == 1
 
 
-def test_a_rule_may_wait_for_one_that_is_disarmed_but_not_for_an_unknown_one() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        for field in ("after", "until"):
-            with pytest.raises(ValueError, match=f"{field}: no rule 'other' has been armed"):
-                injector.arm(rule("f", Drop(), **{field: "other"}))
-        injector.arm(rule("other", Pass()))
-        injector.cross(crossing())
-        injector.disarm("other")
-        injector.arm(rule("f", Drop(), after="other"))
-        assert injector.cross(crossing()) is not None
+@within(run)
+async def test_a_rule_may_wait_for_another_and_end_with_another(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule("first", Pass(), nth=2, limit=1))
+    injector.arm(rule("last", Pass(), nth=5, limit=1))
+    between = injector.arm(rule("between", Drop(), after="first", until="last"))
+    answers = [injector.cross(crossing(number)) for number in range(1, 8)]
+    assert [answer is not None for answer in answers] == [
+        False, False, True, True, True, False, False,
+    ]  # fmt: skip
+    assert between.matched == 3
+    assert not injector.armed, "what has ended costs nothing"
 
-    run(main)
+
+@within(run)
+async def test_a_rule_may_wait_for_one_that_is_disarmed_but_not_for_an_unknown_one(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    for field in ("after", "until"):
+        with pytest.raises(ValueError, match=f"{field}: no rule 'other' has been armed"):
+            injector.arm(rule("f", Drop(), **{field: "other"}))
+    injector.arm(rule("other", Pass()))
+    injector.cross(crossing())
+    injector.disarm("other")
+    injector.arm(rule("f", Drop(), after="other"))
+    assert injector.cross(crossing()) is not None
 
 
 def test_chance_comes_from_the_seed_and_a_limit_counts_strikes() -> None:
@@ -479,95 +492,146 @@ def test_chance_comes_from_the_seed_and_a_limit_counts_strikes() -> None:
 @pytest.mark.parametrize(
     ("action", "verdict"),
     [
-        (DropAnswer(), Verdict(outcome=SubmitOutcome.DROP_ANSWER)),
-        (Disconnect(), Verdict(outcome=SubmitOutcome.DISCONNECT)),
-        (Duplicate(times=2), Verdict(outcome=SubmitOutcome.DUPLICATE, times=2)),
-        (Throttle(throttle_ms=9), Verdict(outcome=SubmitOutcome.THROTTLE, throttle_ms=9)),
+        (DropAnswer(), FaultEffect(outcome=SubmitOutcome.DROP_ANSWER)),
+        (Disconnect(), FaultEffect(outcome=SubmitOutcome.DISCONNECT)),
+        (Duplicate(times=2), FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=2)),
+        (Throttle(throttle_ms=9), FaultEffect(outcome=SubmitOutcome.THROTTLE, throttle_ms=9)),
     ],
 )
-def test_what_a_connection_has_to_do_is_in_the_verdict(action: Action, verdict: Verdict) -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule(action=action))
-        assert injector.cross(crossing()) == verdict
-
-    run(main)
-
-
-def test_damage_is_drawn_anew_for_each_message() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule(action=Corrupt(what=DamagedPart.BYTES)))
-        noises = []
-        for _ in range(2):
-            verdict = injector.cross(crossing())
-            assert isinstance(verdict, Verdict)
-            assert verdict.damage is not None
-            assert verdict.damage.part is DamagedPart.BYTES
-            noises.append(verdict.damage.noise)
-        assert noises[0] != noises[1]
-
-    run(main)
+@within(run)
+async def test_what_a_connection_has_to_do_is_in_the_verdict(
+    env: VirtualEnvironment, injector: Injector, /, action: Action, verdict: FaultEffect
+) -> None:
+    injector.arm(rule(action=action))
+    assert injector.cross(crossing()) == verdict
 
 
-def test_a_copy_is_not_copied_again() -> None:
-    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule(action=Duplicate()))
-        copy = msgspec.structs.replace(crossing(), is_copy=True)
-        assert injector.cross(copy) is None
-
-    run(main)
-
-
-def test_reordering_lets_the_next_ones_pass_first() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        state = injector.arm(rule(action=Reorder(behind=2)))
-        order: list[int] = []
-        for number in range(1, 7):
-            answer = injector.cross(crossing(number))
-            if answer is None:
-                order.append(number)
-                continue
-
-            async def late(late_number: int, answer: Awaitable[Verdict]) -> None:
-                await answer
-                order.append(late_number)
-
-            assert not isinstance(answer, Verdict)
-            env.tasks.spawn(late(number, answer), name="late")
-            await asyncio.sleep(0)
-            assert len(state.held) == 1
-        await asyncio.sleep(0.1)
-        assert order == [2, 3, 1, 5, 6, 4]
-        assert (state.matched, state.struck, state.released) == (6, 2, 2)
-
-    run(main)
+@within(run)
+async def test_damage_is_drawn_anew_for_each_message(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule(action=Corrupt(what=DamagedPart.BYTES)))
+    noises = []
+    for _ in range(2):
+        verdict = injector.cross(crossing())
+        assert isinstance(verdict, FaultEffect)
+        assert verdict.damage is not None
+        assert verdict.damage.part is DamagedPart.BYTES
+        noises.append(verdict.damage.noise)
+    assert noises[0] != noises[1]
 
 
-def test_a_reordered_crossing_keeps_its_rule_alive_and_can_be_released() -> None:
-    async def main(env: VirtualEnvironment, injector: Injector) -> None:
-        injector.arm(rule(action=Reorder(), limit=1))
-        held = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+@within(run)
+async def test_a_copy_is_not_copied_again(env: VirtualEnvironment, injector: Injector, /) -> None:
+    injector.arm(rule(action=Duplicate()))
+    copy = msgspec.structs.replace(crossing(), is_copy=True)
+    assert injector.cross(copy) is None
+
+
+@within(run)
+async def test_reordering_lets_the_next_ones_pass_first(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    state = injector.arm(rule(action=Reorder(behind=2)))
+    order: list[int] = []
+    for number in range(1, 7):
+        answer = injector.cross(crossing(number))
+        if answer is None:
+            order.append(number)
+            continue
+
+        async def late(late_number: int, answer: Awaitable[FaultEffect]) -> None:
+            await answer
+            order.append(late_number)
+
+        assert not isinstance(answer, FaultEffect)
+        env.tasks.spawn(late(number, answer), name="late")
         await asyncio.sleep(0)
-        assert injector.armed, "it has to see the next one pass"
-        assert injector.release("f") == 1
-        assert await held == PASS
-        assert not injector.armed
+        assert len(state.held) == 1
+    await asyncio.sleep(0.1)
+    assert order == [2, 3, 1, 5, 6, 4]
+    assert (state.matched, state.struck, state.released) == (6, 2, 2)
 
-    run(main)
+
+@within(run)
+async def test_a_reordered_crossing_keeps_its_rule_alive_and_can_be_released(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule(action=Reorder(), limit=1))
+    held = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+    await asyncio.sleep(0)
+    assert injector.armed, "it has to see the next one pass"
+    assert injector.release("f") == 1
+    assert await held == PASS
+    assert not injector.armed
 
 
 # The account
 
 
-def test_rules_that_never_struck_are_told_even_when_disarmed() -> None:
+@within(run)
+async def test_rules_that_never_struck_are_listed_even_when_disarmed(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    struck = injector.arm(rule("struck", Drop()))
+    idle = injector.arm(rule("idle", Drop(), client_id="other"))
+    gone = injector.arm(rule("gone", Drop(), nth=9))
+    assert injector.cross(crossing()) is not None
+    assert struck not in injector.never_struck()
+    injector.disarm("gone")
+    assert injector.never_struck() == (idle, gone)
+    injector.forget()
+    assert injector.never_struck() == (idle,)
+
+
+@within(run)
+async def test_where_a_rule_can_not_strike_it_is_refused_with_the_reason(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector = Injector(
+        clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng,
+        refuses=lambda asked: None if asked.id == "f" else "only f is taken here",
+    )  # fmt: skip
+    injector.arm(rule())
+    with pytest.raises(CannotStrikeError, match="only f"):
+        injector.arm(rule("g"))
+    assert [one.rule.id for one in injector.rules()] == ["f"]
+
+
+@within(run)
+async def test_it_says_how_much_its_rules_want_to_know(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    point = FaultPoint.CLIENT_REQUEST
+    assert injector.asked(point, 0) is Asked.NOTHING
+    injector.arm(rule("by-api", api="Produce"))
+    assert [injector.asked(point, key) for key in (0, 1)] == [Asked.HEADER, Asked.NOTHING]
+    injector.arm(rule("by-id", Pass(), transactional_id="tx", limit=1))
+    assert injector.asked(point, 0) is Asked.BODY
+    held = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
+    assert injector.asked(point, 0) is Asked.HEADER, "a rule that is spent asks for nothing"
+    injector.disarm_all()
+    injector.arm(rule("line", Stall()))
+    waiting = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
+    assert injector.asked(FaultPoint.CLIENT_RESPONSE, 1) is Asked.HEADER, "a line stands still"
+    injector.disarm_all()
+    await asyncio.gather(held, waiting)
+
+
+async def _awaited(answer: Any) -> None:
+    await answer
+
+
+def test_how_an_answer_is_rewritten_is_in_the_verdict() -> None:
     async def main(_env: VirtualEnvironment, injector: Injector) -> None:
-        struck = injector.arm(rule("struck", Drop()))
-        idle = injector.arm(rule("idle", Drop(), client_id="other"))
-        gone = injector.arm(rule("gone", Drop(), nth=9))
-        assert injector.cross(crossing()) is not None
-        assert struck not in injector.never_struck()
-        injector.disarm("gone")
-        assert injector.never_struck() == (idle, gone)
-        injector.forget()
-        assert injector.never_struck() == (idle,)
+        action = Rewrite(field="committed_offset", how=RewriteHow.ADD, value=5)
+        asked = FaultRule(
+            id="off", point=FaultPoint.CLIENT_RESPONSE, api="OffsetFetch", action=action
+        )
+        injector.arm(asked)
+        crossed = crossing(point=FaultPoint.CLIENT_RESPONSE, api_key=9)
+        rewriting = Rewriting(field="committed_offset", how=RewriteHow.ADD, value=5)
+        verdict = FaultEffect(outcome=SubmitOutcome.REWRITE, rewriting=rewriting)
+        assert injector.cross(crossed) == verdict
 
     run(main)

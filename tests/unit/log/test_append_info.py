@@ -15,6 +15,7 @@ from txnsim.log.append_info import (
 )
 from txnsim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry
 from txnsim.log.verification import VerificationEntry
+from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import read_batch_header
 
 NOT_IN_ORDER = 45
@@ -68,7 +69,9 @@ def waiting(lowest: int = 0, *, tv2: bool = False) -> VerificationEntry:
 def test_gate(
     known: ProducerEntry | None, epoch: int, is_verified: bool, error: int | None
 ) -> None:
-    refusal = check_gate(known, producer_id=7, producer_epoch=epoch, is_verified=is_verified)
+    refusal = check_gate(
+        known, producer_id=7, producer_epoch=epoch, is_verified=is_verified, rules=LATEST
+    )
     assert (refusal.error if refusal else None) == error
 
 
@@ -123,6 +126,7 @@ def test_data(
         is_transactional=transactional,
         is_client=client,
         verification=verification,
+        rules=LATEST,
     )
     assert (refusal.error if refusal else None) == error, row
 
@@ -161,7 +165,11 @@ def test_marker(
     error: int | None,
 ) -> None:
     refusal = check_marker(
-        known, producer_epoch=epoch, coordinator_epoch=coordinator_epoch, transaction_version=tv
+        known,
+        producer_epoch=epoch,
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=tv,
+        rules=LATEST,
     )
     assert (refusal.error if refusal else None) == error, row
 
@@ -174,6 +182,7 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
         is_transactional=False,
         is_client=True,
         verification=None,
+        rules=LATEST,
     )
     assert refusal is not None
     assert "expected sequence 10, found 12" in refusal.reason
@@ -210,6 +219,7 @@ def test_a_refused_batch_names_its_rule(
         is_transactional=transactional,
         is_client=True,
         verification=verification,
+        rules=LATEST,
     )
     assert refusal is not None
     assert refusal.rule == rule
@@ -221,7 +231,7 @@ def test_a_refused_batch_names_its_rule(
 def test_a_batch_that_does_not_pass_the_gate_names_its_rule(
     known: ProducerEntry | None, rule: str
 ) -> None:
-    refusal = check_gate(known, producer_id=7, producer_epoch=2, is_verified=False)
+    refusal = check_gate(known, producer_id=7, producer_epoch=2, is_verified=False, rules=LATEST)
     assert refusal is not None
     assert refusal.rule == rule
 
@@ -267,7 +277,9 @@ def test_what_explains_a_batch_that_is_taken(
 def test_a_refused_marker_names_its_rule(
     known: ProducerEntry, epoch: int, tv: int, rule: str
 ) -> None:
-    refusal = check_marker(known, producer_epoch=epoch, coordinator_epoch=0, transaction_version=tv)
+    refusal = check_marker(
+        known, producer_epoch=epoch, coordinator_epoch=0, transaction_version=tv, rules=LATEST
+    )
     assert refusal is not None
     assert refusal.rule == rule
 
@@ -328,5 +340,6 @@ def test_a_marker_that_names_the_transaction(
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
         transaction_version=0,
+        rules=LATEST,
     )
     assert (None if refusal is None else refusal.error) == error

@@ -11,7 +11,8 @@ from txnsim.log.cleaner import Dirt, clean, dirt_of, first_uncleanable_offset
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.releases import LATEST, Rules
-from txnsim.wire.batch import GZIP, Record, build_batch, read_batch_header, read_records
+from txnsim.wire.batch import GZIP, ZSTD, Record, build_batch, read_batch_header, read_records
+from txnsim.wire.record_walk import WALK_PIECES
 
 LAG = 1_000
 
@@ -33,6 +34,7 @@ class Compacted(LogDriver):
 
     def __init__(self, **changes: int | float) -> None:
         config = LogConfig(
+            rules=LATEST,
             roll_bytes=1 << 20,
             is_compacted=True,
             is_deleted=False,
@@ -109,24 +111,45 @@ def _with_roll_bytes(config: LogConfig, roll_bytes: int) -> LogConfig:
     return LogConfig(**{**fields, "roll_bytes": roll_bytes})
 
 
+# Heavy batches
+
+
+def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
+    made = Compacted()
+    many = [(f"k{number}", "old") for number in range(WALK_PIECES + 1)]
+    made.put(*many)
+    made.put(*many[1:], compression=ZSTD)
+    made.roll()
+    dirt = dirt_of(made.log, NOW)
+    assert dirt is not None
+    done = 0
+    for work in clean(made.log, dirt, NOW):
+        if work is not None:
+            work.do()
+            done += 1
+    assert done == 4, "two batches in two passes"
+    assert [key for _, key, _ in made.records()] == [f"k{at}" for at in range(WALK_PIECES + 1)]
+
+
 # Followers
 
 
 def test_a_follower_is_sent_what_is_left_however_new_it_was() -> None:
     made = Compacted()
-    made.log.keep_tail()
+    made.log.local.keep_tail()
     made.put(("a", "1"))
     made.put(("a", "2"), ("b", "1"))
     made.put(("a", "3"))
     made.roll()
     made.put(("c", "1"))
     made.clean()
-    handed = made.log.batches_for_follower(0, max_bytes=1 << 20)
+    handed = made.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
     assert [one.base_offset for one in handed] == [1, 3]
     assert [one.data for one in handed] == list(made.log.batches())[:2]
-    newest = made.log.batches_for_follower(4, max_bytes=1 << 20)
+    newest = made.log.local.batches_for_follower(4, max_bytes=1 << 20, max_batches=100)
     assert [one.base_offset for one in newest] == [4, 5]
-    assert made.log.batches_for_follower(4, max_bytes=1 << 20)[0] is newest[0], "it stays described"
+    again = made.log.local.batches_for_follower(4, max_bytes=1 << 20, max_batches=100)
+    assert again[0] is newest[0], "it stays described"
 
 
 # Values
@@ -196,7 +219,7 @@ def test_part_of_a_batch_goes(compression: int) -> None:
 def test_records_without_key_go() -> None:
     """They were written before the topic was compacted."""
     made = Compacted()
-    made.log.config = LogConfig()
+    made.log.config = LogConfig(rules=LATEST)
     assert made.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
     made.log.config = Compacted().log.config
     made.put(("a", "1"))
@@ -208,13 +231,13 @@ def test_records_without_key_go() -> None:
 def test_the_last_batch_of_a_round_stays_as_the_mark_of_its_end() -> None:
     made = Compacted()
     made.put(("a", "1"))
-    made.log.config = LogConfig()
+    made.log.config = LogConfig(rules=LATEST)
     assert made.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
     made.log.config = Compacted().log.config
     made.roll()
     made.clean()
     assert made.shape() == [(0, 1, "data"), (1, 0, "data"), (3, 1, "data")]
-    assert [segment.next_offset for segment in made.log.inactive_segments(0, 3)] == [3]
+    assert [segment.next_offset for segment in made.log.local.inactive_segments(0, 3)] == [3]
     made.roll()
     made.clean()
     assert made.shape()[0] == (0, 1, "data")
@@ -357,7 +380,7 @@ def test_the_last_batch_of_a_producer_keeps_its_sequence() -> None:
         config=made.log.config,
         leader_epoch=0,
     )
-    assert again.producers() == made.log.producers()
+    assert again.producers.all() == made.log.producers.all()
     assert made.shape()[0] == (0, 0, "data")
 
 
@@ -415,7 +438,7 @@ def test_a_mark_outside_of_the_log_is_not_believed() -> None:
     made = Compacted()
     made.put(("a", "1"), ("a", "2"))
     made.roll()
-    made.log.note_cleaned(99)
+    made.log.local.cleaned_until = 99
     dirt = dirt_of(made.log, NOW)
     assert dirt is not None
     assert dirt.first_dirty_offset == 0
@@ -435,9 +458,9 @@ def test_small_segments_become_one() -> None:
     for number in range(6):
         made.put((f"k{number}", "1"))
         made.roll()
-    assert made.log.segments_count == 7
+    assert len(made.log.local.segments) == 7
     made.clean()
-    assert made.log.segments_count == 2
+    assert len(made.log.local.segments) == 2
 
 
 def test_a_cleaned_segment_is_no_larger_than_any_other() -> None:
@@ -445,11 +468,11 @@ def test_a_cleaned_segment_is_no_larger_than_any_other() -> None:
     for number in range(4):
         made.put((f"k{number}", "1"))
         made.roll()
-    size = max(segment.size_bytes for segment in made.log.inactive_segments(0, 99))
+    size = max(segment.size_bytes for segment in made.log.local.inactive_segments(0, 99))
     fields = {name: getattr(made.log.config, name) for name in LogConfig.__struct_fields__}
     made.log.config = LogConfig(**{**fields, "segment_bytes": 2 * size})
     made.clean()
-    assert made.log.segments_count == 3
+    assert len(made.log.local.segments) == 3
 
 
 def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -459,7 +482,7 @@ def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.Monk
         made.roll()
     monkeypatch.setattr(cleaner, "RELATIVE_OFFSET_MAX", 3)
     made.clean()
-    left = [segment.base_offset for segment in made.log.inactive_segments(0, 99)]
+    left = [segment.base_offset for segment in made.log.local.inactive_segments(0, 99)]
     assert left == [0, 3]
 
 
@@ -483,7 +506,7 @@ def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
     made.log.truncate_to(4, now_ms=NOW)
     assert list(steps) == []
     assert made.records() == before
-    assert made.log.cleaned_until is None
+    assert made.log.local.cleaned_until is None
 
 
 def test_a_round_that_finds_its_segments_gone_changes_nothing(
@@ -502,7 +525,7 @@ def test_a_round_that_finds_its_segments_gone_changes_nothing(
     made.log.delete_records_before(2)
     made.log.delete_old_segments(NOW)
     assert list(steps) == [None]
-    assert made.log.cleaned_until is None
+    assert made.log.local.cleaned_until is None
 
 
 def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
@@ -511,7 +534,7 @@ def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
         first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
     )
     assert list(clean(made.log, nothing, NOW)) == []
-    assert made.log.cleaned_until == 0
+    assert made.log.local.cleaned_until == 0
 
 
 # A round that can't remember all keys
@@ -540,7 +563,7 @@ def test_a_round_ends_at_the_first_key_that_it_has_no_room_for() -> None:
     dirt = made.clean()
     assert dirt is not None
     assert dirt.end_offset == 10
-    assert made.log.cleaned_until == 5
+    assert made.log.local.cleaned_until == 5
     assert made.records() == [(0, "a", "1"), (1, "b", "1"), (5, "c", "1"), (6, "d", "1")]
 
 
@@ -572,6 +595,8 @@ def test_room_for_one_key_more_is_enough_where_a_key_comes_again() -> None:
     made.put(("a", "2"))
     made.roll()
     made.clean()
-    assert made.log.cleaned_until == 2  # "end of a segment" comes again, and would be a third key
+    assert (
+        made.log.local.cleaned_until == 2
+    )  # "end of a segment" comes again, and would be a third key
     made.clean()
     assert made.records() == [(2, "a", "2")]

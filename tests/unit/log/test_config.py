@@ -1,13 +1,14 @@
-"""A log's configuration agrees with the cluster's settings where nobody says otherwise."""
+"""A log's configuration agrees with the cluster's settings by default."""
 
 from __future__ import annotations
 
 from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
+from txnsim.releases.rules import LATEST
 from txnsim.settings import DEFAULTS
 
 
 def test_defaults_are_those_of_the_settings() -> None:
-    config = LogConfig()
+    config = LogConfig(rules=LATEST)
     assert config.max_message_bytes == DEFAULTS.message_max_bytes
     assert config.segment_bytes == DEFAULTS.segment_bytes
     assert config.timestamp_before_max_ms == DEFAULTS.message_timestamp_before_max_ms == NEVER_MS

@@ -57,6 +57,7 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
         ({"epochs": ((0, 0), (0, 3))}, "do not rise"),
         ({"epochs": ((0, 3), (1, 3))}, "do not rise"),
         ({"epochs": ((0, 0), (1, 3))}, "is of leader epoch 0, the cache says 1"),
+        ({"epochs": ((1, 0),)}, "batch at 0 is of leader epoch 0, the cache says 1"),
         ({"log_end_offset": 6}, "the last batch ends at 6"),
     ],
 )
@@ -64,6 +65,14 @@ def test_a_broken_state_is_found(driver: LogDriver, broken: dict[str, Any], foun
     with pytest.raises(InvariantViolation, match=found) as raised:
         judge(driver, **broken)
     assert str(raised.value).startswith("orders-0: ")
+
+
+@pytest.mark.parametrize("epochs", [(), ((0, 3),)])
+def test_epochs_of_deleted_records_may_be_unknown(
+    driver: LogDriver, epochs: tuple[tuple[int, int], ...]
+) -> None:
+    """Deleted records are back after a crash; a truncation may then empty the cache."""
+    judge(driver, epochs=epochs)
 
 
 def test_an_offset_held_back_by_nothing_is_found() -> None:

@@ -1,36 +1,38 @@
-"""One partition's log as UnifiedLog has it: duplicates, guards, markers, bounds."""
+"""One partition's log: reads, bounds, leadership, replication, truncation, deletion."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.logs import (
+    ALL,
     COMMITTED,
     NOW,
     PARTITION,
     PID,
+    UNCOMMITTED,
     LogDriver,
     batch,
+    config_of,
+    consume,
+    follow,
     make_log,
     plain,
 )
 from txnsim.errors import InvariantViolation, Rejection
-from txnsim.log import log_upkeep, validation
-from txnsim.log.answers import Appended, AppendRejection
-from txnsim.log.config import LogConfig, TimestampType
-from txnsim.log.partition_log import PartitionLog
-from txnsim.log.producer_state import SEQUENCE_MAX
-from txnsim.log.replicated import described
-from txnsim.log.verification import SENTINEL
-from txnsim.types import ReplicatedBatch
-from txnsim.wire.batch import (
-    Record,
-    assign,
-    build_batch,
-    control_batch,
-    read_batch_header,
+from txnsim.log.answers import Appended, EpochEndOffset, LogRead
+from txnsim.log.config import LogConfig
+from txnsim.log.leader_append import (
+    append_client,
+    append_marker,
 )
-from txnsim.wire.compression import GZIP
+from txnsim.log.local_log import TAIL_BATCHES_MAX
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.unpacking import at_once
+from txnsim.log.verification import SENTINEL
+from txnsim.releases.rules import LATEST
+from txnsim.types import IsolationLevel
+from txnsim.wire.batch import assign, control_batch, read_batch_header
 
 DAY = 86_400_000
 
@@ -40,348 +42,284 @@ def driver() -> LogDriver:
     return LogDriver()
 
 
-def again(log: PartitionLog, data: bytes, *, guard: int = 0) -> Appended:
-    answer = log.append_client(data, guard=guard, now_ms=NOW)
-    assert isinstance(answer, Appended)
-    assert answer.duplicate
+TIMEOUT_MAX = 900_000
+
+
+def read(
+    driver: LogDriver,
+    offset: int,
+    *,
+    max_bytes: int = ALL,
+    isolation: IsolationLevel = UNCOMMITTED,
+    min_one_batch: bool = True,
+    up_to_log_end: bool = False,
+) -> LogRead:
+    answer = driver.log.read(
+        offset,
+        max_bytes=max_bytes,
+        isolation=isolation,
+        min_one_batch=min_one_batch,
+        up_to_log_end=up_to_log_end,
+    )
+    assert isinstance(answer, LogRead)
+    assert answer.size == sum(map(len, answer.records))
     return answer
 
 
-# Sequences and duplicates
+def bases(answer: LogRead) -> list[int]:
+    return [read_batch_header(data).base_offset for data in answer.records]
 
 
-def test_an_unknown_producer_may_start_anywhere(driver: LogDriver) -> None:
-    assert driver.data(5, count=2) == 0
-    assert driver.log.log_end_offset == 2
-
-
-def test_a_batch_sent_again_is_answered_from_the_cache(driver: LogDriver) -> None:
-    driver.data(5, count=2, timestamp=NOW - 9)
-    before = driver.log.snapshot()
-    answer = again(driver.log, batch(5, count=2, timestamp=NOW - 9))
-    assert (answer.base_offset, answer.last_offset) == (0, 1)
-    assert answer.log_append_time_ms == NOW - 9  # the cached timestamp, on CreateTime topics too
-    assert driver.log.snapshot() == before
-
-
-def test_a_batch_with_other_sequences_is_no_duplicate(driver: LogDriver) -> None:
-    driver.data(5, count=2)
-    assert driver.data(5, count=1) == 45
-    assert driver.data(6, count=1) == 45
-
-
-def test_a_duplicate_of_another_epoch_is_fenced_or_out_of_order(driver: LogDriver) -> None:
-    driver.data(0, epoch=3)
-    driver.data(1, epoch=3)
-    assert driver.data(0, epoch=2) == 47
-    assert driver.data(1, epoch=4) == 45
-
-
-def test_a_gap_is_out_of_order(driver: LogDriver) -> None:
-    driver.data(5, count=2)
-    assert driver.data(9) == 45
-
-
-def test_a_batch_that_left_the_cache_is_out_of_order(driver: LogDriver) -> None:
-    for sequence in range(5, 11):
-        driver.data(sequence)
-    assert driver.data(5) == 45
-    assert again(driver.log, batch(6)).base_offset == 1
-
-
-def test_sequences_wrap_inside_a_batch_and_between_batches(driver: LogDriver) -> None:
-    driver.data(SEQUENCE_MAX - 1)
-    assert driver.data(SEQUENCE_MAX, count=2) == 0
-    assert driver.log.producers()[0].last_sequence == 0
-    assert driver.data(1) == 0
-    assert again(driver.log, batch(SEQUENCE_MAX, count=2)).base_offset == 1
-    driver.log.check_invariants()
-
-
-def test_a_lower_epoch_is_fenced(driver: LogDriver) -> None:
-    driver.data(0, epoch=3)
-    assert driver.data(1, epoch=2) == 47
-
-
-def test_a_higher_epoch_starts_at_zero_with_an_empty_cache(driver: LogDriver) -> None:
-    driver.data(0, epoch=3)
-    assert driver.data(1, epoch=4) == 45
-    assert driver.data(0, epoch=4) == 0
-    assert len(driver.log.snapshot().producers[0].batches) == 1
-
-
-def test_batches_without_producer_are_never_duplicates(driver: LogDriver) -> None:
-    assert driver.append(plain()) == 0
-    assert driver.append(plain()) == 0
-    assert driver.log.producers() == ()
-
-
-def test_append_time_topics_keep_their_time_for_duplicates() -> None:
-    driver = LogDriver(LogConfig(timestamp_type=TimestampType.LOG_APPEND_TIME))
-    driver.now = NOW + 7
-    driver.data(0)
-    assert again(driver.log, batch(0)).log_append_time_ms == NOW + 7
-
-
-# The verification guard (KIP-890)
-
-
-def test_an_unverified_transaction_does_not_open(driver: LogDriver) -> None:
-    data = batch(0, transactional=True)
-    assert driver.append(data) == 48
-    guard = driver.guard()
-    assert driver.append(data, guard=guard + 1) == 48
-    assert driver.append(data, guard=SENTINEL) == 48
-    assert driver.append(data, guard=guard) == 0
-
-
-def test_without_verification_a_missing_guard_is_accepted() -> None:
-    driver = LogDriver(LogConfig(verification_enabled=False))
-    assert driver.append(batch(0, transactional=True)) == 0
-    # An unseen epoch joins the open ghost.
-    assert driver.append(batch(0, epoch=1, transactional=True)) == 0
-    assert driver.log.snapshot().ongoing == ((0, PID),)
-
-
-def test_an_open_transaction_needs_no_second_question(driver: LogDriver) -> None:
-    driver.txn(0)
-    assert driver.guard(1) == SENTINEL
-    assert driver.append(batch(1, transactional=True), guard=SENTINEL) == 0
-
-
-def test_a_fenced_epoch_is_told_so_before_the_coordinator_is_asked(driver: LogDriver) -> None:
-    driver.end(committed=False, epoch=3)
-    answer = driver.log.start_verification(
-        producer_id=PID, producer_epoch=2, base_sequence=0, supports_epoch_bump=True, now_ms=NOW
-    )
-    assert isinstance(answer, Rejection)
-    assert answer.error == 47
-    assert not isinstance(answer, AppendRejection)  # a verification answer shows no log start
-
-
-def test_a_marker_that_overtakes_the_verified_append_takes_its_guard(driver: LogDriver) -> None:
-    guard = driver.guard()
-    assert driver.end(committed=False) == 0
-    assert driver.append(batch(0, transactional=True), guard=guard) == 48
-    assert driver.guard() != guard
-
-
-@pytest.mark.parametrize("as_client", [True, False])
-def test_under_v2_the_late_append_is_fenced_by_the_bumped_marker(as_client: bool) -> None:
-    driver = LogDriver()
-    guard = driver.guard(tv2=True)
-    driver.end(committed=False, epoch=1, tv=2)
-    data = batch(0 if as_client else -1, transactional=True)
-    if as_client:
-        assert driver.append(data, guard=guard) == 47
-    else:
-        answer = driver.log.append_coordinator(data, now_ms=NOW, guard=guard)
-        assert isinstance(answer, AppendRejection)
-        assert answer.error == 47
-
-
-def test_under_v2_an_unknown_producer_starts_at_zero(driver: LogDriver) -> None:
-    assert driver.txn(3, tv2=True) == 45
-    assert driver.txn(0, tv2=True) == 0
-
-
-def test_a_sequence_waits_for_the_lower_one_that_failed_verification(driver: LogDriver) -> None:
-    driver.guard(0)  # asked, and the answer was an error: the entry stays
-    guard = driver.guard(1)
-    assert driver.append(batch(1, transactional=True), guard=guard) == 45
-    assert driver.append(batch(0, transactional=True), guard=guard) == 0
-    assert driver.txn(1) == 0
-
-
-def test_a_retried_marker_of_v2_keeps_the_guard_of_the_next_transaction(driver: LogDriver) -> None:
-    driver.txn(0, epoch=5, tv2=True)
-    driver.end(committed=True, epoch=6, tv=2)
-    guard = driver.guard(0, epoch=6, tv2=True)
-    assert driver.end(committed=True, epoch=6, tv=2) == 0
-    assert driver.append(batch(0, epoch=6, transactional=True), guard=guard) == 0
-
-    guard = driver.guard(0, epoch=7, tv2=True)
-    driver.end(committed=True, epoch=8, tv=2)
-    assert driver.append(batch(0, epoch=7, transactional=True), guard=guard) == 47
-
-
-def test_an_append_that_fails_its_sequence_keeps_the_guard(driver: LogDriver) -> None:
-    driver.txn(0)
-    driver.end(committed=True)
-    guard = driver.guard(1)
-    assert driver.append(batch(2, transactional=True), guard=guard) == 45
-    assert driver.append(batch(1, transactional=True), guard=guard) == 0
-
-
-def test_a_plain_batch_inside_an_open_transaction_is_refused(driver: LogDriver) -> None:
-    driver.txn(0)
-    assert driver.data(1) == 48
-    assert driver.txn(1) == 0
-
-
-def test_refusals_of_producer_state_show_the_log_start(driver: LogDriver) -> None:
-    driver.data(0, count=2, epoch=1)
-    driver.log.delete_records_before(1)
-    for data, error in (
-        (batch(9, epoch=1), 45),
-        (batch(2, epoch=0), 47),
-        (batch(2, epoch=1, transactional=True), 48),
-    ):
-        answer = driver.log.append_client(data, guard=0, now_ms=NOW)
-        assert isinstance(answer, AppendRejection)
-        assert (answer.error, answer.log_start_offset) == (error, 1)
-        assert str(PARTITION) in answer.reason
-
-
-# Markers
-
-
-@pytest.mark.parametrize(("epoch", "error"), [(4, 47), (5, 47), (6, 0)])
-def test_a_marker_of_v2_must_bump_the_epoch_of_an_open_transaction(epoch: int, error: int) -> None:
-    driver = LogDriver()
-    driver.txn(0, epoch=5, tv2=True)
-    assert driver.end(committed=True, epoch=epoch, tv=2) == error
-    producer = driver.log.producers()[0]
-    if error == 0:
-        assert (producer.producer_epoch, producer.last_sequence) == (6, -1)
-        assert producer.current_txn_start_offset == -1
-    else:
-        assert producer.current_txn_start_offset == 0
-
-
-def test_a_retried_marker_is_written_again_without_effect(driver: LogDriver) -> None:
-    driver.txn(0, epoch=5, tv2=True)
-    driver.end(committed=False, epoch=6, tv=2)
-    assert driver.end(committed=False, epoch=6, tv=2) == 0
-    state = driver.log.snapshot()
-    assert state.log_end_offset == state.last_stable_offset == 3
-    assert len(state.aborted) == 1
-
-
-def test_an_exhausted_epoch_can_be_ended(driver: LogDriver) -> None:
-    driver.txn(0, epoch=32767)
-    assert driver.end(committed=False, epoch=32767, tv=2) == 0
-
-
-def test_a_zombie_coordinator_is_fenced(driver: LogDriver) -> None:
-    driver.end(committed=True, coordinator_epoch=4)
-    assert driver.end(committed=True, coordinator_epoch=3) == 52
-    assert driver.log.producers()[0].coordinator_epoch == 4
-
-
-def test_an_operators_marker_ends_the_named_transaction_and_leaves_the_coordinator_epoch(
-    driver: LogDriver,
-) -> None:
-    driver.end(committed=True, coordinator_epoch=4)
-    driver.txn(0)
-    assert driver.end(committed=False, coordinator_epoch=-1, start_offset=0) == 48
-    assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1, epoch=1) == 47
-    assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1) == 0
-    (producer,) = driver.log.producers()
-    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (-1, 4)
-    # What a follower or a restart makes of the bytes is the same.
-    again = PartitionLog.replay(
-        driver.log.batches(),
-        topic_partition=driver.log.topic_partition,
-        config=driver.log.config,
-        leader_epoch=0,
-    )
-    assert again.producers() == driver.log.producers()
-
-
-def test_a_marker_for_an_unknown_producer_leaves_its_epoch(driver: LogDriver) -> None:
-    assert driver.end(committed=False, epoch=2) == 0
-    assert driver.log.log_end_offset == 1
-    assert driver.log.snapshot().aborted == ()
-    assert driver.txn(1, epoch=2) == 45
-    assert driver.txn(0, epoch=2) == 0
-
-
-def test_sequences_go_on_after_a_marker_of_the_same_epoch(driver: LogDriver) -> None:
-    driver.txn(0)
-    driver.end(committed=True)
-    assert driver.txn(1) == 0
-
-
-@pytest.mark.parametrize(("pid", "epoch"), [(-1, 0), (7, -1)])
-def test_a_marker_without_producer_is_our_callers_bug(pid: int, epoch: int) -> None:
-    driver = LogDriver()
-    assert driver.end(committed=True, pid=pid, epoch=epoch) == -1
-
-
-def test_a_markers_timestamp_is_the_leaders(driver: LogDriver) -> None:
-    driver.now = NOW + 5
-    driver.end(committed=True)
-    (data,) = driver.log.batches()
-    assert len(data) == 78
-    assert read_batch_header(data).max_timestamp_ms == NOW + 5
-    assert driver.log.producers()[0].last_timestamp == NOW + 5
-
-
-@pytest.mark.parametrize("kind", TimestampType)
-def test_a_marker_says_whose_time_it_carries(kind: TimestampType) -> None:
-    driver = LogDriver(LogConfig(timestamp_type=kind))
-    driver.end(committed=True)
-    (data,) = driver.log.batches()
-    assert read_batch_header(data).is_log_append_time == (kind is TimestampType.LOG_APPEND_TIME)
-
-
-@pytest.mark.parametrize(("limit", "error"), [(77, 10), (78, 0)])
-def test_a_marker_is_a_message_that_may_be_too_large(limit: int, error: int) -> None:
-    driver = LogDriver(LogConfig(max_message_bytes=limit))
-    assert driver.end(committed=True) == error
-    assert driver.end(committed=True, pid=-1) == -1
-
-
-@pytest.mark.parametrize(("bound", "error", "start"), [(100, 10, -1), (1_000, 0, 0)])
-def test_a_batch_that_unpacks_to_too_much_is_too_large(
-    bound: int, error: int, start: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(validation, "UNPACKED_BYTES_MAX", bound)
-    log = LogDriver().log
-    answer = log.append_client(
-        batch(pid=-1, value=b"v" * 200, compression=GZIP), guard=SENTINEL, now_ms=NOW
-    )
-    assert (answer.error if isinstance(answer, AppendRejection) else 0) == error
-    assert answer.log_start_offset == start
-
-
-# Coordinator appends
-
-
-def test_a_coordinators_records_have_no_sequence_rules(driver: LogDriver) -> None:
+@pytest.fixture
+def three() -> LogDriver:
+    """Batches at 0, 2 and 4 of two records each; the last is not replicated."""
+    driver = LogDriver(follow=False)
     for _ in range(3):
-        guard = driver.guard(-1)
-        answer = driver.log.append_coordinator(
-            batch(-1, transactional=True), now_ms=NOW, guard=guard
-        )
-        assert isinstance(answer, Appended)
-        driver.settle()
-    assert driver.log.log_end_offset == 3  # three times the same is no duplicate
-    assert driver.log.snapshot().ongoing == ((0, PID),)
+        driver.append(plain(2))
+    driver.log.advance_high_watermark(4)
+    return driver
 
 
-def test_a_coordinators_transactional_records_need_a_guard(driver: LogDriver) -> None:
-    answer = driver.log.append_coordinator(batch(-1, transactional=True), now_ms=NOW)
-    assert isinstance(answer, AppendRejection)
-    assert answer.error == 48
+SIZE = len(plain(2))
 
 
 @pytest.mark.parametrize(
-    ("config", "error"),
-    [(LogConfig(max_message_bytes=60), 10), (LogConfig(segment_bytes=60), 18)],
+    ("offset", "found"), [(0, [0, 2]), (1, [0, 2]), (2, [2]), (3, [2]), (4, []), (6, [])]
 )
-def test_a_coordinators_batch_has_the_same_limits(config: LogConfig, error: int) -> None:
-    answer = make_log(config).append_coordinator(plain(), now_ms=NOW)
-    assert isinstance(answer, AppendRejection)
-    assert (answer.error, answer.log_start_offset) == (error, -1)
+def test_a_read_gives_whole_batches_below_the_high_watermark(
+    three: LogDriver, offset: int, found: list[int]
+) -> None:
+    answer = read(three, offset)
+    assert bases(answer) == found
+    assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (4, 4, 0)
+    assert answer.aborted is None
 
 
-def test_a_coordinators_plain_batch_is_stamped_like_others() -> None:
-    log = make_log(LogConfig(timestamp_type=TimestampType.LOG_APPEND_TIME))
-    answer = log.append_coordinator(plain(timestamp=5), now_ms=NOW)
-    assert isinstance(answer, Appended)
-    assert answer.log_append_time_ms == NOW
+def test_a_follower_reads_up_to_the_log_end(three: LogDriver) -> None:
+    answer = read(three, 2, up_to_log_end=True, isolation=COMMITTED)
+    assert bases(answer) == [2, 4]
+    assert answer.aborted is None
+
+
+@pytest.mark.parametrize("offset", [-1, 7])
+def test_a_read_outside_of_the_log_is_refused(three: LogDriver, offset: int) -> None:
+    answer = three.log.read(offset, max_bytes=ALL)
+    assert isinstance(answer, Rejection)
+    assert answer.error == 1
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "min_one_batch", "found"),
+    [
+        (SIZE, False, [0]),
+        (SIZE - 1, False, []),
+        (SIZE - 1, True, [0]),
+        (0, True, [0]),
+        (-5, True, [0]),
+        (-5, False, []),
+        (2 * SIZE - 1, True, [0]),
+        (2 * SIZE, True, [0, 2]),
+    ],
+)
+def test_a_read_takes_what_fits_and_the_first_batch_if_it_must(
+    three: LogDriver, max_bytes: int, min_one_batch: bool, found: list[int]
+) -> None:
+    assert bases(read(three, 0, max_bytes=max_bytes, min_one_batch=min_one_batch)) == found
+
+
+def test_a_read_copies_nothing(three: LogDriver) -> None:
+    first, *_ = three.log.batches()
+    assert read(three, 0).records[0] is first
+
+
+def test_a_read_below_the_log_start_is_refused_and_above_begins_inside_a_batch(
+    three: LogDriver,
+) -> None:
+    three.log.delete_records_before(3)
+    assert isinstance(three.log.read(2, max_bytes=ALL), Rejection)
+    assert bases(read(three, 3)) == [2]
+    assert three.log.log_start_offset == 3
+
+
+def test_an_open_transaction_starves_read_committed() -> None:
+    driver = LogDriver()
+    driver.append(plain(10))
+    driver.txn(0, count=10)
+    answer = read(driver, 10, isolation=COMMITTED)
+    assert (answer.records, answer.aborted) == ((), ())
+    assert (answer.high_watermark, answer.last_stable_offset) == (20, 10)
+    assert bases(read(driver, 0, isolation=COMMITTED)) == [0]
+    assert driver.log.producers.state.oldest_transaction_timestamp() == NOW
+
+
+def listed(driver: LogDriver, offset: int, *, max_bytes: int = ALL) -> list[tuple[int, int]]:
+    answer = read(driver, offset, isolation=COMMITTED, max_bytes=max_bytes)
+    assert answer.aborted is not None
+    return [(entry.producer_id, entry.first_offset) for entry in answer.aborted]
+
+
+def test_an_aborted_transaction_is_listed_with_what_is_read() -> None:
+    driver = LogDriver()
+    driver.txn(0, pid=1, count=2, value=b"a")
+    driver.txn(0, pid=2, count=3, value=b"b")
+    driver.end(committed=False, pid=2)
+    assert listed(driver, 0) == []  # nothing can be read yet
+    driver.end(committed=True, pid=1)
+    assert listed(driver, 0) == [(2, 2)]
+    assert consume(driver.log, 0) == [b"a", b"a"]
+    assert listed(driver, driver.log.log_end_offset) == []
+
+
+def test_aborted_transactions_are_listed_as_far_as_a_sparse_index_can_tell() -> None:
+    driver = LogDriver()
+    driver.append(plain())
+    driver.txn(0, pid=1)
+    driver.end(committed=False, pid=1)
+    # No batch is indexed yet: up to the log end, however little is read (LocalLog).
+    assert listed(driver, 0, max_bytes=1) == listed(driver, 0) == [(1, 1)]
+    driver.append(plain(value=b"x" * 5_000))
+    driver.append(plain())  # indexed, for more than 4 KiB lie before it
+    driver.txn(0, pid=2)
+    driver.end(committed=False, pid=2)
+    assert listed(driver, 0, max_bytes=1) == [(1, 1)]
+    assert listed(driver, 0) == [(1, 1), (2, 5)]
+
+
+def test_a_read_of_nothing_lists_what_may_lie_behind_it() -> None:
+    driver = LogDriver()
+    driver.append(plain())
+    driver.txn(0, pid=1)
+    driver.end(committed=False, pid=1)
+    answer = driver.log.read(0, max_bytes=0, isolation=COMMITTED, min_one_batch=False)
+    assert not isinstance(answer, Rejection)
+    assert answer.records == ()
+    assert answer.aborted is not None
+    assert len(answer.aborted) == 1
+
+
+def test_a_transaction_that_began_below_the_log_start_is_still_listed() -> None:
+    driver = LogDriver()
+    driver.txn(0)
+    driver.append(plain())
+    driver.txn(1)
+    driver.end(committed=False)
+    driver.log.delete_records_before(2)
+    answer = read(driver, 2, isolation=COMMITTED)
+    assert answer.aborted is not None
+    assert [entry.first_offset for entry in answer.aborted] == [0]
+
+
+@pytest.mark.parametrize(
+    ("offset", "uncommitted", "log_end"),
+    [(0, 2, 3), (1, 2, 3), (2, 1, 2), (4, 0, 1), (6, 0, 0), (7, 0, 0), (-1, 0, 0)],
+)
+def test_readable_bytes(three: LogDriver, offset: int, uncommitted: int, log_end: int) -> None:
+    log = three.log
+    assert log.readable_bytes(offset, UNCOMMITTED) == uncommitted * SIZE
+    assert log.readable_bytes(offset, UNCOMMITTED, up_to_log_end=True) == log_end * SIZE
+
+
+def test_readable_bytes_of_read_committed_move_with_the_stable_offset() -> None:
+    driver = LogDriver()
+    driver.txn(0)
+    assert driver.log.readable_bytes(0, COMMITTED) == 0
+    driver.end(committed=True)
+    assert driver.log.readable_bytes(0, COMMITTED) == driver.log.local.segments.size_bytes
+
+
+def test_a_bound_inside_a_batch_hides_the_batch(three: LogDriver) -> None:
+    three.log.advance_high_watermark(5)
+    assert bases(read(three, 4)) == []
+    assert three.log.readable_bytes(4, UNCOMMITTED) == 0
+
+
+def test_latest(three: LogDriver) -> None:
+    three.txn(0)
+    three.log.advance_high_watermark(7)
+    log = three.log
+    assert log.latest(UNCOMMITTED) == 7
+    assert log.latest(COMMITTED) == 6
+    assert log.latest(COMMITTED, up_to_log_end=True) == 7
+
+
+def test_timestamp_searches_stop_at_the_readers_bound() -> None:
+    driver = LogDriver()
+    driver.append(plain(timestamp=10))
+    driver.log.become_leader(2)
+    driver.txn(0, timestamp=20)
+    log = driver.log
+    found = at_once(log.offset_for_timestamp(11, UNCOMMITTED))
+    assert found is not None
+    assert (found.timestamp_ms, found.offset, found.leader_epoch) == (20, 1, 2)
+    assert at_once(log.offset_for_timestamp(11, COMMITTED)) is None
+    assert at_once(log.offset_for_timestamp(21, UNCOMMITTED)) is None
+    found = at_once(log.offset_of_max_timestamp(UNCOMMITTED))
+    assert found is not None
+    assert (found.timestamp_ms, found.offset) == (20, 1)
+    assert at_once(log.offset_of_max_timestamp(COMMITTED)) is None
+    assert at_once(log.offset_of_max_timestamp(COMMITTED, up_to_log_end=True)) == found
+    assert at_once(make_log().offset_of_max_timestamp(UNCOMMITTED)) is None
+
+
+def test_the_greatest_time_is_found_below_the_start_with_the_epoch_of_its_batch() -> None:
+    driver = LogDriver()
+    driver.append(plain(timestamp=30))
+    driver.log.become_leader(2)
+    driver.append(plain(timestamp=20))
+    log = driver.log
+    log.advance_high_watermark(2)
+    assert log.delete_records_before(1) == 1
+    found = at_once(log.offset_of_max_timestamp(UNCOMMITTED))
+    assert found is not None
+    assert (found.timestamp_ms, found.offset, found.leader_epoch) == (30, 0, 0)
+    assert log.epochs.epoch_of(0) == -1
+
+
+def test_the_end_of_an_epoch() -> None:
+    driver = LogDriver()
+    driver.append(plain(2))
+    driver.log.become_leader(3)
+    driver.append(plain())
+    log = driver.log
+    assert log.end_offset_for_epoch(0) == EpochEndOffset(leader_epoch=0, end_offset=2)
+    assert log.end_offset_for_epoch(3) == EpochEndOffset(leader_epoch=3, end_offset=3)
+    assert log.end_offset_for_epoch(4) == EpochEndOffset(leader_epoch=-1, end_offset=-1)
+    assert (log.epochs.epoch_of(1), log.epochs.epoch_of(2)) == (0, 3)
+
+
+@pytest.mark.parametrize(("age", "late"), [(1_200_000, False), (1_200_001, True)])
+def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(age: int, late: bool) -> None:
+    driver = LogDriver()
+    assert not driver.log.has_late_transaction(NOW, TIMEOUT_MAX)
+    driver.txn(0)
+    assert driver.log.has_late_transaction(NOW + age, TIMEOUT_MAX) is late
+
+
+def test_a_transaction_stamped_with_nothing_is_never_late() -> None:
+    """UnifiedLog.hasLateTransaction asks for a timestamp above 0: a client's stamps decide."""
+    driver = LogDriver()
+    driver.txn(0, timestamp=-1)
+    assert not driver.log.has_late_transaction(NOW, TIMEOUT_MAX)
+
+
+def test_batches_can_be_walked_from_an_offset(three: LogDriver) -> None:
+    starts = [read_batch_header(data).base_offset for data in three.log.batches(3)]
+    assert starts == [2, 4]
+    assert list(three.log.batches(6)) == []
+
+
+def test_who_trusts_an_older_look_reads_what_is_open_by_now() -> None:
+    """Before KAFKA-9807 a Fetch compared with one high watermark and answered with the next."""
+    driver = LogDriver(follow=False)
+    driver.txn(0)
+    assert driver.log.is_all_stable  # nothing of it is replicated
+    driver.log.advance_high_watermark(driver.log.log_end_offset)
+    assert not driver.log.is_all_stable
+    trusting = driver.log.read(0, max_bytes=ALL, isolation=COMMITTED, is_all_stable=True)
+    assert isinstance(trusting, LogRead)
+    assert (trusting.last_stable_offset, bases(trusting), trusting.aborted) == (1, [0], ())
+    again = read(driver, 0, isolation=COMMITTED)
+    assert (again.last_stable_offset, bases(again)) == (0, [])
 
 
 # Bounds
@@ -393,9 +331,9 @@ def test_the_stable_offset_waits_for_the_marker_to_be_replicated() -> None:
     driver.append(plain(10))
     driver.txn(0, count=10)
     assert log.advance_high_watermark(20)
-    assert (log.last_stable_offset, log.first_undecided_offset) == (10, 10)
+    assert (log.last_stable_offset, log.producers.state.first_undecided_offset()) == (10, 10)
     driver.end(committed=True)
-    assert (log.last_stable_offset, log.first_undecided_offset) == (10, None)
+    assert (log.last_stable_offset, log.producers.state.first_undecided_offset()) == (10, None)
     assert log.advance_high_watermark(21)
     assert log.last_stable_offset == 21
     log.check_invariants()
@@ -455,10 +393,6 @@ def test_the_same_epoch_again_moves_nothing_and_a_lower_one_is_a_bug(driver: Log
 # Replication and truncation
 
 
-def follow(log: PartitionLog, data: bytes) -> None:
-    log.append_replicated(described(data), now_ms=NOW)
-
-
 def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> PartitionLog:
     follower = make_log()
     for data in driver.log.batches():
@@ -509,7 +443,7 @@ def test_a_replayed_log_is_the_one_that_lived() -> None:
 
 def test_nothing_replayed_is_an_empty_log() -> None:
     log = PartitionLog.replay(
-        [], topic_partition=PARTITION, config=LogConfig(), leader_epoch=2, high_watermark=0
+        [], topic_partition=PARTITION, config=config_of(), leader_epoch=2, high_watermark=0
     )
     assert log.snapshot() == make_log(leader_epoch=2).snapshot()
 
@@ -530,7 +464,7 @@ def test_what_a_leader_wrote_is_believed_whatever_the_rules_say() -> None:
             timestamp_ms=NOW,
         ),
     )
-    assert log.producers()[0].producer_epoch == 1
+    assert log.producers.all()[0].producer_epoch == 1
 
 
 def test_a_replicated_batch_below_the_end_is_a_bug() -> None:
@@ -538,58 +472,6 @@ def test_a_replicated_batch_below_the_end_is_a_bug() -> None:
     follow(log, assign(plain(2), base_offset=0, leader_epoch=0))
     with pytest.raises(InvariantViolation, match="below the log end 2"):
         follow(log, assign(plain(), base_offset=1, leader_epoch=0))
-
-
-def test_replication_takes_guards_as_the_leader_does() -> None:
-    log = LogDriver()
-    guard = log.guard()
-    follow(log.log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
-    assert log.append(batch(0, pid=9), guard=guard) == 0
-    assert log.log._verification.find(PID) is None
-    other = log.guard(pid=8)
-    follow(
-        log.log,
-        control_batch(
-            producer_id=8,
-            producer_epoch=0,
-            committed=True,
-            coordinator_epoch=0,
-            base_offset=2,
-            leader_epoch=0,
-            timestamp_ms=NOW,
-        ),
-    )
-    assert log.append(batch(0, pid=8, transactional=True), guard=other) == 48
-
-
-def control_of_type(kind: int, *, base_offset: int) -> bytes:
-    """A control batch that is no marker (the metadata log has such)."""
-    data = bytearray(
-        build_batch(
-            [Record(key=bytes((0, 0, 0, kind)), value=b"\0\0\0\0\0\0")],
-            timestamp_ms=NOW,
-            producer_id=PID,
-            producer_epoch=9,
-            transactional=True,
-            base_offset=base_offset,
-            leader_epoch=0,
-        )
-    )
-    data[22] |= 0x20  # control
-    return bytes(data)
-
-
-def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
-    log = make_log()
-    follow(log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
-    before = log.snapshot().producers
-    follow(log, control_of_type(2, base_offset=1))
-    emptied = bytearray(control_of_type(1, base_offset=2)[:61])
-    emptied[8:12] = (49).to_bytes(4, "big")
-    emptied[57:61] = bytes(4)
-    follow(log, bytes(emptied))
-    assert log.snapshot().producers == before
-    assert log.log_end_offset == 3
 
 
 @pytest.mark.parametrize("offset", range(12))
@@ -623,62 +505,8 @@ def test_truncation_keeps_the_watermark_of_what_is_left_and_appends_go_on(
     assert driver.end(committed=False) == 0
 
 
-def test_truncation_after_deletion_forgets_who_has_no_record_left() -> None:
-    """Memory had kept them (KIP-360); a reload knows what can be read (ProducerStateManager)."""
-    driver = LogDriver()
-    driver.txn(0, pid=1)
-    driver.data(0, pid=2, count=3)
-    driver.data(3, pid=2)
-    driver.append(plain())
-    driver.log.delete_records_before(4)
-    assert [entry.producer_id for entry in driver.log.snapshot().producers] == [1, 2]
-    driver.log.truncate_to(5, now_ms=NOW)
-    driver.log.check_invariants()
-    state = driver.log.snapshot()
-    assert state.ongoing == ()
-    assert [entry.producer_id for entry in state.producers] == [2]
-    assert driver.data(4, pid=2) == 0
-
-
-def test_truncation_replays_only_what_lies_behind_a_snapshot(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    driver = LogDriver(LogConfig(roll_bytes=200))
-    for sequence in range(9):
-        driver.data(sequence)
-    read: list[int] = []
-
-    def seen(data: bytes) -> ReplicatedBatch:
-        read.append(read_batch_header(data).base_offset)
-        return described(data)
-
-    monkeypatch.setattr(log_upkeep, "described", seen)
-    driver.log.truncate_to(7, now_ms=NOW)
-    assert read == [6]
-    (entry,) = driver.log.snapshot().producers
-    assert [known.last_offset for known in entry.batches] == [5, 6], "one known, one replayed"
-    driver.log.truncate_to(4, now_ms=NOW)
-    assert read == [6], "there is a snapshot of just this offset"
-
-
-def test_a_reload_leaves_snapshots_where_the_next_one_may_begin() -> None:
-    driver = LogDriver(LogConfig(roll_bytes=200))
-    for sequence in range(9):
-        driver.data(sequence)
-    driver.log.delete_records_before(5)
-    driver.log.truncate_to(5, now_ms=NOW)
-    driver.log.advance_high_watermark(5)
-    for sequence in range(5, 9):
-        driver.data(sequence)
-    log = driver.log
-    assert [offset for offset, _ in log.producer_snapshots()] == [6, 8]
-    log.truncate_to(7, now_ms=NOW)
-    assert [offset for offset, _ in log.producer_snapshots()] == [6, 7]
-
-
 def test_truncation_below_all_that_is_stored_starts_over() -> None:
-    driver = LogDriver()
-    driver.log.config = LogConfig(roll_bytes=1)
+    driver = LogDriver(config_of(roll_bytes=1))
     driver.data(0, count=2)
     driver.data(2, count=2)
     driver.log.delete_records_before(2)
@@ -740,39 +568,16 @@ def test_deletion_above_the_high_watermark_is_out_of_range(offset: int) -> None:
 
 def test_what_lies_below_the_log_start_is_stored_until_its_segment_goes(driver: LogDriver) -> None:
     driver.append(plain(4))
-    size = driver.log.size_bytes
+    size = driver.log.local.segments.size_bytes
     driver.log.delete_records_before(3)
     assert driver.log.delete_old_segments(NOW) == 0
-    assert driver.log.size_bytes == size
-
-
-def test_idle_producers_expire_unless_their_transaction_is_open(driver: LogDriver) -> None:
-    driver.data(0, pid=1)
-    driver.txn(0, pid=2)
-    assert driver.log.expire_producers(NOW + DAY - 1) == ()
-    assert driver.log.expire_producers(NOW + DAY) == (1,)
-    driver.log.check_invariants()
-    assert driver.data(4711, pid=1) == 0
-    assert [producer.producer_id for producer in driver.log.producers()] == [2, 1]
-
-
-def test_verification_entries_expire_as_well(driver: LogDriver) -> None:
-    guard = driver.guard()
-    driver.log.expire_producers(NOW + DAY)
-    assert driver.append(batch(0, transactional=True), guard=guard) == 48
-
-
-def test_the_header_may_be_handed_in(driver: LogDriver) -> None:
-    data = plain(2)
-    answer = driver.log.append_client(data, guard=0, now_ms=NOW, header=read_batch_header(data))
-    assert answer == Appended(
-        base_offset=0, last_offset=1, log_append_time_ms=-1, log_start_offset=0
-    )
+    assert driver.log.local.segments.size_bytes == size
 
 
 def test_where_replicas_share_a_log_everything_is_replicated_at_once() -> None:
     driver = LogDriver()
-    driver.log.append_marker(
+    append_marker(
+        driver.log,
         producer_id=7,
         producer_epoch=0,
         committed=True,
@@ -780,7 +585,182 @@ def test_where_replicas_share_a_log_everything_is_replicated_at_once() -> None:
         transaction_version=0,
         now_ms=1,
     )
-    driver.log.replicate_all()
+    driver.log.advance_high_watermark(driver.log.log_end_offset)
     assert driver.log.high_watermark == driver.log.log_end_offset == 1
-    driver.log.replicate_all()
+    driver.log.advance_high_watermark(driver.log.log_end_offset)
     assert driver.log.high_watermark == 1
+
+
+def leader(batches: int = 4) -> LogDriver:
+    driver = LogDriver()
+    driver.log.local.keep_tail()
+    for _ in range(batches):
+        driver.append(plain(2))
+    return driver
+
+
+def fetched(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[int]:
+    return [
+        one.base_offset
+        for one in log.local.batches_for_follower(offset, max_bytes=max_bytes, max_batches=100)
+    ]
+
+
+def follower_of(driver: LogDriver, *, up_to: int | None = None) -> PartitionLog:
+    log = make_log()
+    for one in driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100):
+        if up_to is None or one.base_offset < up_to:
+            log.append(one, now_ms=NOW)
+    return log
+
+
+# What the leader hands on
+
+
+def test_a_follower_gets_what_lies_behind_its_end_and_within_its_limit() -> None:
+    log = leader().log
+    size = len(next(iter(log.batches())))
+    assert fetched(log, 6) == [6]
+    assert fetched(log, 2) == [2, 4, 6]
+    assert fetched(log, 8) == []
+    assert fetched(log, 2, max_bytes=2 * size) == [2, 4]
+    assert fetched(log, 2, max_bytes=1) == [2], "one batch always fits"
+    assert fetched(log, 3) == [2, 4, 6], "whole batches"
+
+
+def test_older_batches_are_read_from_the_store() -> None:
+    driver = leader(TAIL_BATCHES_MAX + 2)
+    log, size = driver.log, len(plain(2))
+    assert fetched(log, 2)[:2] == [2, 4]
+    assert len(fetched(log, 0)) == TAIL_BATCHES_MAX + 2
+    assert fetched(log, 0, max_bytes=1) == [0]
+    assert fetched(log, 0, max_bytes=2 * size) == [0, 2]
+
+
+def test_a_log_without_followers_keeps_no_tail() -> None:
+    driver = LogDriver()
+    driver.append(plain())
+    assert fetched(driver.log, 0) == [0]
+    driver.log.local.keep_tail()
+    driver.append(plain())
+    driver.log.local.keep_tail()
+    assert fetched(driver.log, 1) == [1]
+    assert fetched(driver.log, 0) == [0, 1]
+
+
+# High watermark
+
+
+def test_a_follower_believes_its_leader_as_far_as_its_own_log_reaches() -> None:
+    log = follower_of(leader(), up_to=6)
+    assert log.follow_high_watermark(8)
+    assert log.high_watermark == 6
+    assert not log.follow_high_watermark(7)
+    assert log.follow_high_watermark(2), "a new leader may know less"
+    assert log.high_watermark == 2
+
+
+def test_a_high_watermark_is_never_below_the_log_start() -> None:
+    log = follower_of(leader())
+    log.follow_high_watermark(8)
+    assert log.raise_log_start(5)
+    log.follow_high_watermark(1)
+    assert log.high_watermark == 5
+
+
+def test_the_log_start_rises_with_the_leaders_but_not_past_the_high_watermark() -> None:
+    log = follower_of(leader())
+    assert not log.raise_log_start(4)
+    log.follow_high_watermark(8)
+    assert log.raise_log_start(4)
+    assert not log.raise_log_start(4)
+    assert log.log_start_offset == 4
+
+
+# Roles and restarts
+
+
+def with_segments(*counts: int) -> PartitionLog:
+    """A log of which each batch has so many records and a segment of its own."""
+    log = make_log(LogConfig(rules=LATEST, roll_bytes=1, retention_ms=-1))
+    for count in counts:
+        assert isinstance(append_client(log, plain(count), guard=0, now_ms=NOW), Appended)
+    log.advance_high_watermark(log.log_end_offset)
+    return log
+
+
+def test_a_follower_keeps_the_epochs_of_its_log_and_takes_the_leaders_for_its_own() -> None:
+    log = follower_of(leader())
+    log.become_follower(3)
+    assert (log.leader_epoch, log.epochs.latest) == (3, 0)
+    log.become_leader(3)
+    assert log.epochs.latest == 3
+
+
+def test_a_restart_knows_only_the_checkpoint() -> None:
+    log = follower_of(leader())
+    log.follow_high_watermark(8)
+    log.reopen(4, log_start_offset=log.log_start_offset, now_ms=NOW)
+    assert log.high_watermark == 4
+    log.reopen(100, log_start_offset=log.log_start_offset, now_ms=NOW)
+    assert log.high_watermark == 8
+
+
+@pytest.mark.parametrize(
+    ("noted", "start"),
+    [
+        pytest.param(0, 2, id="nothing: the first segment begins there"),
+        pytest.param(1, 2, id="below the first segment"),
+        pytest.param(3, 3, id="before the last deletion"),
+        pytest.param(4, 4, id="all of it"),
+    ],
+)
+def test_a_restart_knows_the_start_that_was_noted(noted: int, start: int) -> None:
+    """What was deleted since is there again, as far as its segment is."""
+    log = with_segments(2, 2, 2)
+    log.delete_records_before(2)
+    log.delete_old_segments(NOW)
+    log.delete_records_before(4)
+    log.reopen(6, log_start_offset=noted, now_ms=NOW)
+    log.check_invariants()
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (start, 6, 6)
+
+
+def test_a_log_that_ends_below_the_start_that_was_noted_is_empty() -> None:
+    log = with_segments(2)
+    log.reopen(2, log_start_offset=5, now_ms=NOW)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (5, 5, 5)
+    assert not tuple(log.batches())
+
+
+def test_what_was_not_flushed_may_be_lost() -> None:
+    driver = leader(2)
+    assert driver.log.local.recovery_point == 0
+    driver.log.local.flush()
+    assert driver.log.local.recovery_point == 4
+    driver.append(plain())
+    driver.log.truncate_to(driver.log.local.recovery_point, now_ms=NOW)
+    assert driver.log.log_end_offset == 4
+    driver.log.truncate_to(2, now_ms=NOW)
+    assert driver.log.local.recovery_point == 2
+    driver.log.restart_at(9, now_ms=NOW)
+    assert driver.log.local.recovery_point == 9
+    assert fetched(driver.log, 9) == []
+
+
+def test_a_batch_below_the_end_is_a_bug() -> None:
+    driver = leader(1)
+    log = follower_of(driver)
+    with pytest.raises(InvariantViolation, match="below the log end 2"):
+        log.append(
+            driver.log.local.batches_for_follower(0, max_bytes=1, max_batches=100)[0], now_ms=NOW
+        )
+
+
+def test_an_epoch_that_wrote_nothing_is_cut_off_with_nothing_else() -> None:
+    log = follower_of(leader(1))
+    log.become_leader(3)
+    end = log.log_end_offset
+    assert log.epochs.latest == 3
+    log.truncate_to(end, now_ms=NOW)
+    assert (log.epochs.latest, log.log_end_offset) == (0, end)

@@ -1,4 +1,4 @@
-"""What a log has to know of a stored batch, whoever tells it."""
+"""What a log has to know of a stored batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from txnsim.wire.batch import assign, read_batch_header
 
 def driver_with_followers() -> LogDriver:
     driver = LogDriver()
-    driver.log.keep_tail()
+    driver.log.local.keep_tail()
     driver.txn(0, pid=1, count=2)
     driver.data(0, pid=3, count=3)
     driver.end(committed=True, pid=1)
@@ -22,7 +22,7 @@ def driver_with_followers() -> LogDriver:
 
 def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
     driver = driver_with_followers()
-    handed = driver.log.batches_for_follower(0, max_bytes=1 << 20)
+    handed = driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
     assert handed == tuple(described(data) for data in driver.log.batches())
     assert [one.is_marker for one in handed] == [False, False, True, True]
     assert [one.committed for one in handed] == [False, False, True, False]

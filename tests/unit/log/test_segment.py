@@ -7,6 +7,7 @@ import pytest
 from tests.support.logs import NOW, plain
 from txnsim.log.config import LogConfig
 from txnsim.log.segment import Segment, max_timestamp_of
+from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import assign, read_batch_header
 
 INTERVAL = 4096
@@ -150,7 +151,10 @@ def due(
     segment_index_bytes: int = 1 << 20,
 ) -> bool:
     config = LogConfig(
-        roll_bytes=roll_bytes, segment_ms=segment_ms, segment_index_bytes=segment_index_bytes
+        rules=LATEST,
+        roll_bytes=roll_bytes,
+        segment_ms=segment_ms,
+        segment_index_bytes=segment_index_bytes,
     )
     return segment.is_due(
         size=size, max_timestamp=stamp, last_offset=last, now_ms=NOW + 1_000, config=config

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from tests.support.logs import NOW, batch, make_log, plain
-from txnsim.errors import ErrorCode, MissingExtraError
-from txnsim.log import validation
+from txnsim.errors import MissingExtraError
+from txnsim.log import unpacking, validation
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.config import LogConfig, TimestampType
+from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.validation import (
-    UNPACKED_BYTES_MAX,
-    UNPACKED_RECORDS_MAX,
-    WALK_RECORDS,
-    is_heavy,
-    newest_in_steps,
+    REREAD_HOLDS_MS,
     newest_timestamp,
+    reread,
 )
+from txnsim.releases.rules import LATEST
+from txnsim.types import TopicPartition
 from txnsim.wire.batch import (
     GZIP,
     LZ4,
@@ -35,15 +35,17 @@ from txnsim.wire.batch import (
     read_batch_header,
     read_records,
 )
-from txnsim.wire.batch_header import pack_batch
-from txnsim.wire.compression import compress
+from txnsim.wire.records import payload_of
 
 HOUR = 3_600_000
-CREATE = LogConfig()
-APPEND_TIME = LogConfig(timestamp_type=TimestampType.LOG_APPEND_TIME)
-COMPACTED = LogConfig(is_compacted=True)
-TINY_COMPACTED = LogConfig(is_compacted=True, segment_bytes=9)
-BOUNDED = LogConfig(timestamp_before_max_ms=1000)
+CREATE = LogConfig(rules=LATEST)
+APPEND_TIME = LogConfig(rules=LATEST, timestamp_type=TimestampType.LOG_APPEND_TIME)
+COMPACTED = LogConfig(rules=LATEST, is_compacted=True)
+SMALL = LogConfig(rules=LATEST, max_message_bytes=500)
+TINY = LogConfig(rules=LATEST, max_message_bytes=60)
+SMALL_SEGMENT = LogConfig(rules=LATEST, segment_bytes=500)
+TINY_COMPACTED = LogConfig(rules=LATEST, is_compacted=True, segment_bytes=9)
+BOUNDED = LogConfig(rules=LATEST, timestamp_before_max_ms=1000)
 
 
 def patched(data: bytes, at: int, layout: str, value: int) -> bytes:
@@ -66,7 +68,7 @@ def stamped(*times: int, compression: int = 0, log_append_time: bool = False) ->
 def log_with_start(config: LogConfig) -> PartitionLog:
     """A log whose start is 1, to tell a real log start from none."""
     log = make_log()
-    log.append_client(plain(2), guard=0, now_ms=NOW)
+    append_client(log, plain(2), guard=0, now_ms=NOW)
     log.advance_high_watermark(2)
     log.delete_records_before(1)
     log.config = config
@@ -76,7 +78,7 @@ def log_with_start(config: LogConfig) -> PartitionLog:
 def refuse(data: bytes, config: LogConfig = CREATE) -> AppendRejection:
     log = log_with_start(config)
     before = log.snapshot()
-    answer = log.append_client(data, guard=0, now_ms=NOW)
+    answer = append_client(log, data, guard=0, now_ms=NOW)
     assert isinstance(answer, AppendRejection)
     assert log.snapshot() == before
     return answer
@@ -84,7 +86,7 @@ def refuse(data: bytes, config: LogConfig = CREATE) -> AppendRejection:
 
 def stored(data: bytes, config: LogConfig = CREATE) -> bytes:
     log = log_with_start(config)
-    answer = log.append_client(data, guard=0, now_ms=NOW)
+    answer = append_client(log, data, guard=0, now_ms=NOW)
     assert isinstance(answer, Appended), answer
     log.check_invariants()
     return list(log.batches())[-1]
@@ -106,8 +108,8 @@ MARKER = control_batch(
     ("row", "data", "config", "error", "log_start"),
     [
         ("4 base offset", assign(plain(), base_offset=3, leader_epoch=-1), CREATE, 87, 1),
-        ("5 too large", plain(value=b"x" * 500), LogConfig(max_message_bytes=500), 10, -1),
-        ("5 before 6", FLIPPED, LogConfig(max_message_bytes=60), 10, -1),
+        ("5 too large", plain(value=b"x" * 500), SMALL, 10, -1),
+        ("5 before 6", FLIPPED, TINY, 10, -1),
         ("6 CRC", FLIPPED, CREATE, 2, -1),
         ("6 cut off", plain()[:-1], CREATE, 2, -1),
         ("6 no header", b"\0" * 30, CREATE, 2, -1),
@@ -120,7 +122,7 @@ MARKER = control_batch(
         ("11 not gzip", patched(plain(), 21, ">h", GZIP), CREATE, -1, 1),
         ("11b count", patched(patched(plain(2), 57, ">i", 1), 23, ">i", 0), COMPACTED, 87, 1),
         ("14 claims append time", stamped(NOW, log_append_time=True), APPEND_TIME, 32, 1),
-        ("16 above the segment", plain(value=b"x" * 500), LogConfig(segment_bytes=500), 18, -1),
+        ("16 above the segment", plain(value=b"x" * 500), SMALL_SEGMENT, 18, -1),
         ("12 before 16", batch(pid=-1, key=None), TINY_COMPACTED, 87, 1),
     ],
 )  # fmt: skip
@@ -133,8 +135,16 @@ def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start
     ("data", "config", "rule"),
     [
         (assign(plain(), base_offset=3, leader_epoch=-1), CREATE, "batch.base-offset"),
-        (plain(value=b"x" * 500), LogConfig(max_message_bytes=500), "batch.too-large"),
-        (plain(value=b"x" * 500), LogConfig(segment_bytes=500), "batch.larger-than-segment"),
+        (
+            plain(value=b"x" * 500),
+            SMALL,
+            "batch.too-large",
+        ),
+        (
+            plain(value=b"x" * 500),
+            SMALL_SEGMENT,
+            "batch.larger-than-segment",
+        ),
         (FLIPPED, CREATE, "batch.checksum"),
         (patched(plain(), 57, ">i", 0), CREATE, "batch.counts"),
         (MARKER, CREATE, "batch.control-flag"),
@@ -161,7 +171,7 @@ def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start
                 ],
                 timestamp_ms=NOW,
             ),
-            LogConfig(is_compacted=True, timestamp_before_max_ms=1000),
+            LogConfig(rules=LATEST, is_compacted=True, timestamp_before_max_ms=1000),
             "batch.worst-record",
         ),
     ],
@@ -172,7 +182,7 @@ def test_a_refusal_names_its_rule(data: bytes, config: LogConfig, rule: str) -> 
 
 
 @pytest.mark.parametrize("config", [CREATE, COMPACTED])
-def test_nobody_minds_inner_offsets(config: LogConfig) -> None:
+def test_inner_offsets_are_not_checked(config: LogConfig) -> None:
     data = bytearray(plain())
     at = data.index(b"\0\0\0\x02k")
     data[at + 2] = 2  # offset delta 1
@@ -325,7 +335,7 @@ def test_a_wrong_maximum_is_put_right() -> None:
 
 def test_append_time_topics_stamp_every_record_anew() -> None:
     log = make_log(APPEND_TIME)
-    answer = log.append_client(stamped(5, 6, 7), guard=0, now_ms=NOW)
+    answer = append_client(log, stamped(5, 6, 7), guard=0, now_ms=NOW)
     assert isinstance(answer, Appended)
     assert answer.log_append_time_ms == NOW
     (data,) = log.batches()
@@ -347,8 +357,8 @@ def no_codec(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> Any:
         raise MissingExtraError("no codec")
 
-    monkeypatch.setattr(validation, "decompress_in_steps", missing)
-    monkeypatch.setattr(validation, "read_records", missing)
+    monkeypatch.setattr(unpacking, "decompress_at_once", missing)
+    monkeypatch.setattr(validation, "payload_of", missing)
 
 
 @pytest.mark.usefixtures("no_codec")
@@ -368,7 +378,7 @@ def test_without_the_codec_the_header_decides_alone() -> None:
 @pytest.mark.parametrize("wanted", [NONE, GZIP, LZ4])
 def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(codec: int, wanted: int) -> None:
     data = batch(0, count=3, compression=codec)
-    kept = stored(data, LogConfig(codec=wanted, codec_level=1))
+    kept = stored(data, LogConfig(rules=LATEST, codec=wanted, codec_level=1))
     assert read_batch_header(kept).compression == wanted
     assert read_batch_header(kept).crc == crc_of(kept)
     shown, sent = read_records(kept), read_records(data)
@@ -380,14 +390,14 @@ def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(codec: int, wante
 
 def test_the_size_counts_once_it_is_packed_anew() -> None:
     data = build_batch([Record(value=b"v" * 500)], timestamp_ms=NOW, compression=GZIP)
-    answer = refuse(data, LogConfig(codec=NONE, max_message_bytes=300))
+    answer = refuse(data, LogConfig(rules=LATEST, codec=NONE, max_message_bytes=300))
     assert (answer.error, answer.rule) == (10, "batch.recompressed-too-large")
 
 
 def test_what_can_not_be_read_can_not_be_packed_anew() -> None:
     data = bytearray(batch(0, count=20))
     data[65] = 0x08  # the length of the first key
-    answer = refuse(patched(bytes(data), 21, ">h", 0), LogConfig(codec=GZIP))
+    answer = refuse(patched(bytes(data), 21, ">h", 0), LogConfig(rules=LATEST, codec=GZIP))
     assert answer.error == 87
 
 
@@ -400,7 +410,9 @@ def test_a_closed_batch_is_refused_by_the_rule_of_times() -> None:
 @pytest.mark.usefixtures("no_codec")
 def test_without_the_codec_a_batch_stays_as_it_is() -> None:
     closed = patched(plain(), 21, ">h", SNAPPY)
-    assert read_batch_header(stored(closed, LogConfig(codec=GZIP))).compression == SNAPPY
+    assert (
+        read_batch_header(stored(closed, LogConfig(rules=LATEST, codec=GZIP))).compression == SNAPPY
+    )
 
 
 def test_lengths_inside_of_few_records_are_looked_at() -> None:
@@ -415,87 +427,76 @@ def test_lengths_inside_of_many_records_are_looked_at_where_keys_are_wanted() ->
     assert refuse(patched(bytes(data), 21, ">h", 0), COMPACTED).error == 87
 
 
-def zipped(codec: int, records: bytes, count: int) -> bytes:
-    return pack_batch(
-        compress(codec, records),
-        base_offset=0,
-        leader_epoch=-1,
-        attributes=codec,
-        last_offset_delta=count - 1,
-        base_timestamp_ms=NOW,
-        max_timestamp_ms=NOW,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        records_count=count,
-    )
+def compressed(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
+    records = [Record(key=key, value=b"v", timestamp_ms=NOW + at) for at in range(50)]
+    return build_batch(records, timestamp_ms=NOW, compression=codec)
 
 
-TINY = bytes.fromhex("0c000000010100")
-"""The smallest record there is."""
-
-
-@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("key", [b"k", None])
 @pytest.mark.parametrize(
-    ("records", "count", "why"),
+    "config",
     [
-        (bytes(UNPACKED_BYTES_MAX + 1), 1, f"more than {UNPACKED_BYTES_MAX} bytes"),
-        (
-            TINY * (UNPACKED_RECORDS_MAX + 1),
-            UNPACKED_RECORDS_MAX + 1,
-            f"{UNPACKED_RECORDS_MAX + 1} records in a compressed batch, at most",
-        ),
+        CREATE,
+        COMPACTED,
+        BOUNDED,
+        LogConfig(rules=LATEST, codec=GZIP),
+        LogConfig(rules=LATEST, codec=NONE, is_compacted=True),
+        LogConfig(rules=LATEST, codec=ZSTD),
+        LogConfig(rules=LATEST, timestamp_after_max_ms=10),
+        LogConfig(rules=LATEST, codec=LZ4, timestamp_type=TimestampType.LOG_APPEND_TIME),
     ],
-    ids=["bytes", "records"],
 )
-def test_what_unpacks_to_too_much_is_too_large(
-    codec: int, records: bytes, count: int, why: str
+def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
+    config: LogConfig, key: bytes | None
 ) -> None:
-    batch = zipped(codec, records, count)
-    header = read_batch_header(batch, 0)
-    refused = newest_timestamp(header, batch, log_start_offset=7)
-    assert isinstance(refused, AppendRejection)
-    assert (refused.error, refused.log_start_offset) == (ErrorCode.message_too_large, -1)
-    assert why in str(refused.reason)
+    data = compressed(key=key)
+    header = read_batch_header(data)
+    found = newest_timestamp(header, data)
+    assert isinstance(found, int)
+    at_once, later = (
+        PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
+        for _ in range(2)
+    )
+    known, from_payload = (
+        reread(
+            header,
+            data,
+            found,
+            topic_partition=TopicPartition("t", 0),
+            config=config,
+            now_ms=NOW,
+            log_start_offset=0,
+            payload=payload,
+        )
+        for payload in (None, payload_of(data, header))
+    )
+    assert from_payload == known
+    expected = append_client(at_once, data, guard=0, now_ms=NOW)
+    assert append_client(later, data, guard=0, now_ms=NOW, newest=known or found) == expected
+    assert list(later.batches()) == list(at_once.batches())
 
 
-def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None:
-    batch = zipped(GZIP, b"\xff" * 12, 1)
-    refused = newest_timestamp(read_batch_header(batch, 0), batch, log_start_offset=7)
-    assert isinstance(refused, AppendRejection)
-    assert (refused.error, refused.log_start_offset) == (ErrorCode.invalid_record, 7)
-
-
-def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
-    count = UNPACKED_RECORDS_MAX
-    batch = zipped(ZSTD, TINY * count, count)
-    header = read_batch_header(batch, 0)
-    assert is_heavy([header])
-    assert not is_heavy([])
-    steps = newest_in_steps(header, batch)
-    costs_ns = list(steps)
-    assert len(costs_ns) > count // WALK_RECORDS
-    assert max(costs_ns) <= 100_000_000
-    assert newest_timestamp(header, batch, log_start_offset=0) == NOW
-
-
-def test_steps_find_what_is_found_at_once() -> None:
-    for one in (plain(), zipped(GZIP, TINY * 3, 3), zipped(GZIP, TINY * 3, 4)):
-        header = read_batch_header(one, 0)
-        steps = newest_in_steps(header, one, log_start_offset=5)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found = end.value
-                break
-        assert found == newest_timestamp(header, one, log_start_offset=5)
-
-
-def test_many_light_batches_of_a_request_are_heavy_together() -> None:
-    packed = read_batch_header(zipped(GZIP, TINY, 1), 0)
-    bare = read_batch_header(plain(), 0)
-    assert not is_heavy([packed] * 10)
-    assert is_heavy([packed] * 1_000)
-    assert not is_heavy([bare] * 20_000)
-    assert is_heavy([bare] * 20_001)
+def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = LogConfig(rules=LATEST, codec=GZIP, is_compacted=True)
+    data = compressed()
+    header = read_batch_header(data)
+    known = reread(
+        header,
+        data,
+        NOW,
+        topic_partition=TopicPartition("t", 0),
+        config=config,
+        now_ms=NOW,
+        log_start_offset=0,
+    )
+    assert known is not None
+    assert known.holds(config, NOW + REREAD_HOLDS_MS)
+    assert not known.holds(config, NOW + REREAD_HOLDS_MS + 1)
+    assert not known.holds(LogConfig(rules=LATEST, codec=GZIP), NOW)
+    monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
+    log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
+    append_client(log, data, guard=0, now_ms=NOW, newest=known)
+    (stored,) = log.batches()
+    assert read_batch_header(stored).compression == GZIP

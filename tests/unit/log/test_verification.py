@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.log.verification import SENTINEL, Verification
+from txnsim.log.verification import SENTINEL, VerificationEntries
 
 
 def start(
-    verification: Verification,
+    verification: VerificationEntries,
     *,
     pid: int = 7,
     epoch: int = 0,
@@ -26,7 +26,7 @@ def start(
 
 
 def test_a_guard_is_never_the_sentinel_and_never_used_twice() -> None:
-    verification = Verification()
+    verification = VerificationEntries()
     guards = [start(verification, pid=pid) for pid in range(3)]
     verification.clear()
     guards += [start(verification, pid=pid) for pid in range(3)]
@@ -35,7 +35,7 @@ def test_a_guard_is_never_the_sentinel_and_never_used_twice() -> None:
 
 
 def test_the_sentinel_never_matches() -> None:
-    verification = Verification()
+    verification = VerificationEntries()
     assert not verification.matches(7, SENTINEL)
     guard = start(verification)
     assert not verification.matches(7, SENTINEL)
@@ -55,7 +55,7 @@ def test_the_sentinel_never_matches() -> None:
 def test_joining_an_entry_keeps_the_guard(
     epoch: int, sequence: int, lowest: int, epoch_then: int
 ) -> None:
-    verification = Verification()
+    verification = VerificationEntries()
     guard = start(verification, epoch=3, sequence=5)
     assert start(verification, epoch=epoch, sequence=sequence, tv2=True) == guard
     entry = verification.find(7)
@@ -72,14 +72,14 @@ def test_a_marker_removes_the_entry_unless_it_is_a_retry_of_the_previous_one(
     tv2: bool, marker_epoch: int, kept: bool
 ) -> None:
     """KAFKA-18575."""
-    verification = Verification()
+    verification = VerificationEntries()
     guard = start(verification, epoch=6, tv2=tv2)
     verification.on_marker(7, marker_epoch)
     assert verification.matches(7, guard) is kept
 
 
 def test_a_marker_or_a_batch_of_a_producer_that_waits_for_nothing_changes_nothing() -> None:
-    verification = Verification()
+    verification = VerificationEntries()
     guard = start(verification)
     verification.on_marker(8, 0)
     verification.on_data(8)
@@ -87,7 +87,7 @@ def test_a_marker_or_a_batch_of_a_producer_that_waits_for_nothing_changes_nothin
 
 
 def test_an_appended_batch_removes_the_entry() -> None:
-    verification = Verification()
+    verification = VerificationEntries()
     guard = start(verification)
     verification.on_data(7)
     assert not verification.matches(7, guard)
@@ -95,7 +95,7 @@ def test_an_appended_batch_removes_the_entry() -> None:
 
 
 def test_entries_expire_by_their_own_age() -> None:
-    verification = Verification()
+    verification = VerificationEntries()
     start(verification, pid=1, now=0)
     start(verification, pid=2, now=1)
     start(verification, pid=1, now=5)  # joining does not make it younger

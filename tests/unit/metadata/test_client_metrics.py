@@ -152,6 +152,12 @@ def test_a_subscription_chooses_by_what_is_known_of_a_client(match: str, is_chos
     assert (wanted.metrics == ("yes",)) is is_chosen
 
 
+def test_no_expression_takes_long_over_a_name() -> None:
+    client = msgspec.structs.replace(CLIENT, client_id="a" * 5_000)
+    subscriptions = {"one": {"metrics": "yes", "match": "client_id=(a+)+b"}}
+    assert wanted_of(ID, client, subscriptions).metrics == ()
+
+
 def test_what_is_not_known_of_a_client_matches_nothing() -> None:
     nameless = msgspec.structs.replace(CLIENT, software_name=None)
     subscriptions = {"one": {"metrics": "yes", "match": "client_software_name=.*"}}
@@ -188,7 +194,7 @@ def test_after_a_push_a_client_waits_as_well(asker: Asker) -> None:
 @pytest.mark.parametrize(
     ("kind", "of", "error"), [(NONE, 1, UNKNOWN), (9, None, E.unsupported_compression_type)]
 )
-def test_who_was_told_to_ask_again_may_at_once(
+def test_a_client_that_must_ask_again_may_do_so_at_once(
     asker: Asker, kind: int, of: int | None, error: ErrorCode
 ) -> None:
     asker.get()
@@ -197,7 +203,7 @@ def test_who_was_told_to_ask_again_may_at_once(
     assert asker.get() is TOO_EARLY
 
 
-def test_other_subscriptions_are_told_at_once(asker: Asker) -> None:
+def test_other_subscriptions_are_answered_at_once(asker: Asker) -> None:
     asker.get()
     asker.subscriptions = {"one": {"metrics": "a."}}
     asker.client = msgspec.structs.replace(CLIENT, client_id="somebody else by now")

@@ -22,6 +22,7 @@ from txnsim.metadata.configs import (
     topic_complaint,
     topic_value,
 )
+from txnsim.releases.rules import LATEST
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId
 
@@ -93,7 +94,7 @@ def test_a_short_has_its_own_bounds(value: str, is_good: bool) -> None:
     assert (broker_complaint(name, value) is None) == is_good
 
 
-def test_a_broker_takes_configs_that_nobody_knows_but_shows_no_value() -> None:
+def test_a_broker_takes_unknown_configs_but_shows_no_value() -> None:
     assert broker_complaint("my.plugin.password", "anything") is None
     image = cluster().with_broker_configs("1", {"my.plugin.password": "x"})
     found = broker_value("my.plugin.password", broker="1", image=image, settings=DEFAULTS)
@@ -140,10 +141,10 @@ def test_ms_win_over_minutes_and_those_over_hours(
         "retention.ms", topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1)
     )
     assert (created.value, created.source) == (retention_ms, source)
-    assert log_config(cluster(), topic(), settings).retention_ms == int(retention_ms)
+    assert log_config(cluster(), topic(), settings, rules=LATEST).retention_ms == int(retention_ms)
 
 
-def test_a_topic_without_such_a_config_is_told_as_ever_at_its_creation() -> None:
+def test_a_topic_without_such_a_config_is_answered_as_before_at_its_creation() -> None:
     for name, value in (("segment.bytes", "1073741824"), ("remote.storage.enable", "false")):
         created = resolved_value(
             name, topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1)
@@ -189,7 +190,7 @@ def test_numbers_and_fractions_of_a_broker_can_be_dynamic() -> None:
     image = cluster().with_broker_configs("", changes)
     found = effective_settings(DEFAULTS, image, BrokerId(1))
     assert (found.log_cleaner_min_cleanable_ratio, found.log_roll_ms) == (0.75, 7)
-    config = log_config(image, topic(), DEFAULTS)
+    config = log_config(image, topic(), DEFAULTS, rules=LATEST)
     assert (config.min_cleanable_dirty_ratio, config.segment_ms) == (0.75, 7)
     shown = broker_value("log.preallocate", broker="1", image=image, settings=DEFAULTS)
     assert [one[1:] for one in shown.synonyms] == [("true", DYNAMIC), ("false", DEFAULT)]
@@ -301,7 +302,7 @@ def test_dynamic_configs_lie_over_the_settings_of_a_broker() -> None:
     assert effective_settings(DEFAULTS, cluster(), BrokerId(1)) is DEFAULTS
 
 
-def test_a_log_is_told_its_topics_configs_and_the_clusters() -> None:
+def test_a_log_has_the_configs_of_its_topic_and_of_the_cluster() -> None:
     image = cluster().with_broker_configs("", {"producer.id.expiration.ms": "5"})
     own = topic(
         configs={
@@ -311,14 +312,14 @@ def test_a_log_is_told_its_topics_configs_and_the_clusters() -> None:
             "segment.bytes": "2097152",
         }
     )
-    config = log_config(image, own, DEFAULTS)
+    config = log_config(image, own, DEFAULTS, rules=LATEST)
     assert config.is_compacted
     assert config.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert config.max_message_bytes == 100
     assert config.segment_bytes == 2_097_152
     assert config.producer_id_expiration_ms == 5
     assert config.verification_enabled
-    assert not log_config(image, topic(), DEFAULTS).is_compacted
+    assert not log_config(image, topic(), DEFAULTS, rules=LATEST).is_compacted
 
 
 def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all() -> None:
@@ -328,7 +329,7 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
         .with_broker_configs("2", {"message.max.bytes": "900", "producer.id.expiration.ms": "6"})
     )
     for broker_id, size, expiration_ms in ((-1, 300, 5), (1, 300, 5), (2, 900, 6)):
-        config = log_config(image, topic(), DEFAULTS, BrokerId(broker_id))
+        config = log_config(image, topic(), DEFAULTS, BrokerId(broker_id), rules=LATEST)
         assert (config.max_message_bytes, config.producer_id_expiration_ms) == (size, expiration_ms)
     found = topic_value(
         "max.message.bytes", topic={}, image=image, settings=DEFAULTS, broker_id=BrokerId(2)
@@ -359,7 +360,7 @@ def test_a_topics_codec_and_its_level(codec: str, number: int | None, level: int
             "compression.zstd.level": "7",
         }
     )
-    config = log_config(cluster(), own, DEFAULTS)
+    config = log_config(cluster(), own, DEFAULTS, rules=LATEST)
     assert (config.codec, config.codec_level) == (number, level)
 
 
@@ -375,15 +376,15 @@ def test_what_keeps_a_log_in_bounds_reaches_it() -> None:
             "min.cleanable.dirty.ratio": "0.25",
         }
     )
-    config = log_config(cluster(), own, DEFAULTS)
+    config = log_config(cluster(), own, DEFAULTS, rules=LATEST)
     assert (config.is_compacted, config.is_deleted) == (True, True)
     assert config.segment_ms == 500, "what is never rolled is never cleaned"
     assert (config.segment_jitter_ms, config.retention_ms, config.retention_bytes) == (7, -1, 9)
     assert config.min_cleanable_dirty_ratio == 0.25
-    assert log_config(cluster(), topic(), DEFAULTS).segment_ms == 604_800_000
+    assert log_config(cluster(), topic(), DEFAULTS, rules=LATEST).segment_ms == 604_800_000
 
 
 def test_segments_of_internal_topics_are_small_but_take_what_others_take() -> None:
-    config = log_config(cluster(), topic("__transaction_state"), DEFAULTS)
+    config = log_config(cluster(), topic("__transaction_state"), DEFAULTS, rules=LATEST)
     assert config.roll_bytes == DEFAULTS.internal_log_segment_bytes
     assert config.segment_bytes == DEFAULTS.segment_bytes

@@ -37,7 +37,7 @@ def test_a_topic_is_found_by_its_id_until_it_is_deleted() -> None:
     assert "orders" not in gone.topics
 
 
-def test_brokers_are_told_by_id_and_only_while_they_live_and_listen() -> None:
+def test_brokers_are_listed_by_id_and_only_while_they_live_and_listen() -> None:
     image = cluster(broker(3), broker(1), broker(2, alive=False), broker(4, port=-1))
     assert [one.broker_id for one in image.alive_brokers()] == [1, 3]
     assert [one.broker_id for one in image.fenced_brokers()] == [2]
@@ -56,6 +56,9 @@ def test_every_change_is_a_new_image_one_offset_further() -> None:
         image.with_broker(broker(4)),
         image.with_feature("transaction.version", 1),
         image.with_broker_configs("", {"num.partitions": "3"}),
+        image.with_group_configs("g", {"consumer.session.timeout.ms": "1"}),
+        image.with_client_metrics("m", {"interval.ms": "1"}),
+        image.with_scram(image.scram),
     )
     assert [change.offset - image.offset for change in changes] == [1] * len(changes)
     assert image == cluster().with_topic(topic()), "the old image is as it was"
@@ -83,6 +86,19 @@ def test_configs_are_replaced_whole() -> None:
     assert changed.topics["orders"].configs == {"segment.ms": "2"}
     image = image.with_broker_configs("1", {"a": "1"}).with_broker_configs("", {"b": "2"})
     assert image.with_broker_configs("1", {}).broker_configs == {"1": {}, "": {"b": "2"}}
+
+
+def test_groups_and_subscriptions_without_configs_are_gone() -> None:
+    image = cluster().with_group_configs("g", {"a": "1"}).with_client_metrics("m", {"b": "2"})
+    assert (image.group_configs, image.client_metrics) == ({"g": {"a": "1"}}, {"m": {"b": "2"}})
+    image = image.with_group_configs("g", {}).with_client_metrics("m", {})
+    assert (image.group_configs, image.client_metrics) == ({}, {})
+
+
+def test_what_changes_nothing_is_the_image_itself() -> None:
+    image = cluster()
+    assert image.with_topics(()) is image
+    assert image.with_acls(image.acls) is image
 
 
 def test_a_broker_has_an_address_on_each_of_its_listeners() -> None:

@@ -100,12 +100,12 @@ def test_an_eligible_replica_leads_alone_when_the_isr_is_empty() -> None:
     assert not changed.is_recovering, "it has everything that was committed"
 
 
-def test_eligible_replicas_do_not_lead_while_somebody_is_in_sync() -> None:
+def test_eligible_replicas_do_not_lead_while_another_is_in_sync() -> None:
     found = partition(1, isr=(1,), elr=(2,), epoch=4)
     assert facts(after(found, (1,), down=(1,), min_isr=2)) == (-1, (1,), (2,), (1,))
 
 
-def test_the_last_leader_is_elected_again_when_nobody_else_is_left() -> None:
+def test_the_last_leader_is_elected_again_when_no_other_is_left() -> None:
     found = partition(-1, isr=(), last_known=(1,), epoch=4)
     assert after(found, (), down=(1,), min_isr=2) is None
     changed = after(found, (), down=(3,), min_isr=2)
@@ -114,7 +114,7 @@ def test_the_last_leader_is_elected_again_when_nobody_else_is_left() -> None:
     assert changed.is_recovering
 
 
-def test_without_elr_nobody_is_eligible_and_an_isr_does_not_get_empty() -> None:
+def test_without_elr_no_replica_is_eligible_and_an_isr_does_not_get_empty() -> None:
     found = partition(1, isr=(1,), elr=(2,), last_known=(3,))
     changed = after(found, (), down=(1, 2), has_elr=False, min_isr=2)
     assert facts(changed) == (-1, (1,), (), (3,))
@@ -135,7 +135,7 @@ def test_an_unclean_election_takes_any_live_replica_and_it_is_alone() -> None:
     assert after(found, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
 
 
-def test_an_unclean_election_prefers_who_is_in_sync() -> None:
+def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
     changed = after(partition(-1, isr=(3,)), (3,), down=(2,), election=UNCLEAN)
     assert facts(changed) == (3, (3,), (), ())
 
@@ -150,7 +150,7 @@ def test_an_unclean_election_prefers_who_is_in_sync() -> None:
         (-1, (), (1, 2, 3), None),
     ],
 )
-def test_a_preferred_election_wants_the_first_replica_and_takes_another_over_nobody(
+def test_a_preferred_election_wants_the_first_replica_and_takes_another_over_none(
     leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: int | None
 ) -> None:
     changed = after(partition(leader, isr=isr), isr, down=down, election=PREFERRED)

@@ -11,6 +11,7 @@ from txnsim.metadata.quotas import (
     QuotaChange,
     QuotaFilter,
     altered_quotas,
+    altered_values,
     entity_of,
     entity_text,
     found_quotas,
@@ -22,7 +23,7 @@ CONNECTIONS = "connection_creation_rate"
 
 
 def refused(entity: Entity, key: str = RATE, value: float = 1.0) -> str | None:
-    outcome = altered_quotas(EMPTY, entity, [QuotaChange(key=key, value=value)])
+    outcome = altered_values(EMPTY, entity, [QuotaChange(key=key, value=value)])
     return outcome.reason if isinstance(outcome, Rejection) else None
 
 
@@ -100,10 +101,25 @@ ENTITIES: tuple[Entity, ...] = (
 def test_what_a_filter_finds(
     exact: dict[str, str | None], kinds: tuple[str, ...], strict: bool, expected: tuple[int, ...]
 ) -> None:
-    image = EMPTY
-    for entity in ENTITIES:
-        changed = altered_quotas(image, entity, [QuotaChange(key="request_percentage", value=1.0)])
-        assert isinstance(changed, ClusterImage)
-        image = changed
+    change = [QuotaChange(key="request_percentage", value=1.0)]
+    image = altered_quotas(EMPTY, dict.fromkeys(ENTITIES, change))
+    assert image.offset == EMPTY.offset + len(ENTITIES), "a record each"
     wanted = QuotaFilter(exact=exact, kinds=frozenset(kinds), strict=strict)
     assert [entity for entity, _ in found_quotas(image, wanted)] == [ENTITIES[i] for i in expected]
+
+
+def test_a_quota_is_taken_back_and_what_changes_nothing_is_the_image_itself() -> None:
+    user: Entity = (("user", "u"),)
+    limited = altered_quotas(EMPTY, {user: [QuotaChange(key=RATE, value=1.0)]})
+    assert limited.client_quotas == {user: {RATE: 1.0}}
+    assert altered_quotas(limited, {user: [QuotaChange(key=RATE, value=1.0)]}) is limited
+    freed = altered_quotas(limited, {user: [QuotaChange(key=RATE, value=None)]})
+    assert freed.client_quotas == {}
+    assert altered_quotas(freed, {user: [QuotaChange(key=RATE, value=None)]}) is freed
+
+
+def test_what_is_refused_is_left_out_of_what_changes_at_once() -> None:
+    good, bad = (("user", "u"),), (("group", "g"),)
+    change = [QuotaChange(key=RATE, value=1.0)]
+    assert altered_quotas(EMPTY, {good: change, bad: change}).client_quotas == {good: {RATE: 1.0}}
+    assert altered_quotas(EMPTY, {bad: change}) is EMPTY

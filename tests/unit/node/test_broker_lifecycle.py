@@ -11,15 +11,15 @@ from tests.support.coordinator import ManualClock
 from tests.support.images import B1
 from tests.support.peer_network import RecordingNetwork
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
-from txnsim.node.broker_lifecycle import BrokerLifecycle
-from txnsim.node.peers import Peers
-from txnsim.settings import DEFAULTS
-from txnsim.types import (
+from txnsim.interbroker.lifecycle import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,
     BrokerRegistrationCommand,
     BrokerRegistrationReply,
 )
+from txnsim.node.broker_lifecycle import BrokerLifecycle
+from txnsim.node.peers import Peers
+from txnsim.settings import DEFAULTS
 
 UNFENCED = BrokerHeartbeatReply(is_caught_up=True, is_fenced=False)
 FENCED = BrokerHeartbeatReply(is_caught_up=False)

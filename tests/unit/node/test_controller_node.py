@@ -11,30 +11,32 @@ import msgspec
 import pytest
 
 from tests.support.images import B1, B2, B3, broker
+from tests.support.within import within
 from txnsim.controller.broker_sessions import BrokerState
 from txnsim.controller.controller import NewTopic, initial_image
 from txnsim.errors import ErrorCode, InvariantViolation
+from txnsim.interbroker.lifecycle import (
+    BrokerHeartbeatCommand,
+    BrokerHeartbeatReply,
+    BrokerRegistrationCommand,
+    BrokerRegistrationReply,
+)
+from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply
+from txnsim.interbroker.transactions import AllocateProducerIdsCommand, AllocateProducerIdsReply
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.controller_node import ControllerNode
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
+from txnsim.runtime.env import TimerHandle
+from txnsim.runtime.standstill import STANDSTILL_MS
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
-from txnsim.types import (
-    AllocateProducerIdsCommand,
-    AllocateProducerIdsReply,
-    AlterPartitionCommand,
-    AlterPartitionReply,
-    BrokerHeartbeatCommand,
-    BrokerHeartbeatReply,
-    BrokerId,
-    BrokerRegistrationCommand,
-    BrokerRegistrationReply,
-    TopicPartition,
-)
+from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
+SESSION_MS = Settings().broker_session_timeout_ms
+REQUEST_MS = 500
 FENCED, UNFENCED, LEAVING, GONE = BrokerState
 
 
@@ -56,7 +58,9 @@ class World:
         self.controller.start()
 
     async def ask(self, command: object, source: BrokerId = B1) -> Any:
-        return await self.env.network.request(source, CONTROLLER_ID, 0, 0, command, timeout_ms=500)
+        return await self.env.network.request(
+            source, CONTROLLER_ID, 0, 0, command, timeout_ms=REQUEST_MS
+        )
 
     async def beat(
         self, broker_id: BrokerId, *, epoch: int | None = None, **wishes: bool
@@ -111,47 +115,41 @@ def run(main: Callable[[World], Awaitable[None]], **settings: Any) -> list[dict[
     return run_virtual(whole, seed=1, trace_level=TraceLevel.FULL)
 
 
-def test_producer_ids_come_in_blocks_that_never_overlap() -> None:
-    async def main(world: World) -> None:
-        blocks = [
-            await world.ask(AllocateProducerIdsCommand(broker_id=who, broker_epoch=who))
-            for who in (B1, B2, B1)
-        ]
-        assert blocks == [
-            AllocateProducerIdsReply(first=first, length=1_000) for first in (0, 1_000, 2_000)
-        ]
-
-    run(main)
+@within(run)
+async def test_producer_ids_come_in_blocks_that_never_overlap(world: World) -> None:
+    blocks = [
+        await world.ask(AllocateProducerIdsCommand(broker_id=who, broker_epoch=who))
+        for who in (B1, B2, B1)
+    ]
+    assert blocks == [
+        AllocateProducerIdsReply(first=first, length=1_000) for first in (0, 1_000, 2_000)
+    ]
 
 
 @pytest.mark.parametrize(
     ("who", "epoch", "error"),
     [(1, 9, ErrorCode.stale_broker_epoch), (7, 7, ErrorCode.broker_id_not_registered)],
 )
-def test_a_stranger_gets_no_block(who: int, epoch: int, error: ErrorCode) -> None:
-    async def main(world: World) -> None:
-        command = AllocateProducerIdsCommand(broker_id=BrokerId(who), broker_epoch=epoch)
-        reply = await world.ask(command)
-        assert isinstance(reply, AllocateProducerIdsReply)
-        assert reply.error == error
-
-    run(main)
-
-
-def test_a_leaders_isr_request_is_judged() -> None:
-    async def main(world: World) -> None:
-        command = AlterPartitionCommand(broker_id=B1, broker_epoch=99, partitions=())
-        assert await world.ask(command) == AlterPartitionReply(error=ErrorCode.stale_broker_epoch)
-
-    run(main)
+@within(run)
+async def test_a_stranger_gets_no_block(
+    world: World, who: int, epoch: int, error: ErrorCode
+) -> None:
+    command = AllocateProducerIdsCommand(broker_id=BrokerId(who), broker_epoch=epoch)
+    reply = await world.ask(command)
+    assert isinstance(reply, AllocateProducerIdsReply)
+    assert reply.error == error
 
 
-def test_anything_else_is_a_bug_of_the_asker() -> None:
-    async def main(world: World) -> None:
-        with pytest.raises(InvariantViolation, match="broker 2"):
-            await world.controller.handle_peer(0, 0, None, B2)
+@within(run)
+async def test_a_leaders_isr_request_is_judged(world: World) -> None:
+    command = AlterPartitionCommand(broker_id=B1, broker_epoch=99, partitions=())
+    assert await world.ask(command) == AlterPartitionReply(error=ErrorCode.stale_broker_epoch)
 
-    run(main)
+
+@within(run)
+async def test_anything_else_is_a_bug_of_the_asker(world: World) -> None:
+    with pytest.raises(InvariantViolation, match="broker 2"):
+        await world.controller.handle_peer(0, 0, None, B2)
 
 
 def test_who_is_not_heard_of_is_fenced_and_comes_back_with_a_heartbeat() -> None:
@@ -172,34 +170,48 @@ def test_who_is_not_heard_of_is_fenced_and_comes_back_with_a_heartbeat() -> None
     assert run(main) == [{"state": "fenced"}, {"state": "unfenced"}]
 
 
-def test_with_everybody_silent_nobody_is_left() -> None:
-    async def main(world: World) -> None:
-        await asyncio.sleep(60)
-        assert not world.metadata.image.alive_brokers()
-        assert world.partition.leader == -1
-        assert world.partition.last_known_elr == (3,)
-        assert world.partition.elr == (3,), "the last one that was in sync"
-        await world.beat(B1)
-        assert world.partition.leader == -1, "it lacks what came after it had left"
-        await world.beat(B3)
-        assert world.partition.leader == 3
-
-    run(main)
+@within(run)
+async def test_when_all_brokers_are_silent_none_is_left(world: World) -> None:
+    await asyncio.sleep(60)
+    assert not world.metadata.image.alive_brokers()
+    assert world.partition.leader == -1
+    assert world.partition.last_known_elr == (3,)
+    assert world.partition.elr == (3,), "the last one that was in sync"
+    await world.beat(B1)
+    assert world.partition.leader == -1, "it lacks what came after it had left"
+    await world.beat(B3)
+    assert world.partition.leader == 3
 
 
-def test_a_new_incarnation_waits_for_the_session_of_the_old_one() -> None:
-    async def main(world: World) -> None:
-        assert (await world.register(B1)).error == ErrorCode.duplicate_broker_registration
-        await asyncio.sleep(10)
-        reply = await world.register(B1)
-        assert reply.error == 0
-        assert reply.broker_epoch == world.metadata.image.brokers[B1].epoch
-        assert world.controller.state(B1) is FENCED
-        stale = await world.beat(B1, epoch=1)
-        assert stale.error == ErrorCode.stale_broker_epoch
-        assert not (await world.beat(B1)).is_fenced
+@within(run)
+async def test_a_process_that_stood_still_fences_no_broker(world: World) -> None:
+    clock = world.env.clock
+    punctual = clock.call_later
 
-    run(main)
+    def late(delay_ms: float, callback: Callable[[], object]) -> TimerHandle:
+        return punctual(delay_ms + (STANDSTILL_MS if delay_ms > REQUEST_MS else 0), callback)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(clock, "call_later", late)
+        for broker_id in (B1, B2, B3):
+            await world.beat(broker_id)
+    await asyncio.sleep((2 * SESSION_MS + STANDSTILL_MS) / 1_000 - 0.1)
+    assert world.partition.leader == 1
+    await asyncio.sleep(0.2)
+    assert world.partition.leader == -1
+
+
+@within(run)
+async def test_a_new_incarnation_waits_for_the_session_of_the_old_one(world: World) -> None:
+    assert (await world.register(B1)).error == ErrorCode.duplicate_broker_registration
+    await asyncio.sleep(10)
+    reply = await world.register(B1)
+    assert reply.error == 0
+    assert reply.broker_epoch == world.metadata.image.brokers[B1].epoch
+    assert world.controller.state(B1) is FENCED
+    stale = await world.beat(B1, epoch=1)
+    assert stale.error == ErrorCode.stale_broker_epoch
+    assert not (await world.beat(B1)).is_fenced
 
 
 def test_leaders_move_away_before_a_broker_stops() -> None:
@@ -219,28 +231,26 @@ def test_leaders_move_away_before_a_broker_stops() -> None:
     assert run(main) == [{"state": "controlled_shutdown"}, {"state": "shutdown_now"}]
 
 
-def test_unclean_elections_are_tried_by_the_cluster_clock() -> None:
-    async def main(world: World) -> None:
-        image = world.metadata.image
-        lost = msgspec.structs.replace(world.partition, leader=BrokerId(-1), isr=())
-        world.metadata.publish(
-            image.with_partition(P0, lost).with_topic_configs(
-                "orders", {"unclean.leader.election.enable": "false"}
-            )
+@within(run)
+async def test_unclean_elections_are_tried_by_the_cluster_clock(world: World) -> None:
+    image = world.metadata.image
+    lost = msgspec.structs.replace(world.partition, leader=BrokerId(-1), isr=())
+    world.metadata.publish(
+        image.with_partition(P0, lost).with_topic_configs(
+            "orders", {"unclean.leader.election.enable": "false"}
         )
-        world.env.clock.advance(300_000)
-        assert world.partition.leader == -1
-        world.metadata.publish(
-            world.metadata.image.with_topic_configs(
-                "orders", {"unclean.leader.election.enable": "true"}
-            )
+    )
+    world.env.clock.advance(300_000)
+    assert world.partition.leader == -1
+    world.metadata.publish(
+        world.metadata.image.with_topic_configs(
+            "orders", {"unclean.leader.election.enable": "true"}
         )
-        assert world.partition.leader == -1, "the config alone elects nobody"
-        world.env.clock.advance(300_000)
-        assert world.partition.leader == 1
-        assert world.partition.is_recovering
-
-    run(main)
+    )
+    assert world.partition.leader == -1, "the config alone elects nobody"
+    world.env.clock.advance(300_000)
+    assert world.partition.leader == 1
+    assert world.partition.is_recovering
 
 
 @pytest.mark.parametrize("is_on", [True, False])
@@ -259,17 +269,15 @@ def test_leaders_go_back_by_themselves_where_that_is_on(is_on: bool) -> None:
     run(main, auto_leader_rebalance_enable=is_on)
 
 
-def test_a_broker_hears_what_it_has_missed_once_its_link_heals() -> None:
-    async def main(world: World) -> None:
-        heard: list[int] = []
-        world.metadata.subscribe(lambda image: heard.append(image.offset), broker_id=B2)
-        world.env.network.cut(CONTROLLER_ID, B2)
-        world.metadata.create_topic(NewTopic(name="more"))
-        assert heard == []
-        world.env.network.cut(B1, B2)
-        world.env.network.heal(B1, B2)
-        assert heard == []
-        world.env.network.heal(CONTROLLER_ID, B2)
-        assert heard == [world.metadata.image.offset]
-
-    run(main)
+@within(run)
+async def test_a_broker_hears_what_it_has_missed_once_its_link_heals(world: World) -> None:
+    heard: list[int] = []
+    world.metadata.subscribe(lambda image: heard.append(image.offset), broker_id=B2)
+    world.env.network.cut(CONTROLLER_ID, B2)
+    world.metadata.create_topic(NewTopic(name="more"))
+    assert heard == []
+    world.env.network.cut(B1, B2)
+    world.env.network.heal(B1, B2)
+    assert heard == []
+    world.env.network.heal(CONTROLLER_ID, B2)
+    assert heard == [world.metadata.image.offset]

@@ -6,16 +6,19 @@ from typing import Any, cast
 
 from tests.support.logs import NOW, PARTITION, PID, LogDriver, batch
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import Appended
+from txnsim.log.leader_append import append_client, append_marker
 from txnsim.node.log_trace import (
     NAMES_MAX,
     LogTrace,
+    as_found,
     bounds,
     bounds_for_data,
     bounds_for_marker,
 )
 from txnsim.runtime.trace import NO_CAUSE, Event, TraceLevel, Tracer
-from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TxnMarker
+from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId
 from txnsim.wire.batch import read_batch_header
 
 
@@ -33,7 +36,7 @@ class Traced:
         header = read_batch_header(data)
         before = bounds_for_data(log, header)
         guard = self.driver.guard(sequence) if transactional else 0
-        result = log.append_client(data, guard=guard, now_ms=NOW)
+        result = append_client(log, data, guard=guard, now_ms=NOW)
         name = "app" if transactional else None
         if isinstance(result, Appended):
             cause = self.trace.appended(log, header, result, before, name)
@@ -53,7 +56,8 @@ class Traced:
             partitions=(PARTITION,),
         )
         before = bounds_for_marker(log, marker)
-        written = log.append_marker(
+        written = append_marker(
+            log,
             producer_id=PID,
             producer_epoch=0,
             committed=committed,
@@ -94,6 +98,7 @@ def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
         "last": 0,
         "opened": True,
         "rule": "producer.txn-opens-at-first-batch",
+        "bytes": len(batch(0, transactional=True)),
     }
     assert data(opened)["first"] == 0
     assert opened.p[0] == append.i, "the append is its cause"
@@ -116,9 +121,10 @@ def test_a_duplicate_moves_nothing() -> None:
     assert traced.kinds()[3:] == ["log.duplicate"]
     assert data(traced.events()[3])["base"] == 0
     assert data(traced.events()[3])["rule"] == "producer.duplicate"
+    assert data(traced.events()[3])["bytes"] == len(batch(0))
 
 
-def test_a_refused_batch_is_told_with_its_reason() -> None:
+def test_a_refused_batch_is_traced_with_its_reason() -> None:
     traced = Traced()
     traced.append(0)
     traced.append(9)
@@ -127,6 +133,14 @@ def test_a_refused_batch_is_told_with_its_reason() -> None:
     assert data(refused)["error"] == ErrorCode.out_of_order_sequence_number.name.upper()
     assert data(refused)["reason"]
     assert data(refused)["rule"] == "producer.next-sequence"
+    assert data(refused)["bytes"] == len(batch(9))
+
+
+def test_brief_leaves_the_size_of_a_batch_out() -> None:
+    traced = Traced()
+    traced.tracer.level = TraceLevel.BRIEF
+    traced.append(0)
+    assert "bytes" not in data(traced.events()[0])
 
 
 def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
@@ -173,7 +187,10 @@ def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
     traced.trace.truncated(log)
     traced.trace.expired(log, (PID,))
     assert [(event.k, data(event)) for event in traced.events()[-3:]] == [
-        ("log.start", {"tp": "orders-0", "to": 1, "reason": "DeleteRecords"}),
+        (
+            "log.start",
+            {"tp": "orders-0", "to": 1, "lso": 1, "open": [], "reason": "DeleteRecords"},
+        ),
         ("log.truncate", {"tp": "orders-0", "epoch": 0, "to": 7}),
         ("pid.expire", {"tp": "orders-0", "pid": PID, "rule": "producer.expires"}),
     ]
@@ -188,14 +205,14 @@ def test_events_belong_to_the_log_of_the_broker() -> None:
     assert not traced.trace.on
 
 
-def test_a_producer_that_comes_with_a_higher_epoch_is_told() -> None:
+def test_a_producer_with_a_higher_epoch_is_traced() -> None:
     traced = Traced()
     traced.append(0)
     before = bounds(traced.driver.log, PID)
     assert (before.producer_epoch, bounds(traced.driver.log, PID + 1).producer_epoch) == (0, -1)
     data_of_next = batch(0, epoch=1)
     header = read_batch_header(data_of_next)
-    result = traced.driver.log.append_client(data_of_next, guard=0, now_ms=NOW)
+    result = append_client(traced.driver.log, data_of_next, guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
     traced.trace.appended(traced.driver.log, header, result, before, None)
     (bumped,) = [event for event in traced.events() if event.k == "pid.bump"]
@@ -204,6 +221,21 @@ def test_a_producer_that_comes_with_a_higher_epoch_is_told() -> None:
         {"tp": "orders-0", "pid": PID, "epoch": 1},
     )
     assert traced.events()[bumped.p[0]].k == "log.append"
+
+
+def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
+    for transactional_id, kinds in ((None, ["log.append", "pid.bump"]), ("app", ["log.append"])):
+        traced = Traced()
+        traced.append(0)
+        seen = len(traced.tracer)
+        traced.tracer.level = TraceLevel.BRIEF
+        before = bounds(traced.driver.log, PID)
+        next_one = batch(0, epoch=1)
+        result = append_client(traced.driver.log, next_one, guard=0, now_ms=NOW)
+        assert isinstance(result, Appended)
+        header = read_batch_header(next_one)
+        traced.trace.appended(traced.driver.log, header, result, before, transactional_id)
+        assert [event.k for event in traced.events()[seen:]] == kinds
 
 
 # Causes of a bound that moves
@@ -230,7 +262,7 @@ def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None
     for sequence in (0, 1):
         before = bounds(log, PID)
         header = read_batch_header(batch(sequence))
-        result = log.append_client(batch(sequence), guard=0, now_ms=NOW)
+        result = append_client(log, batch(sequence), guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
         traced.tracer.caused_by(traced.trace.appended(log, header, result, before, None))
     fetch = traced.tracer.emit("msg.recv", "broker/1")
@@ -260,7 +292,8 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
         transaction_version=0,
         partitions=(PARTITION,),
     )
-    written = log.append_marker(
+    written = append_marker(
+        log,
         producer_id=PID,
         producer_epoch=0,
         committed=True,
@@ -271,7 +304,8 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
     assert isinstance(written, Appended)
     traced.tracer.caused_by(traced.trace.marked(log, marker, written.base_offset, before))
     later = traced.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
-    traced.trace.covers(log, later)
+    traced.tracer.caused_by(later)
+    traced.trace.covers(log)
     traced.driver.settle()
     traced.trace.moved(log, before)
     events = traced.events()
@@ -282,11 +316,11 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
 def test_what_was_cut_off_is_no_cause() -> None:
     traced = Traced()
     log = traced.driver.log
-    first = traced.tracer.emit("note", "x")
-    traced.trace.covers(log, first)
-    second = traced.tracer.emit("note", "x")
-    traced.trace.covers(log, second)  # the log ends where it did: the other one is gone
-    result = log.append_client(batch(0), guard=0, now_ms=NOW)
+    for _ in range(2):
+        second = traced.tracer.emit("note", "x")
+        traced.tracer.caused_by(second)
+        traced.trace.covers(log)  # the log ends where it did: the other one is gone
+    result = append_client(log, batch(0), guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
     before = bounds(log, PID)
     traced.driver.settle()
@@ -299,12 +333,42 @@ def test_of_many_producers_the_newest_names_are_known() -> None:
     for producer_id in range(NAMES_MAX + 1):
         traced.trace._remember(producer_id, f"app-{producer_id}")
     assert traced.trace._tx(0, 0) == ""
-    assert traced.trace._tx(NAMES_MAX, 3) == f"app-{NAMES_MAX}/{NAMES_MAX}:3"
+    assert traced.trace._tx(NAMES_MAX, 3) == (f"app-{NAMES_MAX}", NAMES_MAX, 3)
 
 
-def test_who_does_what_follows_from_an_event_is_due_to_it() -> None:
+def test_what_follows_from_a_bound_that_has_advanced_is_due_to_that() -> None:
     traced = Traced()
     seen: list[int] = []
-    event = traced.tracer.emit("note", "x")
-    traced.trace.due_to(event, lambda: seen.append(traced.tracer.cause))
+    log = traced.driver.log
+    before = bounds(log, PID)
+    traced.append(0)
+    follow = lambda: seen.append(traced.tracer.cause)  # noqa: E731 - as callers write it
+    traced.trace.advanced(log, before.high_watermark, before.last_stable_offset, follow)
+    event = traced.events()[-1].i
+    assert traced.events()[-1].k == "log.lso"
     assert (seen, traced.tracer.cause) == ([event], NO_CAUSE)
+
+
+def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
+    traced = Traced()
+    log = traced.driver.log
+    assert as_found(log, 2) == {"tp": "orders-0", "role": "leader", "epoch": 2}
+    traced.append(0, transactional=True)
+    found = as_found(log, 3)
+    assert (found["epoch"], found["end"]) == (3, 1)
+    assert "lso" not in found
+    (producer,) = cast("list[dict[str, object]]", found["producers"])
+    assert (producer["pid"], producer["first"], producer["coordinator_epoch"]) == (PID, 0, -1)
+
+
+def test_a_transaction_that_opens_behind_a_marker_tells_the_coordinators_epoch() -> None:
+    traced = Traced()
+    traced.append(0, transactional=True)
+    assert "coordinator_epoch" not in data(opened(traced))
+    traced.mark(committed=False, coordinator_epoch=4)
+    traced.append(1, transactional=True)
+    assert data(opened(traced))["coordinator_epoch"] == 4
+
+
+def opened(traced: Traced) -> Event:
+    return [event for event in traced.events() if event.k == "pid.open"][-1]

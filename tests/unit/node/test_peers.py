@@ -8,6 +8,13 @@ import msgspec
 
 from tests.support.peer_network import RecordingNetwork
 from txnsim.errors import PeerDisconnectedError
+from txnsim.interbroker.transactions import (
+    AddPartitionsToTxnCommand,
+    AllocateProducerIdsCommand,
+    AllocateProducerIdsReply,
+    TxnMarker,
+    WriteTxnMarkersCommand,
+)
 from txnsim.node.peers import CONTROLLER_ID, Peers
 from txnsim.releases import (
     RELEASE_2_8,
@@ -18,18 +25,7 @@ from txnsim.releases import (
     Rules,
 )
 from txnsim.runtime.env import Network
-from txnsim.types import (
-    AddPartitionsToTxnCommand,
-    AllocateProducerIdsCommand,
-    AllocateProducerIdsReply,
-    BrokerId,
-    CoordinatorEpoch,
-    ProducerEpoch,
-    ProducerId,
-    TopicPartition,
-    TxnMarker,
-    WriteTxnMarkersCommand,
-)
+from txnsim.types import BrokerId, CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 
@@ -48,7 +44,7 @@ async def test_each_request_has_its_api_its_version_and_the_request_timeout() ->
     assert {(sent.source, sent.timeout_ms) for sent in network.sent} == {(ONE, 77)}
 
 
-async def test_a_broker_that_is_gone_asks_nobody_any_more() -> None:
+async def test_a_broker_that_is_gone_sends_no_more_requests() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
     peers.close()

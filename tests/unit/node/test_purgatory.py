@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.coordinator import ManualClock
+from txnsim.node import purgatory
 from txnsim.node.purgatory import Purgatory
 from txnsim.runtime.tasks import LoopTasks
 
@@ -22,7 +23,7 @@ class Bench:
         self.met = False
         self.checks = 0
 
-    def check(self) -> bool:
+    def check(self, _key: str) -> bool:
         self.checks += 1
         return self.met
 
@@ -38,8 +39,10 @@ class Bench:
         assert self.clock.armed == 0, "the timer of all with one timeout is not armed for nobody"
 
 
-@pytest.fixture
-async def bench() -> Bench:
+@pytest.fixture(params=["few keys", "many keys"])
+async def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    if request.param == "many keys":
+        monkeypatch.setattr(purgatory, "WIDE", 0)
     return Bench()
 
 
@@ -96,7 +99,7 @@ async def test_a_cancelled_waiter_leaves_nothing_behind(bench: Bench) -> None:
     assert bench.checks == 0
 
 
-async def test_one_touch_answers_all_who_wait_for_it_oldest_first(bench: Bench) -> None:
+async def test_one_touch_answers_all_that_wait_oldest_first(bench: Bench) -> None:
     order: list[str] = []
     tasks = [await bench.park("a") for _ in "abc"]
     for name, task in zip("abc", tasks, strict=True):
@@ -137,9 +140,60 @@ async def test_those_with_one_timeout_share_a_timer_and_keep_their_deadlines(ben
     bench.assert_empty()
 
 
-async def test_what_is_set_free_does_not_interrupt_who_touched(bench: Bench) -> None:
+async def test_an_answer_does_not_interrupt_the_touch_that_caused_it(bench: Bench) -> None:
     task = await bench.park("a")
     bench.met = True
     bench.purgatory.touch("a")
     assert not task.done()
     assert await task is True
+
+
+async def test_a_check_learns_what_was_touched(bench: Bench) -> None:
+    touched: list[str] = []
+
+    def check(key: str) -> bool:
+        touched.append(key)
+        return key == "b"
+
+    waiting = asyncio.get_running_loop().create_task(
+        bench.purgatory.wait(("a", "b"), timeout_ms=60_000, check=check)
+    )
+    await asyncio.sleep(0)
+    bench.purgatory.touch("a")
+    bench.purgatory.touch("b")
+    assert await waiting
+    assert touched == ["a", "b"]
+
+
+async def test_what_happens_while_it_prepares_is_not_missed(bench: Bench) -> None:
+    touched: list[str] = []
+    gate = asyncio.Event()
+
+    async def prepare() -> bool:
+        await gate.wait()
+        return bool(touched)
+
+    def check(key: str) -> bool:
+        touched.append(key)
+        return False
+
+    async def wait() -> bool:
+        return await bench.purgatory.wait(("a", "b"), timeout_ms=100, check=check, prepare=prepare)
+
+    task = asyncio.get_running_loop().create_task(wait())
+    await asyncio.sleep(0)
+    bench.purgatory.touch("b")
+    assert touched == ["b"]
+    gate.set()
+    assert await task is True
+    bench.assert_empty()
+
+
+async def test_who_is_released_while_it_prepares_waits_no_more(bench: Bench) -> None:
+    async def prepare() -> bool:
+        bench.purgatory.release("a")
+        return False
+
+    waits = bench.purgatory.wait(("a",), timeout_ms=100, check=bench.check, prepare=prepare)
+    assert await waits is True
+    bench.assert_empty()

@@ -29,7 +29,8 @@ def signatures() -> dict[str, int]:
         "batches": kernel.scan_batches,
         "fragments": kernel_fragments.scan_fragments,
         "enter": kernel_fragments.enter_all,
-        "crc": kernel_crc.check_crcs,
+        "crc by instruction": kernel_crc.check_by_instruction,
+        "crc by tables": kernel_crc.check_by_tables,
     }
     return {name: len(function.signatures) for name, function in compiled.items()}
 
@@ -52,6 +53,7 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
     assert signatures() == before
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_that_starts_a_thread() -> None:
     """A fork takes one thread along; what the others held stays held."""
     done = subprocess.run(

@@ -1,14 +1,17 @@
-"""What an export refuses before Spark is started."""
+"""What an export refuses before it reads, and what it writes without Spark."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.dataset as ds
 import pytest
 
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import LogDriver
 from tests.support.soundness import write_log_dir
 from txnsim.errors import BadInputError
-from txnsim.pipeline.export import Export, check, tables_of
+from txnsim.pipeline.export import NO_TOPIC, Export, check, export_here, tables_of
 from txnsim.pipeline.schemas import TABLES
 
 
@@ -60,3 +63,28 @@ def test_a_file_is_no_target(wanted: Export) -> None:
 def test_what_holds_nothing_of_kafka_is_refused(wanted: Export) -> None:
     with pytest.raises(BadInputError):
         check(_with(wanted, paths=(wanted.target / "nowhere",)))
+
+
+def test_files_by_topic_hold_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txnsim.pipeline.export.GROUP_ROWS", 1)
+    driver = LogDriver()
+    driver.txn(0, count=2)
+    driver.end(committed=True)
+    for broker in (1, 2):
+        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        made.coordinator(move("Empty"))
+        made.replica(driver)
+        made.stop()
+    (tmp_path / "broker-1" / "recovery-point-offset-checkpoint").write_text("junk")
+    wanted = Export(paths=(tmp_path,), target=tmp_path / "out", tables=("all",))
+    written = export_here(wanted, "batches")
+    assert (written.rows, written.files) == (6, 4)
+    read = ds.dataset(written.directory, partitioning="hive").to_table()
+    assert read.num_rows == 6
+    orders = read.filter(ds.field("topic") == "orders").select(["broker", "base_offset"])
+    assert orders.to_pydict() == {"broker": [1, 1, 2, 2], "base_offset": [0, 2, 0, 2]}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"batches"}
+    errors = export_here(wanted, "errors")
+    assert errors.rows == 1
+    assert [path.name for path in Path(errors.directory).iterdir()] == [f"topic={NO_TOPIC}"]
+    assert export_here(wanted, "offsets").files == 0

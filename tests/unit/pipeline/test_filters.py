@@ -17,9 +17,10 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from txnsim.pipeline.filters import OFFSETS, Wanted, taken_over
+from txnsim.pipeline.filters import OFFSETS, taken_over
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.wanted import Wanted
 
 REPLICA = Replica(log_dir="/logs", broker=1, topic="orders", partition=0, path="/logs/orders-0")
 

@@ -97,3 +97,21 @@ def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -
     with pytest.raises(BadInputError, match="format kafka_log") as refused:
         of(**options)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [("1700000000000", 1_700_000_000_000), ("2023-11-14T23:13:20+01:00", 1_700_000_000_000)],
+)
+def test_findings_are_asked_about_a_time(text: str, time_ms: int) -> None:
+    found = of(table="findings", asOf=text, maxTransactionTimeoutMs="60000")
+    assert (found.as_of_ms, found.max_transaction_timeout_ms) == (time_ms, 60_000)
+
+
+def test_a_time_of_another_table_and_no_time_are_refused() -> None:
+    with pytest.raises(BadInputError, match="option asOf: only of the table findings"):
+        of(asOf="1")
+    with pytest.raises(BadInputError, match="expected milliseconds since 1970, or ISO 8601"):
+        of(table="findings", asOf="noon")
+    with pytest.raises(BadInputError, match="a number of milliseconds, 1 or more"):
+        of(table="findings", maxTransactionTimeoutMs="0")

@@ -10,8 +10,8 @@ import pytest
 
 from txnsim.errors import MissingExtraError
 from txnsim.pipeline import session
+from txnsim.pipeline.libraries import NO_EXTRA
 from txnsim.pipeline.session import (
-    NO_EXTRA,
     NO_JAVA,
     is_running,
     register,
@@ -54,7 +54,7 @@ def test_without_the_extra_the_pip_line_is_told(
     with pytest.raises(MissingExtraError) as refused:
         register(None) if missing == "txnsim.pipeline.source" else spark_session()  # type: ignore[arg-type]
     assert str(refused.value) == NO_EXTRA
-    assert "pip install 'txnsim[pipeline]'" in NO_EXTRA
+    assert "pip install 'txnsim[spark]'" in NO_EXTRA
 
 
 def test_whether_a_session_runs_can_be_asked(

@@ -17,7 +17,7 @@ def test_releases_are_found_by_their_names_oldest_first() -> None:
     assert all(release_named(name) is release for name, release in RELEASES.items())
 
 
-def test_nobody_named_is_of_the_newest_release() -> None:
+def test_a_broker_that_is_not_named_is_of_the_newest_release() -> None:
     fleet = fleet_from((), brokers=3)
     assert all(fleet.of(broker) is RELEASE_4_3 for broker in (ONE, TWO, THREE))
 

@@ -6,7 +6,7 @@ from txnsim.releases.history import UNOBSERVED
 from txnsim.releases.rules import documentation
 
 
-def test_every_row_says_what_changed_when_and_why_nobody_sees_it() -> None:
+def test_every_row_says_what_changed_when_and_why_no_client_sees_it() -> None:
     for row in UNOBSERVED:
         assert all((row.ticket, row.since, row.change, row.why)), row
 

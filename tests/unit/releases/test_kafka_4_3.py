@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from txnsim.releases import RELEASE_4_3, RELEASES
+from txnsim.releases import LATEST, RELEASE_4_3, RELEASES
 
 
 def test_produce_is_advertised_from_zero_but_works_from_three() -> None:
@@ -37,3 +37,7 @@ def test_data_of_a_release_is_read_only() -> None:
 
 def test_release_is_found_by_its_name() -> None:
     assert RELEASES["4.3"] is RELEASE_4_3
+
+
+def test_the_newest_release_goes_by_the_newest_rules() -> None:
+    assert RELEASE_4_3.rules == LATEST

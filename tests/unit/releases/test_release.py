@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from txnsim.releases.release import Release
+from txnsim.releases.release import FeatureRange, Release, after
+from txnsim.releases.rules import LATEST
 
 RELEASE = Release(
     name="0.1",
@@ -9,6 +10,7 @@ RELEASE = Release(
     refused_below={0: 2},
     controller_api_versions={},
     features={},
+    rules=LATEST,
 )
 
 
@@ -22,3 +24,24 @@ def test_advertised_versions_may_be_refused_all_the_same() -> None:
 
 def test_unknown_keys_are_not_accepted() -> None:
     assert not RELEASE.accepts(2, 0)
+
+
+def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
+    levels = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
+    found = after(
+        RELEASE,
+        name="0.2",
+        patch_release="0.2.0",
+        api_versions={7: (0, 0), 3: (1, 1), 0: None},
+        features={"group.version": levels},
+        rules={"unverified_is_abortable": False},
+    )
+    assert (found.name, found.patch_release) == ("0.2", "0.2.0")
+    assert list(found.api_versions.items()) == [(1, (2, 4)), (3, (1, 1)), (7, (0, 0))]
+    assert found.refused_below == RELEASE.refused_below
+    assert found.features == {"group.version": levels}
+    assert not found.rules.unverified_is_abortable
+    assert (
+        after(found, name="0.3", patch_release="0.3.0", features={"group.version": None}).features
+        == {}
+    )

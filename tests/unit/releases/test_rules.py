@@ -16,6 +16,7 @@ NAMES = [field.name for field in msgspec.structs.fields(Rules)]
 OFF_IN_4_3 = {"late_commit_is_fenced", "leaderless_partitions_keep_markers"}
 """Behaviour that 4.3 does not have: a fix to come, and one that 4.3 has lost."""
 OLDER_THAN_ALL = {
+    "end_needs_exact_epoch",
     "failed_fence_keeps_epoch",
     "half_cleaned_segments_are_indexed",
     "markers_renew_producers",

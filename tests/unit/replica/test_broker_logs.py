@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
+
 from tests.support.images import B1, cluster, partition, topic
 from tests.support.logs import NOW, plain
 from txnsim.log.config import LogConfig
+from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
+from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.settings import DEFAULTS
 
@@ -28,8 +32,8 @@ def written(disk: BrokerLogs, count: int = 2) -> PartitionLog:
     log = log_of(disk, image_of())
     if log.leader_epoch < 0:
         log.become_leader(0)
-    log.append_client(plain(count), guard=0, now_ms=NOW)
-    log.replicate_all()
+    append_client(log, plain(count), guard=0, now_ms=NOW)
+    log.advance_high_watermark(log.log_end_offset)
     return log
 
 
@@ -39,13 +43,14 @@ def test_a_log_is_made_once_and_belongs_to_its_topics_id() -> None:
     log = log_of(disk, image)
     assert log_of(disk, image) is log
     assert list(disk) == [log]
+    assert list(disk.replicas()) == [(uuid.UUID(int=1), log)]
     again = image_of(topic_id=2)
     assert log_of(disk, again) is not log
 
 
 def test_a_fresh_replica_knows_no_leader_epoch() -> None:
     log = log_of(BrokerLogs(DEFAULTS), image_of())
-    assert (log.latest_epoch, log.snapshot().epochs) == (-1, ())
+    assert (log.epochs.latest, log.snapshot().epochs) == (-1, ())
 
 
 def test_a_deleted_topic_leaves_nothing() -> None:
@@ -100,7 +105,7 @@ def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> N
     elsewhere = cluster().with_topic(
         topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
     )
-    other = disk.log(elsewhere.topics["orders"], 1, LogConfig())
+    other = disk.log(elsewhere.topics["orders"], 1, LogConfig(rules=LATEST))
     disk.reopen(elsewhere, B1, now_ms=NOW)
     assert list(disk) == [other]
     smaller = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))
@@ -136,7 +141,7 @@ def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (3, 6)
 
 
-def test_whoever_stops_in_order_notes_it() -> None:
+def test_a_broker_that_stops_in_order_notes_it() -> None:
     disk = BrokerLogs(DEFAULTS)
     log = written(disk, 6)
     cut(disk, 5)
@@ -145,17 +150,32 @@ def test_whoever_stops_in_order_notes_it() -> None:
     assert log.log_start_offset == 5
 
 
-def test_whoever_deletes_a_replica_notes_the_starts_of_the_others() -> None:
+def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
     disk = BrokerLogs(DEFAULTS)
     image = image_of()
     log = written(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
     cut(disk, 4)
-    disk.forget_replica(image.topics["orders"], 1)
+    disk.forget_replicas(image.topics["orders"], (1,))
     cut(disk, 5)
-    disk.forget_replica(image.topics["orders"], 1)  # it was not here any more
+    disk.forget_replicas(image.topics["orders"], (1,))  # it was not here any more
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 4
+
+
+def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note is about every log of the disk: ten thousand of them took minutes."""
+    disk = BrokerLogs(DEFAULTS)
+    image = image_of()
+    orders = image.topics["orders"]
+    config = disk.config_of(image, orders, B1)
+    for index in range(len(orders.partitions)):
+        disk.log(orders, index, config)
+    notes: list[int] = []
+    monkeypatch.setattr(BrokerLogs, "note_log_starts", lambda self: notes.append(len(self._logs)))
+    disk.forget(orders)
+    assert len(orders.partitions) > 1
+    assert notes == [0]
 
 
 def test_a_directory_that_has_failed_takes_no_notes() -> None:
@@ -165,7 +185,7 @@ def test_a_directory_that_has_failed_takes_no_notes() -> None:
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
     cut(disk, 4)
     disk.has_failed = True
-    disk.forget_replica(image.topics["orders"], 1)
+    disk.forget_replicas(image.topics["orders"], (1,))
     disk.close()
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert log.log_start_offset == 0

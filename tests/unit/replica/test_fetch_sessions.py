@@ -178,7 +178,7 @@ def test_a_full_fetch_may_name_a_session_that_is_gone(epoch: int) -> None:
 
 @pytest.mark.parametrize("epoch", [1, 5, -5])
 @pytest.mark.parametrize("session_id", [0, 99, -5])
-def test_an_unknown_session_is_told(session_id: int, epoch: int) -> None:
+def test_an_unknown_session_is_an_error(session_id: int, epoch: int) -> None:
     reader = Reader(sessions())
     reader.session_id, reader.epoch = session_id, epoch
     assert reader.plan(A) is E.fetch_session_id_not_found
@@ -194,7 +194,7 @@ def test_an_id_beyond_all_shards_trips_the_broker(session_id: int, epoch: int) -
 
 
 @pytest.mark.parametrize("epoch", [2, -5, 2**31 - 1])
-def test_a_wrong_epoch_is_told_and_changes_nothing(epoch: int) -> None:
+def test_a_wrong_epoch_is_an_error_and_changes_nothing(epoch: int) -> None:
     reader = Reader(sessions())
     reader.fetch(A)
     reader.epoch = epoch
@@ -308,7 +308,7 @@ def test_a_partition_that_is_new_to_the_session_is_listed() -> None:
     assert listed(reader.fetch()) == []
 
 
-def test_after_an_error_the_watermark_is_told_again() -> None:
+def test_after_an_error_the_watermark_is_sent_again() -> None:
     failed = FetchOutcome(error=E.unknown_leader_epoch, high_watermark=5, log_start_offset=0)
     cached = CachedPartition(wanted(A))
     cached.take(IDLE)
@@ -325,7 +325,7 @@ def test_an_error_at_the_opening_is_listed_again_once_it_is_over() -> None:
     assert listed(reader.fetch()) == []
 
 
-def test_whoever_had_records_is_read_last_next_time() -> None:
+def test_a_partition_that_had_records_is_read_last_next_time() -> None:
     reader = Reader(sessions())
     reader.fetch(A, B, C)
     reader.fetch(p0=DATA)
@@ -449,7 +449,7 @@ def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
     return lambda low, _high: next(numbers) if low == 1 else low
 
 
-def test_nobody_young_is_evicted_for_a_consumer() -> None:
+def test_a_consumer_does_not_evict_a_young_session() -> None:
     cache = sessions(SHARDS)
     fill(cache, SHARDS, A)
     late = Reader(cache)

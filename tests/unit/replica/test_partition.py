@@ -10,15 +10,11 @@ import pytest
 from tests.support.images import B1, B2, B3, TOPIC_ID, partition
 from tests.support.logs import NOW, make_log, plain
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.replication import AlteredPartition, IsrChange
+from txnsim.log.leader_append import append_client
 from txnsim.metadata.image import PartitionImage
 from txnsim.replica.partition import Partition
-from txnsim.types import (
-    AlteredPartition,
-    BrokerId,
-    IsrChange,
-    LeaderEpoch,
-    TopicPartition,
-)
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 LAG_MS = 100
 
@@ -56,7 +52,7 @@ class Led:
         self.partition.lead(self.image, min_isr=min_isr, now_ms=0)
 
     def append(self, count: int = 1, *, now_ms: int = 50) -> bool:
-        self.log.append_client(plain(count), guard=0, now_ms=NOW)
+        append_client(self.log, plain(count), guard=0, now_ms=NOW)
         return self.partition.appended(lag_max_ms=LAG_MS, now_ms=now_ms)
 
     def fetched(self, broker: BrokerId, offset: int, *, now_ms: int = 50, start: int = 0) -> bool:
@@ -106,7 +102,7 @@ def test_the_high_watermark_waits_for_the_whole_isr() -> None:
     assert led.log.high_watermark == 2
 
 
-def test_alone_in_the_isr_the_leader_waits_for_nobody() -> None:
+def test_a_leader_alone_in_the_isr_does_not_wait() -> None:
     led = Led(isr=(1,))
     assert led.append()
     assert led.log.high_watermark == 1
@@ -120,7 +116,7 @@ def test_the_high_watermark_rests_while_too_few_are_in_sync() -> None:
     assert led.log.high_watermark == 0
 
 
-def test_it_waits_for_who_is_about_to_come_back() -> None:
+def test_the_leader_waits_for_a_replica_that_is_coming_back() -> None:
     led = Led(isr=(1, 3))
     led.append(2, now_ms=50)
     assert led.fetched(B3, 2)
@@ -186,7 +182,7 @@ def test_older_metadata_changes_nothing_but_the_minimum() -> None:
     assert led.partition.min_isr == 3
 
 
-def test_who_falls_out_is_told() -> None:
+def test_a_replica_that_falls_out_is_reported() -> None:
     led = Led()
     reader = led.partition.followers[B2].reader = Reader()
     led.publish(isr=(B1, B3))
@@ -209,7 +205,7 @@ def test_who_has_not_kept_up_falls_out_once_the_controller_agrees() -> None:
     assert led.partition.advance(lag_max_ms=LAG_MS, now_ms=1_000)
 
 
-def test_nobody_falls_out_where_all_keep_up() -> None:
+def test_a_replica_that_keeps_up_stays_in_the_isr() -> None:
     led = Led()
     assert led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=50) is None
 

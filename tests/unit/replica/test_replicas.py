@@ -11,8 +11,10 @@ from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partitio
 from tests.support.logs import NOW, plain
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.config import LogConfig
+from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
+from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import LeadershipChanges, Replicas, changed_roles
 from txnsim.settings import DEFAULTS
@@ -177,6 +179,14 @@ def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
     assert brokers.each[B1].led[TP] is not old
 
 
+def test_a_deleted_topic_of_many_partitions_is_forgotten_with_breaks() -> None:
+    image = cluster().with_topic(topic("orders", *(partition(1) for _ in range(40))))
+    replicas = Brokers(image).each[B1]
+    steps = list(replicas.apply_in_steps(image.without_topic("orders"), now_ms=7))
+    assert len(steps) > 2
+    assert replicas.hosted == {}
+
+
 def test_a_topic_made_anew_under_its_old_name_is_another_topic() -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2, replicas=(2,))))
     brokers = Brokers(image)
@@ -205,7 +215,26 @@ def test_configs_reach_the_logs_at_once() -> None:
 # Followers
 
 
-def test_who_follows_whom_is_told_with_each_epoch() -> None:
+def test_thousands_of_topics_of_one_partition_have_breaks_and_one_config() -> None:
+    """4,900 of them took 2.5 s of three brokers' loop without a break."""
+    image = cluster()
+    for number in range(500):
+        image = image.with_topic(topic(f"t{number}", topic_id=uuid.UUID(int=number + 1)))
+    settled = image.with_topic(
+        topic("own", topic_id=uuid.UUID(int=900), configs={"segment.ms": "5"})
+    )
+    brokers = Brokers(cluster())
+    replicas = brokers.each[B1]
+    steps = list(replicas.apply_in_steps(settled, now_ms=7))
+    assert len(steps) >= 501
+    configs = {id(log.config) for log in replicas.hosted.values()}
+    assert len(configs) == 2
+    assert replicas.hosted[TopicPartition("own", 0)].config.segment_ms == 5
+    assert len(list(replicas.apply_in_steps(cluster(), now_ms=7))) >= 501
+    assert not replicas.hosted
+
+
+def test_each_epoch_says_which_leader_a_replica_follows() -> None:
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4)))
     brokers = Brokers(image)
     (following,) = brokers.first[B2].followed
@@ -224,7 +253,7 @@ def test_who_follows_whom_is_told_with_each_epoch() -> None:
     assert brokers.apply(shrunk)[B2].followed == ()
 
 
-def test_nobody_is_followed_while_there_is_no_leader() -> None:
+def test_without_a_leader_a_replica_follows_none() -> None:
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
     brokers = Brokers(image)
     leaderless = image.with_partition(TP, partition(-1, replicas=(1, 2), epoch=1))
@@ -250,9 +279,9 @@ def test_a_led_partition_with_followers_knows_them() -> None:
 def test_without_followers_all_is_replicated_at_once() -> None:
     logs = BrokerLogs(DEFAULTS)
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1,))))
-    log = logs.log(image.topics["orders"], 0, LogConfig())
+    log = logs.log(image.topics["orders"], 0, LogConfig(rules=LATEST))
     log.become_leader(0)
-    log.append_client(plain(), guard=0, now_ms=NOW)
+    append_client(log, plain(), guard=0, now_ms=NOW)
     replicas = Replicas(broker_id=B1, logs=logs, image=cluster(), settings=DEFAULTS)
     replicas.apply(image, now_ms=0)
     assert replicas.led[TP].high_watermark == 1

@@ -8,6 +8,8 @@ from tests.support.images import B1, B2
 from tests.support.logs import NOW, plain
 from tests.support.replication import TP, ReplicaBench
 from txnsim.errors import ErrorCode
+from txnsim.log.answers import Appended
+from txnsim.log.leader_append import append_client, append_coordinator
 from txnsim.replication.commits import Commits
 
 
@@ -18,17 +20,15 @@ class Bench(ReplicaBench):
         super().__init__(replicas=(B1, B2), min_isr=min_isr)
         self.settle()
         node = self.leader
-        self.commits = Commits(
-            clock=self.clock,
-            replicas=node.replicas,
-            purgatory=node.purgatory,
-            watermarks=node.watermarks,
-        )
+        self.commits = Commits(replicas=node.replicas, purgatory=node.purgatory)
 
     async def begin(self, timeout_ms: int = 1_000) -> asyncio.Task[ErrorCode]:
         log = self.leader.log
+        appended = append_coordinator(log, plain(), now_ms=NOW)
+        assert isinstance(appended, Appended)
+        self.leader.watermarks.appended(log)
         task = asyncio.get_running_loop().create_task(
-            self.commits.append(log, plain(), timeout_ms=timeout_ms)
+            self.commits.committed(log, appended.last_offset, timeout_ms=timeout_ms)
         )
         await asyncio.sleep(0)
         return task
@@ -42,25 +42,11 @@ async def test_an_append_is_answered_when_the_followers_have_it() -> None:
     assert await task is ErrorCode.none
 
 
-async def test_alone_nobody_is_waited_for() -> None:
+async def test_a_leader_alone_waits_for_no_follower() -> None:
     bench = Bench()
     bench.lead(B1, isr=(B1,))
-    assert await bench.commits.append(bench.leader.log, plain(), timeout_ms=1) is ErrorCode.none
+    assert await (await bench.begin(timeout_ms=1)) is ErrorCode.none
     assert await bench.commits.wait([(bench.leader.log, 0)], timeout_ms=1) == {}
-
-
-async def test_nothing_is_appended_where_too_few_are_in_sync() -> None:
-    bench = Bench(min_isr=2)
-    bench.lead(B1, isr=(B1,))
-    task = await bench.begin()
-    assert await task is ErrorCode.not_enough_replicas
-    assert bench.leader.log.log_end_offset == 0
-
-
-async def test_what_the_log_refuses_is_told() -> None:
-    bench = Bench()
-    bench.publish(bench.image.with_topic_configs("orders", {"max.message.bytes": "1"}))
-    assert await (await bench.begin()) is ErrorCode.message_too_large
 
 
 async def test_who_waits_too_long_hears_so_and_the_record_stays() -> None:
@@ -83,11 +69,11 @@ async def test_who_loses_the_leadership_says_so() -> None:
     assert await task is ErrorCode.not_leader_or_follower
 
 
-async def test_an_isr_that_became_too_small_meanwhile_is_told() -> None:
+async def test_an_isr_that_became_too_small_meanwhile_is_an_error() -> None:
     bench = Bench(min_isr=2)
     bench.isolate(B2)
     log = bench.leader.log
-    log.append_client(plain(), guard=0, now_ms=NOW)
+    append_client(log, plain(), guard=0, now_ms=NOW)
     bench.leader.watermarks.appended(log)
     task = asyncio.get_running_loop().create_task(bench.commits.wait([(log, 0)], timeout_ms=1_000))
     await asyncio.sleep(0)

@@ -47,7 +47,7 @@ async def test_followers_delete_in_the_same_turn() -> None:
     assert bench.nodes[B2].log.log_start_offset == 3
 
 
-async def test_who_is_away_for_too_long_is_told() -> None:
+async def test_a_follower_away_for_too_long_is_reported() -> None:
     bench = Bench()
     bench.isolate(B2)
     task = await bench.delete(3, timeout_ms=200)

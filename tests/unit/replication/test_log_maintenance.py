@@ -1,4 +1,4 @@
-"""What happens to logs while nobody asks: by the clock, in pieces, until the broker stops."""
+"""What happens to logs without a request: by the clock, in pieces, until the broker stops."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ import pytest
 from tests.support.coordinator import START_MS, ManualClock
 from txnsim.log import cleaner
 from txnsim.log.config import LogConfig
+from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_trace import LogTrace
+from txnsim.releases.rules import LATEST
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import TopicPartition
-from txnsim.wire.batch import Record, build_batch, read_records
+from txnsim.wire.batch import ZSTD, Record, build_batch, read_records
 
 FIRST = TopicPartition("t", 0)
 SECOND = TopicPartition("t", 1)
 COMPACTED = LogConfig(
-    roll_bytes=1, is_compacted=True, is_deleted=False, min_cleanable_dirty_ratio=0.0
+    rules=LATEST, roll_bytes=1, is_compacted=True, is_deleted=False, min_cleanable_dirty_ratio=0.0
 )
 BACKOFF_MS = DEFAULTS.log_cleaner_backoff_ms
 FIRST_CHECK_MS = DEFAULTS.log_initial_task_delay_ms
@@ -60,8 +62,8 @@ class Bench:
         now_ms = self.clock.now_ms()
         for key in keys:
             batch = build_batch([Record(key=key.encode(), value=b"v")], timestamp_ms=now_ms)
-            log.append_client(batch, guard=0, now_ms=now_ms)
-        log.replicate_all()
+            append_client(log, batch, guard=0, now_ms=now_ms)
+        log.advance_high_watermark(log.log_end_offset)
 
     async def settle(self) -> None:
         """Until no round is under way."""
@@ -82,7 +84,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 async def test_old_segments_are_looked_for_first_early_and_then_seldom(bench: Bench) -> None:
-    log = bench.host(FIRST, LogConfig(roll_bytes=1, retention_ms=1_000))
+    log = bench.host(FIRST, LogConfig(rules=LATEST, roll_bytes=1, retention_ms=1_000))
     bench.put(log, "a", "b")
     bench.maintenance.start()
     bench.clock.advance(FIRST_CHECK_MS - 1)
@@ -95,11 +97,9 @@ async def test_old_segments_are_looked_for_first_early_and_then_seldom(bench: Be
     bench.clock.advance(1)
     assert log.log_start_offset == 3
     events = list(bench.tracer.events())
-    told = [(event.k, event.p, event.d) for event in events if event.k == "log.start"]
-    assert told == [
-        ("log.start", (0,), {"tp": str(FIRST), "to": 2, "reason": "retention"}),
-        ("log.start", (2,), {"tp": str(FIRST), "to": 3, "reason": "retention"}),
-    ]
+    told = [(event.p, event.d) for event in events if event.k == "log.start"]
+    same = {"tp": str(FIRST), "reason": "retention", "open": []}
+    assert told == [((0,), {**same, "to": 2, "lso": 2}), ((2,), {**same, "to": 3, "lso": 3})]
     timers = [(event.k, event.p, event.d) for event in (events[0], events[2])]
     assert timers == [("timer.fire", (), {"timer": "retention", "waited_ms": CHECK_MS})] * 2
 
@@ -124,6 +124,7 @@ async def test_without_an_interval_they_are_noted_once(bench: Bench) -> None:
 
 async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> None:
     both = LogConfig(
+        rules=LATEST,
         roll_bytes=1,
         retention_ms=1_000,
         is_compacted=True,
@@ -174,7 +175,7 @@ async def test_a_round_leaves_the_loop_to_others(
     bench.maintenance.start()
     bench.clock.advance(BACKOFF_MS)
     turns = 0
-    while log.cleaned_until is None:
+    while log.local.cleaned_until is None:
         await asyncio.sleep(0)
         turns += 1
     assert turns > 14
@@ -185,20 +186,44 @@ async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> No
     bench.put(log, "a", "b")
     broken = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
     broken[61] = 0x7E  # the length of its first record
-    (segment,) = log.inactive_segments(0, 1)
+    (segment,) = log.local.inactive_segments(0, 1)
     segment.append(bytes(broken), 0, 1, max_timestamp=1, now_ms=1)
     bench.maintenance.start()
     bench.clock.advance(BACKOFF_MS)
     assert bench.maintenance.uncleanable_count == 0
     await bench.settle()
-    assert log.cleaned_until is None
+    assert log.local.cleaned_until is None
     assert bench.maintenance.uncleanable_count == 1
     other = bench.host(SECOND, COMPACTED)
     bench.put(other, "a", "a", "b")
     bench.clock.advance(BACKOFF_MS)
     await bench.settle()
     assert keys(other) == [b"a", b"b"]
-    assert log.cleaned_until is None
+    assert log.local.cleaned_until is None
+
+
+async def test_heavy_batches_are_cleaned_beside_the_loop(bench: Bench) -> None:
+    await bench.tasks.close()
+    bench.maintenance.tasks = tasks = LoopTasks(asyncio.get_running_loop(), has_threads=True)
+    log = bench.host(FIRST, COMPACTED)
+    for _ in range(2):
+        records = [Record(key=b"%d" % number, value=b"v") for number in range(5_000)]
+        batch = build_batch(records, timestamp_ms=START_MS, compression=ZSTD)
+        append_client(log, batch, guard=0, now_ms=START_MS)
+    bench.put(log, "last")
+    bench.maintenance.start()
+    await tasks.unpacker.enter()
+    bench.clock.advance(BACKOFF_MS)
+    await bench.settle()
+    assert log.local.cleaned_until is None, "it waits for the room"
+    tasks.unpacker.leave()
+    for _ in range(100):
+        await tasks.unpacker.enter()  # behind what is being done there
+        tasks.unpacker.leave()
+        await asyncio.sleep(0)
+    assert len(keys(log)) == 5_001
+    bench.maintenance.stop()
+    await tasks.close()
 
 
 async def test_a_deleted_log_is_not_cleaned_to_its_end(
@@ -212,7 +237,7 @@ async def test_a_deleted_log_is_not_cleaned_to_its_end(
     await asyncio.sleep(0)
     del bench.hosted[FIRST]
     await bench.settle()
-    assert log.cleaned_until is None
+    assert log.local.cleaned_until is None
 
 
 async def test_the_cleaner_may_be_switched_off(bench: Bench) -> None:
@@ -236,7 +261,7 @@ async def test_a_stopped_broker_does_nothing_any_more(
     await asyncio.sleep(0)
     bench.maintenance.stop()
     await bench.settle()
-    assert log.cleaned_until is None
+    assert log.local.cleaned_until is None
     assert bench.clock.armed == 0
 
 
@@ -247,11 +272,11 @@ async def test_who_does_not_want_to_wait_has_it_done_at_once(bench: Bench) -> No
     assert keys(log) == [b"a", b"a"]  # a cleaner never touches the active segment
     bench.maintenance.roll_now(FIRST)
     bench.maintenance.roll_now(FIRST)
-    assert log.segments_count == 2
+    assert len(log.local.segments) == 2
     bench.maintenance.clean_now(FIRST)
     assert keys(log) == [b"a"]
 
-    old = bench.host(SECOND, LogConfig(roll_bytes=10_000, retention_ms=5))
+    old = bench.host(SECOND, LogConfig(rules=LATEST, roll_bytes=10_000, retention_ms=5))
     bench.put(old, "b")
     bench.maintenance.roll_now(SECOND)
     bench.maintenance.clean_now(SECOND)

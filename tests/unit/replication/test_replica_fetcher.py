@@ -14,11 +14,13 @@ from tests.support.replication import TP, Node, ReplicaBench
 from txnsim.controller.controller import NewTopic
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
+from txnsim.interbroker.replication import ReplicaFetchCommand, ReplicaOffsetCommand
+from txnsim.log.leader_append import append_client, append_marker, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.replicated import described
 from txnsim.metadata.image import TopicImage
+from txnsim.replication.replica_sessions import BATCHES_MAX
 from txnsim.runtime.trace import TraceLevel
-from txnsim.types import ReplicaFetchCommand, ReplicaOffsetCommand
 from txnsim.wire.batch import assign
 
 
@@ -53,10 +55,10 @@ def told(made: ReplicaBench, kind: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def write_behind(node: Node, count: int) -> None:
-    """Records that a leader writes while nobody fetches them."""
+    """Records that a leader writes while no follower fetches them."""
     for _ in range(count):
         log = node.replicas.led[TP]
-        log.append_client(plain(), guard=0, now_ms=NOW)
+        append_client(log, plain(), guard=0, now_ms=NOW)
         node.watermarks.appended(log)
 
 
@@ -97,6 +99,48 @@ def test_a_follower_hears_of_the_high_watermark_when_the_wait_is_over() -> None:
     assert made.nodes[B2].log.high_watermark == 1
 
 
+def test_two_images_in_one_turn_delay_no_acknowledgement() -> None:
+    made = bench()
+    made.settle(seconds=60)  # idle followers wait long now
+    since = len(made.sent)
+    made.lead(B1)
+    made.lead(B1)
+    made.append(plain())
+    made.settle()
+    assert made.leader.log.high_watermark == 1
+    first = [one for one in fetches(made, since) if one.replica_id == B2]
+    assert [len(one.partitions) for one in first] == [1, 1]  # both images, the batch
+
+
+def test_an_older_answer_that_brings_a_batch_is_acknowledged() -> None:
+    made = bench()
+    made.settle(seconds=60)
+    made.append(plain())
+    # As when another partition changes: the next request leaves while the answer is on its way.
+    made.tasks.soon(made.nodes[B2].fetchers._by_leader[B1].send)
+    made.settle()
+    assert made.nodes[B2].log.log_end_offset == 1
+    assert made.leader.log.high_watermark == 1
+
+
+def test_a_follower_far_behind_gets_so_many_batches_at_a_time() -> None:
+    made = bench()
+    made.isolate(B3)
+    made.lead(B1, isr=(B1, B2))
+    write_behind(made.leader, 3 * BATCHES_MAX)
+    made.settle()
+    since = len(made.sent)
+    made.heal(B3)
+    made.settle(seconds=12)
+    assert ends(made) == [3 * BATCHES_MAX] * 3
+    wanted = [
+        one.partitions[0].fetch_offset
+        for one in fetches(made, since)
+        if one.replica_id == B3 and one.partitions
+    ]
+    assert wanted == [0, BATCHES_MAX, 2 * BATCHES_MAX, 3 * BATCHES_MAX]
+
+
 def test_a_request_names_only_what_has_changed() -> None:
     made = bench()
     made.append(plain())
@@ -116,15 +160,16 @@ def test_a_request_names_only_what_has_changed() -> None:
 def test_a_transaction_is_known_to_every_replica() -> None:
     made = bench()
     log = made.leader.replicas.led[TP]
-    guard = log.start_verification(
-        producer_id=7, producer_epoch=0, base_sequence=0, supports_epoch_bump=False, now_ms=NOW
+    guard = start_verification(
+        log, producer_id=7, producer_epoch=0, base_sequence=0, supports_epoch_bump=False, now_ms=NOW
     )
     assert isinstance(guard, int)
-    log.append_client(batch(0, pid=7, transactional=True), guard=guard, now_ms=NOW)
+    append_client(log, batch(0, pid=7, transactional=True), guard=guard, now_ms=NOW)
     made.leader.watermarks.appended(log)
     made.settle()
-    assert made.nodes[B3].log.open_transaction_of(7) == 0
-    log.append_marker(
+    assert made.nodes[B3].log.producers.open_transaction_of(7) == 0
+    append_marker(
+        log,
         producer_id=7,
         producer_epoch=0,
         committed=False,
@@ -141,7 +186,7 @@ def test_a_transaction_is_known_to_every_replica() -> None:
 # Truncation
 
 
-def test_a_tail_that_nobody_else_had_is_cut_off() -> None:
+def test_a_tail_that_no_other_replica_had_is_cut_off() -> None:
     made = bench()
     made.append(plain())
     made.settle(seconds=1)
@@ -255,7 +300,7 @@ def test_batches_of_a_later_leader_are_left_alone() -> None:
     made = bench()
     follower = made.nodes[B2]
     later = assign(plain(), base_offset=0, leader_epoch=9)
-    made.leader.log.append_replicated(described(later), now_ms=NOW)
+    made.leader.log.append(described(later), now_ms=NOW)
     made.leader.watermarks.appended(made.leader.log)
     made.settle()
     assert follower.log.log_end_offset == 0

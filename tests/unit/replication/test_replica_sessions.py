@@ -12,16 +12,15 @@ from tests.support.images import B1, B2, B3, TOPIC_ID, broker
 from tests.support.logs import NOW, plain
 from tests.support.replication import TP, ReplicaBench
 from txnsim.errors import ErrorCode
-from txnsim.runtime.pending import Pending
-from txnsim.types import (
-    LeaderEpoch,
+from txnsim.interbroker.replication import (
     ReplicaFetchCommand,
     ReplicaFetchedPartition,
     ReplicaFetchPartition,
     ReplicaFetchReply,
     ReplicaOffsetCommand,
-    TopicPartition,
 )
+from txnsim.runtime.pending import Pending
+from txnsim.types import LeaderEpoch, TopicPartition
 
 
 def position(offset: int = 0, **changes: Any) -> ReplicaFetchPartition:
@@ -128,7 +127,7 @@ def test_a_process_that_was_replaced_is_refused() -> None:
     assert not follower.park(position(), replica_epoch=20, session_epoch=0).done()
 
 
-def test_a_log_that_parts_from_the_leaders_is_told_where() -> None:
+def test_a_diverging_follower_learns_where_it_diverges() -> None:
     follower = Follower()
     follower.bench.append(plain(2))
     follower.bench.lead(B1)
@@ -245,7 +244,7 @@ def test_an_answer_has_a_size() -> None:
     assert len(follower.told(position()).batches) == 2
 
 
-def test_lost_leadership_is_told_with_the_next_answer() -> None:
+def test_the_next_answer_reports_lost_leadership() -> None:
     follower = Follower()
     parked = follower.park(position())
     follower.bench.leader.replicas.replicated[TP].leader_epoch = LeaderEpoch(1)
@@ -287,7 +286,7 @@ def test_who_may_not_join_yet_is_looked_at_with_each_fetch() -> None:
 
 
 @pytest.mark.parametrize(("timestamp", "offset"), [(-1, 4), (-2, 3)])
-def test_a_follower_out_of_range_is_told_the_ends(timestamp: int, offset: int) -> None:
+def test_a_follower_out_of_range_learns_the_ends(timestamp: int, offset: int) -> None:
     follower = Follower(replicas=(B1,))
     follower.bench.append(plain(4))
     follower.bench.leader.log.delete_records_before(3)

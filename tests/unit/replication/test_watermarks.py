@@ -1,4 +1,4 @@
-"""High watermarks move, and whoever waits for one looks again."""
+"""High watermarks move, and requests that wait for one are checked again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from tests.support.images import B1, B2
 from tests.support.logs import NOW, plain
 from tests.support.replication import TP, ReplicaBench
+from txnsim.log.leader_append import append_client
 from txnsim.runtime.trace import TraceLevel
 
 
@@ -26,7 +27,7 @@ def test_without_followers_an_append_is_replicated(touched: list[object]) -> Non
     assert touched == [TP]
 
 
-def test_with_followers_nobody_is_told_before_they_have_it(touched: list[object]) -> None:
+def test_with_followers_an_append_is_answered_once_they_have_it(touched: list[object]) -> None:
     bench = ReplicaBench(replicas=(B1, B2))
     bench.settle()
     touched.clear()
@@ -53,7 +54,7 @@ def test_what_moves_is_in_the_trace() -> None:
     assert [event.k for event in bench.tracer.events()] == ["log.hw", "log.lso"]
 
 
-def test_a_deletion_is_told_to_followers_and_to_who_waits(touched: list[object]) -> None:
+def test_a_deletion_reaches_followers_and_waiting_requests(touched: list[object]) -> None:
     bench = ReplicaBench(replicas=(B1, B2))
     bench.append(plain(2))
     bench.settle()
@@ -66,8 +67,8 @@ def test_a_deletion_is_told_to_followers_and_to_who_waits(touched: list[object])
     assert touched.count(TP) > 1
 
 
-def test_without_followers_a_deletion_is_told_to_who_waits(touched: list[object]) -> None:
+def test_without_followers_a_deletion_reaches_waiting_requests(touched: list[object]) -> None:
     bench = ReplicaBench(replicas=(B1,))
-    bench.leader.log.append_client(plain(), guard=0, now_ms=NOW)
+    append_client(bench.leader.log, plain(), guard=0, now_ms=NOW)
     bench.leader.watermarks.log_start_raised(bench.leader.log)
     assert touched == [TP]

@@ -30,7 +30,7 @@ def test_what_waited_is_handed_back_once_and_in_order() -> None:
     assert cuts.heal((B1, B2)) == []
 
 
-def test_watchers_are_told() -> None:
+def test_watchers_are_called() -> None:
     cuts = LinkCuts()
     healed: list[object] = []
     leave = cuts.watch(lambda *link: healed.append(link))

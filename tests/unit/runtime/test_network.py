@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.support.within import within
 from txnsim.runtime.env import Network
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
@@ -43,13 +44,11 @@ async def test_a_busy_port_is_refused() -> None:
     await listener.close()
 
 
-def test_the_same_network_serves_virtual_sockets() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        listener = await env.network.listen("broker-1", 9092, asyncio.Protocol)
-        assert listener.address == ("broker-1", 9092)
+@within(run_virtual, seed=1)
+async def test_the_same_network_serves_virtual_sockets(env: VirtualEnvironment) -> None:
+    listener = await env.network.listen("broker-1", 9092, asyncio.Protocol)
+    assert listener.address == ("broker-1", 9092)
+    await env.network.connect("broker-1", 9092, asyncio.Protocol)
+    await listener.close()
+    with pytest.raises(ConnectionRefusedError):
         await env.network.connect("broker-1", 9092, asyncio.Protocol)
-        await listener.close()
-        with pytest.raises(ConnectionRefusedError):
-            await env.network.connect("broker-1", 9092, asyncio.Protocol)
-
-    run_virtual(main, seed=1)

@@ -1,4 +1,4 @@
-"""One request between brokers: who waits for its answer, and one that nobody waits for."""
+"""One request between brokers: its caller waits for the answer, or does not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_who_has_given_up_hears_nothing_more() -> None:
         call.answer.result()
 
 
-async def test_nobody_hears_what_becomes_of_an_unheard_one() -> None:
+async def test_the_end_of_an_unheard_call_is_not_reported() -> None:
     call = make()
     call.sent = 3
     copy = call.unheard(is_copy=True)

@@ -9,26 +9,23 @@ from typing import Any, TypeVar
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.within import within
 from txnsim.errors import (
     ErrorCode,
     PeerAnsweredError,
     PeerDisconnectedError,
     PeerTimeoutError,
 )
+from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
+from txnsim.faults.subjects import Subject
+from txnsim.interbroker.transactions import AllocateProducerIdsCommand
 from txnsim.runtime.link_cuts import Cut
 from txnsim.runtime.network import LoopNetwork
 from txnsim.runtime.real import RealClock
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
-from txnsim.types import (
-    AllocateProducerIdsCommand,
-    BrokerId,
-    Crossing,
-    Subject,
-    SubmitOutcome,
-    Verdict,
-)
+from txnsim.types import BrokerId
 
 T = TypeVar("T")
 A, B, C = BrokerId(1), BrokerId(2), BrokerId(3)
@@ -67,19 +64,21 @@ class Script:
 
     armed = True
 
-    def __init__(self, **verdicts: Verdict | Callable[[], Awaitable[Verdict] | Verdict]) -> None:
+    def __init__(
+        self, **verdicts: FaultEffect | Callable[[], Awaitable[FaultEffect] | FaultEffect]
+    ) -> None:
         self._verdicts = verdicts
         self.crossings: list[Crossing] = []
 
-    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+    def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
         self.crossings.append(crossing)
         verdict = self._verdicts.get(crossing.point.replace(".", "_"))
         return verdict() if callable(verdict) else verdict
 
 
-PASS = Verdict(outcome=SubmitOutcome.PASS)
-DROP = Verdict(outcome=SubmitOutcome.DROP)
-NOT_COORDINATOR = Verdict(outcome=SubmitOutcome.ERROR, error=int(ErrorCode.not_coordinator))
+PASS = FaultEffect(outcome=SubmitOutcome.PASS)
+DROP = FaultEffect(outcome=SubmitOutcome.DROP)
+NOT_COORDINATOR = FaultEffect(outcome=SubmitOutcome.ERROR, error=int(ErrorCode.not_coordinator))
 
 
 # Delivery
@@ -157,7 +156,7 @@ async def test_a_handler_may_answer_with_any_awaitable() -> None:
 # Failure
 
 
-async def test_nobody_there_is_a_disconnect() -> None:
+async def test_a_missing_peer_is_a_disconnect() -> None:
     world = World()
     with pytest.raises(PeerDisconnectedError, match="1 -> 2: no such broker"):
         await world.ask()
@@ -189,13 +188,8 @@ async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
 
 async def test_a_cut_link_fails_one_direction_until_healed() -> None:
     world = World()
-    never = asyncio.get_running_loop().create_future()
-
-    async def waits(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-        return await never
-
     world.network.register(A, echo)
-    world.network.register(B, waits)
+    world.network.register(B, silence)
     under_way = world.ask()
     await asyncio.sleep(0)
     world.network.cut(A, B, Cut.REFUSED)
@@ -212,7 +206,7 @@ async def test_a_cut_link_fails_one_direction_until_healed() -> None:
     await world.tasks.close()
 
 
-async def test_what_a_black_hole_has_swallowed_arrives_after_the_heal_if_somebody_waits() -> None:
+async def test_a_swallowed_request_arrives_after_the_heal_while_its_caller_waits() -> None:
     world = World()
     handled: list[object] = []
     answer = asyncio.get_running_loop().create_future()
@@ -239,7 +233,7 @@ async def test_what_a_black_hole_has_swallowed_arrives_after_the_heal_if_somebod
     assert world.network.in_flight == 0
 
 
-async def test_who_watches_is_told_of_links_that_heal_and_of_no_others() -> None:
+async def test_a_watcher_learns_only_of_links_that_heal() -> None:
     world = World()
     healed: list[tuple[BrokerId, BrokerId]] = []
     world.network.on_heal(lambda source, target: healed.append((source, target)))
@@ -253,13 +247,8 @@ async def test_who_watches_is_told_of_links_that_heal_and_of_no_others() -> None
 
 async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
     world = World()
-    never = asyncio.get_running_loop().create_future()
-
-    async def waits(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-        return await never
-
     world.network.register(A, echo)
-    world.network.register(B, waits)
+    world.network.register(B, silence)
     asked = world.ask()
     await asyncio.sleep(0)
     world.network.unregister(A)
@@ -308,7 +297,7 @@ async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> Non
     assert [entry["event"] for entry in logs] == ["peer.delivery_failed"]
 
 
-async def test_stopping_the_tasks_disconnects_who_waits_for_a_handler() -> None:
+async def test_stopping_the_tasks_disconnects_a_caller_that_waits_for_a_handler() -> None:
     world = World()
 
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
@@ -347,42 +336,40 @@ async def silence(_key: int, _version: int, _command: object, _source: BrokerId)
     return await asyncio.get_running_loop().create_future()
 
 
-def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline() -> None:
-    async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
-        network.register(B, silence)
-        ended: list[tuple[int, int]] = []
-        start_ms = env.clock.monotonic_ms()
+@within(in_virtual_time)
+async def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline(
+    env: VirtualEnvironment, network: LoopNetwork, /
+) -> None:
+    network.register(B, silence)
+    ended: list[tuple[int, int]] = []
+    start_ms = env.clock.monotonic_ms()
 
-        def note(timeout_ms: int) -> Callable[[asyncio.Future[Any]], None]:
-            def ended_at(future: asyncio.Future[Any]) -> None:
-                assert isinstance(future.exception(), PeerTimeoutError)
-                ended.append((timeout_ms, env.clock.monotonic_ms() - start_ms))
+    def note(timeout_ms: int) -> Callable[[asyncio.Future[Any]], None]:
+        def ended_at(future: asyncio.Future[Any]) -> None:
+            assert isinstance(future.exception(), PeerTimeoutError)
+            ended.append((timeout_ms, env.clock.monotonic_ms() - start_ms))
 
-            return ended_at
+        return ended_at
 
-        for timeout_ms in (300, 100, 200, 100):
-            network.request(A, B, 27, 1, "x", timeout_ms=timeout_ms).add_done_callback(
-                note(timeout_ms)
-            )
-        await asyncio.sleep(1)
-        assert ended == [(100, 100), (100, 100), (200, 200), (300, 300)]
-        assert network.in_flight == 0
-
-    in_virtual_time(main)
+    for timeout_ms in (300, 100, 200, 100):
+        network.request(A, B, 27, 1, "x", timeout_ms=timeout_ms).add_done_callback(note(timeout_ms))
+    await asyncio.sleep(1)
+    assert ended == [(100, 100), (100, 100), (200, 200), (300, 300)]
+    assert network.in_flight == 0
 
 
-def test_a_deadline_reads_the_monotonic_clock() -> None:
-    async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
-        network.register(B, silence)
-        future = network.request(A, B, 27, 1, "x", timeout_ms=1_000)
-        future.add_done_callback(lambda done: done.exception())
-        env.clock.advance(3_600_000)
-        await asyncio.sleep(0.9)
-        assert not future.done()
-        await asyncio.sleep(0.2)
-        assert future.done()
-
-    in_virtual_time(main)
+@within(in_virtual_time)
+async def test_a_deadline_reads_the_monotonic_clock(
+    env: VirtualEnvironment, network: LoopNetwork, /
+) -> None:
+    network.register(B, silence)
+    future = network.request(A, B, 27, 1, "x", timeout_ms=1_000)
+    future.add_done_callback(lambda done: done.exception())
+    env.clock.advance(3_600_000)
+    await asyncio.sleep(0.9)
+    assert not future.done()
+    await asyncio.sleep(0.2)
+    assert future.done()
 
 
 def test_answered_requests_leave_one_timer_at_most() -> None:
@@ -410,27 +397,27 @@ def test_answered_requests_leave_one_timer_at_most() -> None:
     in_virtual_time(main)
 
 
-def test_latency_keeps_the_order_of_a_link() -> None:
-    async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
-        seen: list[tuple[object, int]] = []
+@within(in_virtual_time)
+async def test_latency_keeps_the_order_of_a_link(
+    env: VirtualEnvironment, network: LoopNetwork, /
+) -> None:
+    seen: list[tuple[object, int]] = []
 
-        async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
-            seen.append((command, env.clock.monotonic_us()))
-            return command
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        seen.append((command, env.clock.monotonic_us()))
+        return command
 
-        network.register(B, handler)
-        futures = [network.request(A, B, 27, 1, n, timeout_ms=1_000) for n in range(50)]
-        assert [await future for future in futures] == list(range(50))
-        assert [command for command, _ in seen] == list(range(50))
-        assert all(50 <= at <= 500 for _, at in seen)
-
-    in_virtual_time(main)
+    network.register(B, handler)
+    futures = [network.request(A, B, 27, 1, n, timeout_ms=1_000) for n in range(50)]
+    assert [await future for future in futures] == list(range(50))
+    assert [command for command, _ in seen] == list(range(50))
+    assert all(50 <= at <= 500 for _, at in seen)
 
 
 # Fault points
 
 
-async def test_nothing_is_described_while_nobody_is_armed() -> None:
+async def test_nothing_is_described_while_no_rule_is_armed() -> None:
     described: list[object] = []
 
     def describe(command: object) -> Subject:
@@ -496,11 +483,29 @@ async def test_a_drop_ends_in_a_timeout(point: str) -> None:
     assert kinds.count("msg.drop") == 1
 
 
-async def test_a_copy_crosses_and_is_handled_and_nobody_hears_its_answer() -> None:
-    script = Script(peer_request=Verdict(outcome=SubmitOutcome.DUPLICATE, times=2))
+@pytest.mark.parametrize("outcome", [SubmitOutcome.DROP, SubmitOutcome.DROP_ANSWER])
+async def test_what_is_lost_times_out_as_soon_as_the_clock_is_advanced_that_far(
+    outcome: SubmitOutcome,
+) -> None:
+    world = World(interceptor=Script(peer_request=FaultEffect(outcome=outcome)))
+    world.network.register(B, echo)
+    lost = world.ask(timeout_ms=30_000)
+    await asyncio.sleep(0)
+    assert [one.is_lost for one in world.network.unanswered()] == [True]
+    world.clock.advance(29_000)
+    await asyncio.sleep(0)
+    assert not lost.done()
+    world.clock.advance(2_000)
+    with pytest.raises(PeerTimeoutError, match="within 30000 ms"):
+        await lost
+    assert world.network.unanswered() == []
+
+
+async def test_a_copy_crosses_and_is_handled_and_its_answer_is_ignored() -> None:
+    script = Script(peer_request=FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=2))
     original = script.cross
 
-    def once(crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+    def once(crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
         verdict = original(crossing)
         return None if crossing.is_copy else verdict
 
@@ -524,7 +529,7 @@ async def test_a_copy_crosses_and_is_handled_and_nobody_hears_its_answer() -> No
 
 
 async def test_a_lost_answer_leaves_the_effect_and_a_timeout() -> None:
-    world = World(interceptor=Script(peer_request=Verdict(outcome=SubmitOutcome.DROP_ANSWER)))
+    world = World(interceptor=Script(peer_request=FaultEffect(outcome=SubmitOutcome.DROP_ANSWER)))
     handled: list[object] = []
 
     async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
@@ -539,12 +544,12 @@ async def test_a_lost_answer_leaves_the_effect_and_a_timeout() -> None:
 
 @pytest.mark.parametrize("point", ["peer_request", "peer_response"])
 async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) -> None:
-    gate: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
     asked: list[int] = []
 
-    def hold_then_break() -> Awaitable[Verdict] | Verdict:
+    def hold_then_break() -> Awaitable[FaultEffect] | FaultEffect:
         asked.append(1)
-        return gate if len(asked) == 1 else Verdict(outcome=SubmitOutcome.DISCONNECT)
+        return gate if len(asked) == 1 else FaultEffect(outcome=SubmitOutcome.DISCONNECT)
 
     world = World(interceptor=Script(**{point: hold_then_break}))
     handled: list[object] = []
@@ -565,14 +570,14 @@ async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) 
 
 @pytest.mark.parametrize("point", ["peer_request", "peer_response"])
 async def test_a_held_crossing_waits_alone(point: str) -> None:
-    gate: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
     held: list[int] = []
 
-    def hold_first() -> Awaitable[Verdict]:
+    def hold_first() -> Awaitable[FaultEffect]:
         held.append(1)
         return gate if len(held) == 1 else passes()
 
-    async def passes() -> Verdict:
+    async def passes() -> FaultEffect:
         return PASS
 
     world = World(interceptor=Script(**{point: hold_first}))
@@ -585,7 +590,7 @@ async def test_a_held_crossing_waits_alone(point: str) -> None:
 
 
 async def test_a_wait_may_end_in_an_error() -> None:
-    async def refuse() -> Verdict:
+    async def refuse() -> FaultEffect:
         await asyncio.sleep(0)
         return NOT_COORDINATOR
 
@@ -598,7 +603,7 @@ async def test_a_wait_may_end_in_an_error() -> None:
 async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_thrown_away() -> (
     None
 ):
-    gate: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
     handled = asyncio.Event()
 
     async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
@@ -620,7 +625,7 @@ async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_t
 @pytest.mark.parametrize("way", ["cut", "gone"])
 @pytest.mark.parametrize("timeout_ms", [1, 30_000])
 async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: int) -> None:
-    gate: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
     handled: list[object] = []
 
     async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
@@ -758,11 +763,11 @@ async def test_brief_tells_of_other_exchanges_and_of_what_is_lost() -> None:
     ]
 
 
-async def test_a_copy_is_told_before_it_arrives() -> None:
-    script = Script(peer_request=Verdict(outcome=SubmitOutcome.DUPLICATE, times=1))
+async def test_a_copy_is_traced_before_it_arrives() -> None:
+    script = Script(peer_request=FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=1))
     original = script.cross
 
-    def once(crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+    def once(crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
         verdict = original(crossing)
         return None if crossing.is_copy else verdict
 

@@ -1,4 +1,4 @@
-"""A result to come, without a turn of the loop between its arrival and whoever waits."""
+"""A result to come, without a turn of the loop between its arrival and its waiters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_it_is_resolved_once(tasks: LoopTasks) -> None:
     assert (pending.result(), pending.exception()) == (1, None)
 
 
-async def test_a_failure_is_raised_to_who_asks(tasks: LoopTasks) -> None:
+async def test_a_failure_is_raised_to_the_caller(tasks: LoopTasks) -> None:
     pending: Pending[int] = Pending(tasks)
     pending.fail(ValueError("broken"))
     pending.resolve(1)

@@ -17,7 +17,7 @@ def test_it_agrees_with_the_cluster_until_it_is_set() -> None:
     assert (clock.monotonic_ms(), clock.monotonic_us()) == (5_007, 5_007_000)
 
 
-def test_setting_it_moves_nobody_elses_time() -> None:
+def test_setting_it_moves_no_other_clock() -> None:
     cluster = ManualClock()
     clock, other = SkewedClock(cluster), SkewedClock(cluster)
     clock.shift(-1_000)
@@ -52,7 +52,7 @@ def test_a_timer_keeps_the_time_it_has_left_when_the_clock_is_set() -> None:
     assert fired == ["periodic"]
 
 
-def test_time_that_passes_passes_for_everybody() -> None:
+def test_time_passes_on_all_clocks() -> None:
     cluster = ManualClock()
     clock = SkewedClock(cluster)
     clock.advance(30)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.within import within
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.tasks import FAILURES_KEPT_MAX, LoopTasks
-from txnsim.runtime.trace import NO_CAUSE
+from txnsim.runtime.trace import NO_CAUSE, TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
 
@@ -404,7 +405,7 @@ async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
 # Causes
 
 
-def test_what_is_due_soon_has_the_cause_of_who_asked_for_it() -> None:
+def test_what_is_due_soon_has_the_cause_of_its_caller() -> None:
     async def main(env: VirtualEnvironment) -> list[int]:
         tracer = env.tracer
         causes = [tracer.emit("note", "x") for _ in range(2)]
@@ -420,30 +421,90 @@ def test_what_is_due_soon_has_the_cause_of_who_asked_for_it() -> None:
     assert run_virtual(main, seed=1)
 
 
-def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        tracer = env.tracer
-        first, second = tracer.emit("note", "x"), tracer.emit("note", "x")
-        answer: Pending[None] = Pending(env.tasks)
-        seen: list[tuple[int, int]] = []
+@within(run_virtual, seed=1)
+async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
+    env: VirtualEnvironment,
+) -> None:
+    """A task that it becomes or starts, and a timer that it arms; a cause may be given, too."""
+    tracer = env.tracer
+    first, given = tracer.emit("note", "x"), tracer.emit("note", "x")
+    seen: dict[str, int] = {}
 
-        async def at_once() -> None:
-            tracer.caused_by(first)
+    def note(name: str) -> None:
+        seen[name] = tracer.cause
 
-        async def later() -> None:
-            tracer.caused_by(first)
+    async def spawned() -> None:
+        note("spawned")
+        await asyncio.sleep(0.01)
+        note("spawned, later")
+
+    async def driven() -> None:
+        note("given")
+        tracer.caused_by(first)
+        env.tasks.spawn(spawned(), name="spawned")
+        env.clock.call_later(5, lambda: note("timer"))
+        env.clock.call_at(env.clock.now_ms() + 5, lambda: note("deadline"))
+        await asyncio.sleep(0.01)
+        note("as a task")
+
+    for apart in (False, True):
+        seen.clear()
+        env.tasks.drive(driven(), lambda *_: note("done"), name="driven", cause=given, apart=apart)
+        assert tracer.cause == NO_CAUSE
+        await asyncio.sleep(1)
+        assert seen.pop("given") == given
+        names = {"spawned", "spawned, later", "timer", "deadline", "as a task", "done"}
+        assert seen == dict.fromkeys(names, first)
+
+
+@within(run_virtual, seed=1)
+async def test_what_is_switched_off_and_on_between_two_steps_has_no_cause_left_behind(
+    env: VirtualEnvironment,
+) -> None:
+    tracer = env.tracer
+    first = tracer.emit("note", "x")
+    answers: list[Pending[None]] = [Pending(env.tasks) for _ in range(2)]
+    seen: list[int] = []
+
+    async def driven() -> None:
+        tracer.caused_by(first)
+        for answer in answers:
             await answer
-            seen.append((tracer.cause, tracer.waker))
-            raise ValueError
+            seen.append(tracer.cause)
 
-        def done(_result: object, _error: BaseException | None) -> None:
-            seen.append((tracer.cause, tracer.waker))
+    env.tasks.drive(driven(), lambda *_: None, name="driven")
+    tracer.level = TraceLevel.OFF
+    answers[0].resolve(None)
+    tracer.level = TraceLevel.FULL
+    answers[1].resolve(None)
+    assert seen == [NO_CAUSE, first]
+    assert tracer.scope is None
 
-        env.tasks.drive(at_once(), done, name="at once")
-        env.tasks.drive(later(), done, name="later")
-        tracer.caused_by(second)
-        answer.resolve(None)
-        assert seen == [(first, NO_CAUSE), (first, second), (first, NO_CAUSE)]
-        assert tracer.cause == second
 
-    run_virtual(main, seed=1)
+@within(run_virtual, seed=1)
+async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
+    env: VirtualEnvironment,
+) -> None:
+    tracer = env.tracer
+    first, second = tracer.emit("note", "x"), tracer.emit("note", "x")
+    answer: Pending[None] = Pending(env.tasks)
+    seen: list[tuple[int, int]] = []
+
+    async def at_once() -> None:
+        tracer.caused_by(first)
+
+    async def later() -> None:
+        tracer.caused_by(first)
+        await answer
+        seen.append((tracer.cause, tracer.waker))
+        raise ValueError
+
+    def done(_result: object, _error: BaseException | None) -> None:
+        seen.append((tracer.cause, tracer.waker))
+
+    env.tasks.drive(at_once(), done, name="at once")
+    env.tasks.drive(later(), done, name="later")
+    tracer.caused_by(second)
+    answer.resolve(None)
+    assert seen == [(first, NO_CAUSE), (first, second), (first, NO_CAUSE)]
+    assert tracer.cause == second

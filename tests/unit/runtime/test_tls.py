@@ -69,7 +69,7 @@ def shaken(
 
 
 @pytest.mark.parametrize("kind", ["files", "pem"])
-def test_a_certificate_of_the_client_is_asked_for_and_told(pki: Pki, kind: str) -> None:
+def test_a_certificate_of_the_client_is_asked_for_and_handed_on(pki: Pki, kind: str) -> None:
     context = server_context(getattr(pki, kind)(), ClientAuth.REQUIRED)
     server, _ = shaken(context, client_context(pki.trust(**texts(pki.client))))
     told = server.getpeercert()

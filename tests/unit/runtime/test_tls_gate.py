@@ -1,4 +1,4 @@
-"""Handshakes over real sockets, on both loops: who fails is told why, and nobody else notices."""
+"""Handshakes over real sockets, on both loops: only a client that fails gets an alert."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_who_has_what_is_asked_for_comes_through(play: Play) -> None:
     play(story)
 
 
-def test_who_has_no_certificate_is_told_so(play: Play) -> None:
+def test_a_client_without_a_certificate_gets_an_alert(play: Play) -> None:
     async def story(door: Door) -> None:
         # In TLS 1.3 a client learns after its own handshake what the server thinks of it.
         reader, writer = await door.connect(door.context(with_certificate=False))
@@ -127,7 +127,7 @@ def test_who_has_no_certificate_is_told_so(play: Play) -> None:
     play(story)
 
 
-def test_who_speaks_no_tls_is_cut_off_and_nobody_else(play: Play) -> None:
+def test_only_a_client_without_tls_is_cut_off(play: Play) -> None:
     async def story(door: Door) -> None:
         reader, writer = await door.connect(door.context(with_certificate=True))
         stranger, its_writer = await door.connect(None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
+import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -13,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import InvariantViolation
-from txnsim.runtime.trace import ENCODED_AT_ONCE, NO_CAUSE, RunInfo, TraceLevel, Tracer
+from txnsim.runtime.trace import KEPT_AT_ONCE, NO_CAUSE, RunInfo, TraceLevel, Tracer
+from txnsim.runtime.trace_forms import Rows
 from txnsim.runtime.trace_ring import CHUNK_BYTES
 
 
@@ -81,6 +84,28 @@ def test_payloads_may_be_structs() -> None:
     tracer = full(strict=True)
     tracer.emit("log.lso", "a", data=Moved(tp="t-0", to=3))
     assert [event.d for event in tracer.events()] == [{"tp": "t-0", "to": 3}]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_payload_and_a_transaction_may_be_given_in_parts(strict: bool) -> None:
+    tracer = full(strict=strict)
+    tracer.emit("note", "a", tx=("app", 7, 2), data=(dict, (("text", "hello"),)))
+    (event,) = tracer.events()
+    assert event.tx == "app/7:2"
+    assert event.d == {"text": "hello"}
+
+
+def test_a_payload_given_in_parts_is_checked_against_the_table_too() -> None:
+    with pytest.raises(InvariantViolation, match=r"note with unknown fields \['txet'\]"):
+        full(strict=True).emit("note", "a", data=(dict, (("txet", "hello"),)))
+
+
+def test_a_source_of_nanoseconds_is_reckoned_from_the_start() -> None:
+    now = iter((5_001_999, 5_002_000))
+    tracer = Tracer(lambda: next(now), start_ns=5_000_000, level=TraceLevel.FULL)
+    for _ in range(2):
+        tracer.emit("note", "a")
+    assert [event.t for event in tracer.events()] == [1, 2]
 
 
 def test_sets_in_payloads_are_written_in_order() -> None:
@@ -187,7 +212,7 @@ MANY = 3_000
 """Events of some 60 bytes: several chunks of the ring, and one that is not encoded yet."""
 
 
-def test_a_ring_keeps_the_newest_events_and_the_hash_covers_all() -> None:
+def test_a_ring_keeps_the_newest_events_and_the_hash_covers_what_is_kept() -> None:
     kept, everything = full(ring_bytes=2 * CHUNK_BYTES), full()
     for index in range(3 * MANY):
         for tracer in (kept, everything):
@@ -195,20 +220,69 @@ def test_a_ring_keeps_the_newest_events_and_the_hash_covers_all() -> None:
     assert len(kept) == len(everything) == 3 * MANY
     assert kept.first > MANY
     assert kept.size <= 2 * CHUNK_BYTES < everything.size
+    # A ring's clocks of one node have gaps where a batch begins, or none.
     assert list(kept.lines()) == list(everything.lines(kept.first))
-    assert kept.hash == everything.hash
+    *lines, trailer = b"".join(kept.pieces()).splitlines(keepends=True)[1:]
+    sha = hashlib.sha256(b"".join(lines) + b'["a"]')
+    assert kept.hash == json.loads(trailer)["hash"] == "sha256:" + sha.hexdigest()
+    assert kept.hash != everything.hash
 
 
-def test_a_parent_that_was_dropped_still_bounds_the_lamport_clock() -> None:
-    tracer = full(ring_bytes=0)
-    for _ in range(MANY):
-        tracer.emit("note", "busy")
-    assert tracer.size, "what is encoded now is dropped"
-    tracer.emit("note", "late", parents=(5,))
-    assert [event.l for event in tracer.events(MANY)] == [tracer.first + 1]
+def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    lines = Rows.lines
+
+    def counted(form: Rows, kept: bytes, first: int) -> bytes:
+        made.append(first)
+        return lines(form, kept, first)
+
+    monkeypatch.setattr(Rows, "lines", counted)
+    tracer = full(ring_bytes=2 * CHUNK_BYTES)
+    for _ in range(3 * MANY):
+        tracer.emit("note", "a")
+    assert not made
+    first, second = tracer.lines(), tracer.lines()
+    assert next(first) == next(second)
+    assert len(made) == 1, "two readers of a batch share its lines"
+    pieces = tracer.pieces()
+    next(pieces)
+    assert len(made) == 1
+    next(pieces)
+    assert len(made) == 2, "a piece is made when it is asked for"
+    rest = list(pieces)
+    assert len(rest) > 5
+    assert max(piece.count(b"\n") for piece in rest) <= KEPT_AT_ONCE, "a millisecond's work"
 
 
-@pytest.mark.parametrize("start", [0, 1, ENCODED_AT_ONCE - 1, ENCODED_AT_ONCE, MANY - 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_size_of_a_ring_is_the_memory_that_it_takes(is_open: bool) -> None:
+    def fill(tracer: Tracer) -> None:
+        for number in range(4 * MANY):
+            tx = (f"app-{number % 97 if is_open else 0}", 7, number)
+            tracer.emit(
+                "log.append", f"n{number % 9}", parents=(number - 1,), tx=tx,
+                data=(dict, (("tp", f"orders-{number}"), ("base", number), ("rule", "a.b"))),
+            )  # fmt: skip
+            if not is_open:
+                tracer.emit("txn.complete", "a", tx=tx, data={"state": "CompleteCommit"})
+
+    fill(full(ring_bytes=CHUNK_BYTES))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        tracer = full(ring_bytes=8 * CHUNK_BYTES)
+        fill(tracer)
+        size = tracer.size
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 6 * CHUNK_BYTES < size <= 8 * CHUNK_BYTES
+    assert 0.9 * size < taken < 1.1 * size
+
+
+@pytest.mark.parametrize("start", [0, 1, KEPT_AT_ONCE - 1, KEPT_AT_ONCE, MANY - 1])
 def test_a_cursor_reads_on_from_where_it_stands(start: int) -> None:
     tracer = full()
     for _ in range(MANY):
@@ -300,10 +374,11 @@ def test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot() -> None:
     tracer, turns = full(ring_bytes=8 * CHUNK_BYTES), Turns()
     tracer.begin_with(three_parts, turns.put_off)
     sizes = []
-    for _ in range(10 * MANY):
+    for number in range(10 * MANY):
         tracer.emit("note", "a", data={"text": "x" * 50})
         turns.turn()
-        sizes.append(tracer.size)
+        if number % 100 == 0:
+            sizes.append(tracer.size)
     (opening,) = list(tracer.events(tracer.first))[:1]
     assert (opening.k, opening.d) == ("snapshot", {"part": 0})
     assert max(sizes) < 9 * CHUNK_BYTES
@@ -321,7 +396,7 @@ def test_without_a_ring_no_snapshot_comes_by_itself() -> None:
 
 def test_the_hash_is_that_of_the_lines_and_the_nodes() -> None:
     tracer = full()
-    for _ in range(ENCODED_AT_ONCE + 2):
+    for _ in range(KEPT_AT_ONCE + 2):
         tracer.emit("note", "a")
     text = b"".join(line + b"\n" for line in tracer.lines()) + b'["a"]'
     assert tracer.hash == "sha256:" + hashlib.sha256(text).hexdigest()
@@ -372,15 +447,27 @@ def test_a_bound_callback_has_its_cause_wherever_it_is_called() -> None:
     assert (seen, tracer.cause) == ([first, second], NO_CAUSE)
 
 
-def test_what_waits_learns_what_has_ended_its_wait() -> None:
+def test_a_context_for_later_carries_cause_and_waker() -> None:
+    tracer = full()
+    asked, news = tracer.emit("note", "a"), tracer.emit("note", "a")
+    context = tracer.context(asked, news)
+    assert context.run(lambda: (tracer.cause, tracer.waker)) == (asked, news)
+    assert (tracer.cause, tracer.waker) == (NO_CAUSE, NO_CAUSE)
+    assert full().waker == NO_CAUSE
+    assert context.run(lambda: full().waker) == NO_CAUSE, "that is no event of another run"
+
+
+def test_a_scope_has_a_cause_of_its_own_which_timers_carry_along() -> None:
     tracer = full()
     asked, news = tracer.emit("note", "a"), tracer.emit("note", "a")
     tracer.caused_by(asked)
-    context = tracer.own_context()
-    tracer.caused_by(news)
-    tracer.wakes(context)
-    assert context.run(lambda: (tracer.cause, tracer.waker)) == (asked, news)
-    assert tracer.cause_in(context) == asked
-    assert tracer.waker == NO_CAUSE, "that is nobody else's wait"
-    tracer.caused_by(asked)
-    assert context.run(tracer.own_context).run(lambda: tracer.waker) == NO_CAUSE
+    assert tracer.timer_context() is None, "the present context has it"
+    tracer.scope, tracer.scope_waker = news, asked
+    assert (tracer.cause, tracer.waker, tracer.joined(())) == (news, asked, news)
+    context = tracer.timer_context()
+    assert context is not None
+    assert tracer.caused_by(NO_CAUSE) == news
+    assert tracer.cause == NO_CAUSE
+    tracer.scope = None
+    assert tracer.cause == asked, "what was set in the scope is gone with it"
+    assert context.run(lambda: (tracer.cause, tracer.waker)) == (news, NO_CAUSE)

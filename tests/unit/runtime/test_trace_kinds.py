@@ -24,16 +24,16 @@ def test_every_kind_says_what_happened_and_what_it_carries() -> None:
         assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in kind.fields), kind.name
 
 
-def test_connections_watermarks_passed_checks_and_pending_moves_are_hidden_at_first() -> None:
+def test_what_goes_without_saying_is_hidden_at_first() -> None:
     hidden = {name for name, kind in KINDS.items() if kind.importance == 0}
     assert hidden == {
-        "check.pass", "conn.close", "conn.open", "log.hw", "txn.prepare",
+        "check.pass", "conn.close", "conn.open", "log.hw", "txn.prepare", "verify.ask",
     }  # fmt: skip
 
 
 def test_kinds_of_which_some_events_are_hidden_say_which() -> None:
     told = {name for name, kind in KINDS.items() if kind.lower}
-    assert told == {"msg.send", "msg.recv", "txn.append", "log.lso"}
+    assert told == {"msg.send", "msg.recv", "txn.append", "log.lso", "marker.sent", "pid.bump"}
     assert all(KINDS[name].importance for name in told)
 
 

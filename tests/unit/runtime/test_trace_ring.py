@@ -7,8 +7,9 @@ import json
 import msgspec
 import pytest
 
-from txnsim.runtime.trace import Event
+from txnsim.runtime.trace_forms import Lines, Row
 from txnsim.runtime.trace_ring import (
+    BATCH_OVERHEAD,
     CARRIED_SHARE,
     CHUNK_BYTES,
     OVERDUE_SHARE,
@@ -24,7 +25,7 @@ class Writer:
     """Writes lines into a ring, one at a time."""
 
     def __init__(self, bytes_max: int | None) -> None:
-        self.ring = Ring(bytes_max)
+        self.ring = Ring(bytes_max, Lines(None))
 
     def write(self, kind: str = "note", *, tx: str = "", opening: bool = False, **data: str) -> int:
         index = self.ring.next
@@ -32,7 +33,7 @@ class Writer:
         if tx:
             event["tx"] = tx
         event["d"] = {**data, "text": _FILLER}
-        told = Event(index, 0, 0, 1, (), kind, tx, event["d"])
+        told: Row = (0, 0, (), kind, tx, event["d"], None)
         text = msgspec.json.encode(event) + b"\n"
         self.ring.add(text, 1, lives_of([told]), is_opening=opening)
         return index
@@ -52,14 +53,16 @@ def test_without_a_bound_everything_is_kept() -> None:
     assert writer.kept(299) == [299]
     assert writer.kept(300) == []
     assert b"".join(writer.ring.texts()).count(b"\n") == 300
-    assert len(list(writer.ring.texts())) > 3
+    assert len(list(writer.ring.texts())) > 1
 
 
 def test_the_bound_is_of_bytes() -> None:
     writer = Writer(4 * CHUNK_BYTES)
     writer.fill(1_000)
     assert 3 * CHUNK_BYTES < writer.ring.size <= 4 * CHUNK_BYTES
-    assert writer.ring.size == len(b"".join(writer.ring.texts()))
+    text = b"".join(writer.ring.texts())
+    without_sets = len(text) + text.count(b"\n") * BATCH_OVERHEAD
+    assert 0.98 * writer.ring.size < without_sets < writer.ring.size
     assert writer.kept() == list(range(writer.ring.first, 1_000))
 
 
@@ -86,7 +89,7 @@ def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
     assert writer.kept()[0] == writer.ring.first
 
 
-def test_names_in_payloads_and_names_with_slashes_are_told_apart() -> None:
+def test_names_in_payloads_and_names_with_slashes_differ() -> None:
     writer = Writer(4 * CHUNK_BYTES)
     first = writer.write("verify.ask", tx="a/b/1:0", reason='as "tx":"z/9:9" said')
     second = writer.write("verify.ask", tx="a/c/2:0")

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
-from txnsim.runtime.turns import BYTE_NS, Turns
+from txnsim.runtime.turns import (
+    BYTE_NS,
+    LOOK_ELEMENTS,
+    LOOKS,
+    SLICE_NS,
+    Pace,
+    Slices,
+    Turns,
+)
 
 WORK_NS = 1_000_000
 """One piece of a worker's work."""
@@ -107,3 +115,82 @@ async def test_work_that_is_caused_in_a_turn_waits_for_the_next_one() -> None:
     first = Worker(turns, log, "a", 1)
     first.on_done = lambda: Worker(turns, log, "b", 1) and None
     assert await turns_taken(log) == [1, 1]
+
+
+async def test_slices_of_a_turn_go_to_no_more_than_it_bears() -> None:
+    """However many requests are a lot of work, a turn of the loop has so many of their slices."""
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    turns.limit_ns = 2 * SLICE_NS
+
+    async def work(name: str) -> None:
+        slices = Slices(turns)
+        for _ in range(5):
+            await slices.next()
+            log.append(name)
+
+    tasks = [asyncio.get_running_loop().create_task(work(name)) for name in "abcdef"]
+    taken = await turns_taken(log)
+    assert sum(taken) == 30
+    assert max(taken) == 2
+    assert {log[at * 6 : at * 6 + 6].count(name) for at in range(5) for name in "abcdef"} == {1}
+    for task in tasks:
+        await task
+
+
+async def test_a_slice_that_is_not_waited_for_any_more_is_given_to_none() -> None:
+    turns = Turns(asyncio.get_running_loop())
+    slices = Slices(turns)
+    waiting = asyncio.get_running_loop().create_task(slices.next())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.sleep(0.01)
+    assert waiting.cancelled()
+    await slices.next()
+
+
+def test_a_large_request_rests_after_so_many_elements_where_no_time_passes() -> None:
+    async def main() -> None:
+        pace = Pace(Turns(asyncio.get_running_loop()), lambda: 0)
+        done = 0
+        while not pace.has_done(1):
+            done += 1
+        assert done + 1 == LOOKS * LOOK_ELEMENTS
+        assert not pace.has_rested
+        await pace.rest()
+        assert pace.has_rested
+        assert not pace.has_done(1), "a new slice"
+
+    asyncio.run(main())
+
+
+def test_it_rests_earlier_where_its_elements_take_long() -> None:
+    async def main() -> None:
+        now_ns = 0
+        pace = Pace(Turns(asyncio.get_running_loop()), lambda: now_ns)
+        assert not pace.has_done(LOOK_ELEMENTS)
+        now_ns = SLICE_NS
+        assert not pace.has_done(LOOK_ELEMENTS - 1), "the clock is looked at now and then"
+        assert pace.has_done(1)
+
+    asyncio.run(main())
+
+
+def test_steps_are_gone_through_with_breaks() -> None:
+    def steps() -> Generator[int, None, str]:
+        for _ in range(10):
+            yield LOOKS * LOOK_ELEMENTS // 4
+        return "through"
+
+    async def main() -> None:
+        turns: list[int] = []
+        loop = asyncio.get_running_loop()
+
+        def turn() -> None:
+            turns.append(1)
+            loop.call_soon(turn)
+
+        loop.call_soon(turn)
+        assert await Pace(Turns(loop), lambda: 0).run(steps()) == "through"
+        assert len(turns) >= 2
+
+    asyncio.run(main())

@@ -13,7 +13,7 @@ from txnsim.client.errors import (
     RequestTimeoutError,
     RetriableError,
 )
-from txnsim.scenario.answers import Answer, failure, read_answer
+from txnsim.scenario.answers import CallResult, failure, read_answer
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def row(error: int, offset: int = 0) -> SimpleNamespace:
 
 def test_an_answer_tells_its_first_telling_error_and_its_first_offset() -> None:
     produced = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[row(0, 4)])])
-    assert read_answer(produced) == Answer(offset=4)
+    assert read_answer(produced) == CallResult(offset=4)
     added = SimpleNamespace(
         results_by_topic_v3_and_below=[
             SimpleNamespace(
@@ -58,5 +58,5 @@ def test_an_answer_tells_its_first_telling_error_and_its_first_offset() -> None:
     assert read_answer(added).error == "PRODUCER_FENCED"
     offsets = SimpleNamespace(topics=[SimpleNamespace(partitions=[row(0), row(51)])])
     assert read_answer(offsets).error == "CONCURRENT_TRANSACTIONS"
-    assert read_answer(row(0)) == Answer()
+    assert read_answer(row(0)) == CallResult()
     assert read_answer(row(0)).outcome == "ok"

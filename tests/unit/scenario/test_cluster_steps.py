@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.stories import call, seen, sentences, told, transaction
-from txnsim.check.observations import Cleaned, Read
+from tests.support.stories import call, failure, seen, sentences, told, transaction
+from txnsim.check.observations import Cleaned, Ended, Read
 
 INIT = call("init-producer-id")
 COMPACTED = {"t": {"partitions": 1, "configs": {"cleanup.policy": "compact"}}, "in": 1}
@@ -55,9 +55,9 @@ def test_replicas_and_configs_are_changed() -> None:
     ]
     assert told(steps).as_declared
     wrong = told([do("configure", topic="t", name="no.such", value="1")])
-    assert wrong.verdict.because[0].startswith("t: no.such: ")
+    assert "steps.0.cluster: t: no.such: " in wrong.verdict.because[0]
     nobody = told([do("reassign", partition="t-0", replicas=[9])])
-    assert nobody.verdict.because[0].startswith("t-0 is not given to (9,)")
+    assert "steps.0.cluster: t-0 is not given to (9,)" in nobody.verdict.because[0]
 
 
 def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
@@ -79,3 +79,51 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
     left = {"expect": {"partition": "t-0", "high-watermark": 2}}
     cut = told([*aged, left], topics=short)
     assert {read.log_start_offset for read in seen(cut, Read)} >= {2}, cut.verdict
+
+
+def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
+    steps = [
+        INIT,
+        do("create-topic", topic="late", partitions=2, leaders=[3, 1]),
+        {"wait-until": {"leader": {"partition": "late-0", "is": 3}}},
+        *transaction("r1", partition="late-1"),
+        do("grow-topic", topic="late", partitions=3, leaders=[2]),
+        {"wait-until": {"leader": {"partition": "late-2", "is": 2}}},
+        *transaction("r2", partition="late-2"),
+        {"expect": {"partition": "late-2", "committed": ["r2"]}},
+        do("delete-topic", topic="in"),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    assert {str(read.place) for read in seen(result, Read)} == {
+        "t-0", "t-1", "late-0", "late-1", "late-2",
+    }  # fmt: skip
+    gone = [INIT, do("delete-topic", topic="t"), call("begin")]
+    refused = call("add-partitions", partitions="t-0", error="UNKNOWN_TOPIC_OR_PARTITION")
+    assert told([*gone, refused]).as_declared
+    assert failure(told([do("delete-topic", topic="t"), do("delete-topic", topic="t")])) == (
+        "topic t: UNKNOWN_TOPIC_OR_PARTITION"
+    )
+    again = told([do("create-topic", topic="t")])
+    assert failure(again).startswith("topic t: TOPIC_ALREADY_EXISTS")
+
+
+def test_an_id_begins_near_the_end_of_its_epochs() -> None:
+    steps = [
+        do("age", transactional_id="app", epoch=32_764),
+        INIT,
+        *transaction("r1"),
+        *transaction("r2"),
+        *transaction("r3"),
+    ]
+    result = told(steps, run="TV2")
+    assert result.as_declared, result.verdict
+    identities = {(one.producer_id, one.producer_epoch) for one in seen(result, Ended)}
+    assert len({producer_id for producer_id, _ in identities}) == 2, "the id has rotated"
+    busy = [INIT, call("begin"), call("add-partitions", partitions="t-0")]
+    refused = told([*busy, do("age", transactional_id="app", epoch=9)])
+    assert failure(refused) == ("INVALID_TXN_STATE: app is in Ongoing: only an idle id can be aged")
+    past = told(
+        [do("age", transactional_id="app", epoch=9), do("age", transactional_id="app", epoch=9)]
+    )
+    assert failure(past) == "INVALID_PRODUCER_EPOCH: app is at epoch 9 already"

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from tests.support.stories import call, told
+from tests.support.stories import call, failure, told
 from txnsim.scenario import conditions
 from txnsim.scenario.conditions import POLL_MAX_MS
 
@@ -68,4 +69,67 @@ def test_what_is_otherwise_than_expected_fails_the_story(
     expectation: dict[str, Any], because: str
 ) -> None:
     result = told([*OPEN, {"expect": {"partition": "t-0", **expectation}}])
-    assert result.verdict.because == (because,)
+    assert failure(result) == because
+
+
+HELD_RULE = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "case"),
+    [
+        ({"transaction": {"id": "app", "is": "CompleteCommit"}}, "app is PrepareCommit"),
+        ({"transaction": {"id": "none", "is": "Empty"}}, "none is not known to any coordinator"),
+        ({"marker": "t-0"}, "t-0: producer 0, epoch 0: a transaction is open since 0"),
+        ({"open": "t-1"}, "t-1 knows no producer"),
+        ({"stable": {"partition": "t-0", "offset": 2}}, "last stable offset is 0, the high water"),
+        ({"high-watermark": {"partition": "t-0", "offset": 9}}, "the high watermark 1"),
+        ({"leader": {"partition": "t-1", "is": 9}}, "t-1: broker 2 leads; in sync "),
+    ],
+)
+def test_who_waits_in_vain_is_told_what_is_the_case_and_what_still_holds(
+    condition: dict[str, Any], case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
+    steps = [
+        *OPEN,
+        {"hold": HELD_RULE},
+        call("commit", background="end"),
+        {"wait-until": condition},
+    ]
+    because = told(steps).verdict.because[0]
+    where, _, rest = because.partition(": waited 1000 ms in vain until ")
+    assert re.fullmatch(r"small\.yaml:\d+: steps\.6\.wait-until", where)
+    assert case in rest
+    assert "slow" in rest, "a forgotten release"
+
+
+def test_a_call_that_is_not_answered_names_the_fault_that_holds_it() -> None:
+    rule = {"id": "late", "point": "client.response", "api": "EndTxn"}
+    steps = [
+        *OPEN,
+        {"hold": rule},
+        call("commit", background="end"),
+        {"wait-until": {"struck": "late"}},
+    ]
+    because = told([*steps, {"await": "end"}]).verdict.because[0]
+    assert "end (P: commit) is not answered after" in because
+    assert "the fault late still holds 1 at client.response" in because
+    assert "`release: late`" in because
+
+
+def test_a_strike_that_is_waited_for_in_vain_names_what_still_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
+    never = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
+    steps = [
+        *OPEN,
+        {"hold": HELD_RULE},
+        call("commit", background="end"),
+        {"wait-until": {"struck": "slow"}},
+        {"hold": never},
+    ]
+    because = told([*steps, {"wait-until": {"struck": "never"}}]).verdict.because[0]
+    assert "0 of 1 strikes" in because
+    assert "the fault slow still holds 1 at peer.request" in because

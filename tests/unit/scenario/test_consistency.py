@@ -49,6 +49,8 @@ def produce(**fields: Any) -> dict[str, Any]:
         ([{"cluster": {"do": "stop"}}], "steps.0.cluster.do", "stop needs broker"),
         ([{"cluster": {"do": "stop", "broker": 9}}], "steps.0.cluster.broker", "brokers 1 to 3"),
         ([{"cluster": {"do": "move-leader", "to": 1}}], "steps.0.cluster.do", "needs either"),
+        ([call("commit-offsets")], "steps.0.call.do", "commit-offsets needs member, or group"),
+        ([call("commit-offsets", member="P")], "steps.0.call.member", "no member 'P'"),
         (
             [{"expect": {"partition": "q-0", "stable": 1}}],
             "steps.0.expect.partition",
@@ -99,6 +101,8 @@ def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, messag
             "actors.A.players.0",
             "no player 'jva'",
         ),
+        ({"actors": {"a": {"plays": "member"}}}, "actors.a.plays", "a member needs group"),
+        ({"actors": {"a": {"plays": "wire", "group": "g"}}}, "actors.a.group", "is in no group"),
         ({"control": "Something else."}, "control", "no step has `only: control`"),
     ],
 )
@@ -106,3 +110,11 @@ def test_the_head_names_what_there_is(head: dict[str, Any], field: str, message:
     found = problems([{"advance": "1s"}], **head)
     assert f": {field}: " in found
     assert message in found
+
+
+def test_a_member_names_topics_and_partitions_that_there_are() -> None:
+    actors = {"a": {"plays": "member", "group": "g"}}
+    found = problems([call("subscribe", "a", topics=["q"], assigned=["in-3"])], actors=actors)
+    assert "steps.0.call.topics.0: no topic 'q'" in found
+    assert "steps.0.call.assigned: topic in has the partitions 0 to 0" in found
+    assert "subscribe needs topics" in problems([call("subscribe", "a")], actors=actors)

@@ -35,6 +35,7 @@ def test_values_are_read() -> None:
     ("read", "value", "message"),
     [
         (duration_ms, 5, "expected a duration such as"),
+        (duration_ms, "367d", "367d is more than 366d, the longest duration"),
         (duration_ms, "5 minutes", "'5 minutes' is no duration"),
         (partition, 5, "expected a partition"),
         (partition, "orders", "'orders' is no partition such as orders-0"),

@@ -7,7 +7,7 @@ import yaml
 
 from txnsim.errors import ConfigError
 from txnsim.scenario import catalog
-from txnsim.scenario.reading import read
+from txnsim.scenario.reading import read, read_step
 
 TEXT = catalog.find("z01")[0].read_text("utf-8")
 
@@ -28,7 +28,12 @@ def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
     ("old", "new", "field", "message"),
     [
         ("title: A", "titel: A", "titel", "did you mean title?"),
-        ("plays: application", "plays: aplication", "actors.app.plays", "Input should be"),
+        (
+            "plays: application",
+            "plays: aplication",
+            "actors.app.plays",
+            "did you mean application?",
+        ),
         ("do: begin}", "do: begin, vaule: x}", "steps.0.call.vaule", "did you mean value?"),
     ],
 )
@@ -67,3 +72,19 @@ def test_what_is_no_mapping_is_told_with_its_line(text: str, told: str) -> None:
 
 def test_a_field_given_twice_in_two_steps_is_no_mistake() -> None:
     assert read("story.yaml", yaml.safe_dump(yaml.safe_load(TEXT))).name
+
+
+def test_where_several_kinds_may_stand_none_is_named() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_step({"await": {"id": "app", "call": "c1"}})
+    assert "step: await.id: no field 'id'; there are: call, error, offset" in str(caught.value)
+    assert "Awaited" not in str(caught.value)
+    assert "expected a text" not in str(caught.value)
+
+
+def test_a_single_step_is_read_or_refused_with_its_field() -> None:
+    assert read_step({"release": "late"}).release == "late"
+    with pytest.raises(ConfigError, match="step: advance: expected a duration"):
+        read_step({"advance": 5})
+    with pytest.raises(ConfigError, match="step: nonsense: no field"):
+        read_step({"release": "late", "nonsense": 1})

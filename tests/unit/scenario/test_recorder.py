@@ -9,7 +9,7 @@ from txnsim.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim.scenario.answers import Answer
+from txnsim.scenario.answers import CallResult
 from txnsim.scenario.recorder import Batch, Recorder
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 
@@ -21,8 +21,8 @@ def test_a_batch_is_one_observation_per_record() -> None:
     batch = Batch(
         partition=TopicPartition("t", 0), values=("a", "b"), identity=IDENTITY, sequence=4
     )
-    recorder.wrote("P", "T1", batch, Answer(offset=9))
-    recorder.wrote("P", None, batch, Answer(error="CONNECTION_LOST"))
+    recorder.wrote("P", "T1", batch, CallResult(offset=9))
+    recorder.wrote("P", None, batch, CallResult(error="CONNECTION_LOST"))
     first, second, third, _ = [one for _, one in recorder.history.all_of(Wrote)]
     assert [(one.value, one.offset, one.sequence) for one in (first, second)] == [
         ("a", 9, 4), ("b", 10, 5),
@@ -32,11 +32,11 @@ def test_a_batch_is_one_observation_per_record() -> None:
 
 def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
     recorder = Recorder(ManualClock())
-    recorder.ended("P", None, Answer(), committed=True)
-    recorder.added("P", None, (), Answer(), IDENTITY)
+    recorder.ended("P", None, CallResult(), committed=True)
+    recorder.added("P", None, (), CallResult(), IDENTITY)
     assert list(recorder.history) == []
     recorder.began("P", "app", "T1")
-    recorder.ended("P", "T1", Answer(error="PRODUCER_FENCED"), committed=True, asked_ms=3)
+    recorder.ended("P", "T1", CallResult(error="PRODUCER_FENCED"), committed=True, asked_ms=3)
     began, ended = recorder.history
     assert isinstance(began, Began)
     assert isinstance(ended, Ended)
@@ -47,9 +47,9 @@ def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
 def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
     recorder = Recorder(ManualClock())
     following = ProducerIdAndEpoch(producer_id=ProducerId(8), producer_epoch=ProducerEpoch(0))
-    recorder.added("P", "T1", (), Answer(), IDENTITY)
-    recorder.sent_offsets("P", "T1", "g", {TopicPartition("in", 0): 5}, Answer(), IDENTITY)
-    recorder.ended("P", "T1", Answer(), committed=True, sent=IDENTITY, following=following)
+    recorder.added("P", "T1", (), CallResult(), IDENTITY)
+    recorder.sent_offsets("P", "T1", "g", {TopicPartition("in", 0): 5}, CallResult(), IDENTITY)
+    recorder.ended("P", "T1", CallResult(), committed=True, sent=IDENTITY, following=following)
     added, sent, ended = recorder.history
     assert isinstance(added, Added)
     assert isinstance(sent, SentOffsets)
@@ -60,7 +60,7 @@ def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
 
 def test_an_identity_that_was_refused_is_none() -> None:
     recorder = Recorder(ManualClock())
-    recorder.initialised("P", "app", IDENTITY, Answer(error="PRODUCER_FENCED"))
+    recorder.initialised("P", "app", IDENTITY, CallResult(error="PRODUCER_FENCED"))
     (one,) = recorder.history
     assert isinstance(one, Initialised)
     assert (one.producer_id, one.error) == (-1, "PRODUCER_FENCED")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stories import Steps, call, seen, sentences, told, transaction
+from tests.support.stories import Steps, call, failure, seen, sentences, told, transaction
 from txnsim.check.observations import Ended, Healed, Wrote
 from txnsim.scenario.fields import Situation
 from txnsim.scenario.runner import FAILED
@@ -21,7 +21,7 @@ def because(steps: Steps, **options: Any) -> str:
     """Why a story could not be told."""
     result = told(steps, **options)
     assert result.verdict.observed == (FAILED,)
-    return result.verdict.because[0]
+    return failure(result)
 
 
 def test_what_is_held_goes_on_when_it_is_released_and_is_awaited() -> None:
@@ -122,7 +122,7 @@ def test_an_answer_that_is_not_expected_fails_the_story() -> None:
 def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused() -> None:
     result = told([*BEGUN, call("abort"), {"observe": "everything"}, {"observe": "healed"}])
     assert len(seen(result, Healed)) == 1
-    assert told([{"advance": "5m"}, {"say": "Hm.", "advance": "1s"}]).story[-1].told
+    assert told([{"advance": "5m"}, {"say": "Hm.", "advance": "1s"}]).story[-1].is_narrated
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time  # noqa: TID251 - measures CPU time
 from typing import Any
 
 import msgspec
@@ -38,6 +39,7 @@ def test_a_set_has_each_binding_once_and_tells_when_nothing_changes() -> None:
     assert len(EVERY.all()) == 4
     assert EVERY.plus([ORDERS]) is EVERY
     assert NO_ACLS.plus([ORDERS, ORDERS]).all() == [ORDERS]
+    assert (NO_ACLS.count, EVERY.count) == (0, 4)
     assert EVERY.minus([ORDERS]).about(ResourceType.TOPIC) == tuple(sorted([ALL_TOPICS, SHOP]))
     assert NO_ACLS.minus([ORDERS]) is NO_ACLS
     assert NO_ACLS.about(ResourceType.GROUP) == ()
@@ -61,6 +63,39 @@ def test_a_set_has_each_binding_once_and_tells_when_nothing_changes() -> None:
 )
 def test_a_filter_takes_what_it_names(criteria: dict[str, Any], found: list[object]) -> None:
     assert sorted(EVERY.found(AclFilter(**criteria))) == sorted(found)  # type: ignore[type-var]
+
+
+NAMES = ("", "*", "o", "or", "ord", "orders", "orders-1", "p")
+SOME = [
+    acl(kind, name, Operation.READ, pattern=pattern)
+    for kind in (ResourceType.TOPIC, ResourceType.GROUP)
+    for pattern in (PatternType.LITERAL, PatternType.PREFIXED)
+    for name in NAMES[1:]
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(name: str) -> None:
+    acls = NO_ACLS.plus(SOME)
+    topic = ResourceType.TOPIC
+    assert sorted(acls.covering(topic, name)) == sorted(
+        one for one in SOME if one.resource_type == topic and one.covers(name)
+    )
+    for pattern in (PatternType.ANY, PatternType.MATCH, *PatternType):
+        for kind in (ResourceType.ANY, topic):
+            wanted = AclFilter(resource_type=kind, name=name, pattern=pattern)
+            assert acls.found(wanted) == [one for one in acls.all() if wanted.takes(one)]
+
+
+def test_many_bindings_take_no_time_squared() -> None:
+    many = [acl(ResourceType.TOPIC, f"topic-{number}", Operation.READ) for number in range(20_000)]
+    begun_s = time.process_time()
+    acls = NO_ACLS.plus(many[:10_000]).plus(many)
+    for one in many:
+        assert acls.found(AclFilter(name=one.name)) == [one]
+        assert list(acls.covering(ResourceType.TOPIC, one.name)) == [one]
+    assert acls.minus(many) == NO_ACLS.plus([ORDERS]).minus([ORDERS])
+    assert time.process_time() - begun_s < 5
 
 
 @pytest.mark.parametrize("field", ["resource_type", "pattern", "operation", "permission"])

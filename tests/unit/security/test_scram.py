@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.support.security import credentials
-from txnsim.errors import ErrorCode
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.scram import (
     BY_SASL_NAME,
     Deletion,
+    ScramCredential,
     ScramMechanism,
     Upsertion,
     alter,
     credential_of,
+    derived,
 )
 
 SHA_256 = ScramMechanism.SCRAM_SHA_256
@@ -53,12 +55,16 @@ def test_the_mechanisms_have_the_names_and_hashes_of_sasl() -> None:
     }
 
 
+def with_credential(one: Upsertion) -> tuple[Upsertion, ScramCredential | Rejection]:
+    return one, derived(one)
+
+
 def test_a_user_is_set_and_forgotten() -> None:
     known = credentials()
     changed, outcomes = alter(
         known,
         deletions=[Deletion(user="alice", mechanism=SHA_256)],
-        upsertions=[upsertion()],
+        upsertions=[with_credential(upsertion())],
     )
     assert outcomes == {"alice": None, "bob": None}
     assert set(changed) == {("alice", ScramMechanism.SCRAM_SHA_512), ("bob", SHA_256)}
@@ -90,7 +96,8 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
         known,
         deletions=[Deletion(user=user, mechanism=kind) for user, kind in deletions],
         upsertions=[
-            upsertion(user, mechanism=kind, iterations=count) for user, kind, count in upsertions
+            with_credential(upsertion(user, mechanism=kind, iterations=count))
+            for user, kind, count in upsertions
         ],
     )
     (refused,) = outcomes.values()

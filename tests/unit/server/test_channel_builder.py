@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from tests.support.clusters import VirtualCluster, options, run_cluster
 from tests.support.security import acl
 from tests.support.wires import Wire
+from tests.support.within import within
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.tls import server_context
@@ -55,113 +57,132 @@ async def sasl_wire(cluster: VirtualCluster) -> Wire:
     return await Wire.open(host, int(port))
 
 
-def test_who_has_logged_in_is_served_and_led_to_listeners_of_the_same_kind() -> None:
+@within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
+async def test_who_has_logged_in_is_served_and_led_to_listeners_of_the_same_kind(
+    cluster: VirtualCluster,
+) -> None:
+    wire = await sasl_wire(cluster)
+    wire.send(request(wire, 18, 0))
+    assert (await wire.answer())[1].error_code is ErrorCode.none
+    assert (await log_in(wire)).error_code is ErrorCode.none
+    wire.send(wire.metadata())
+    brokers = (await wire.answer())[1].brokers
+    told = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    assert told == cluster.sim.bootstrap_of("SASL")
+    wire.send(request(wire, 17, 1, mechanism="PLAIN"))
+    assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
+    wire.send(request(wire, 36, 2, auth_bytes=b""))
+    assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
+    await wire.close()
+
+
+@within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
+async def test_a_wrong_password_is_told_after_a_pause_and_the_connection_closed(
+    cluster: VirtualCluster,
+) -> None:
+    wire = await sasl_wire(cluster)
+    began_ms = cluster.env.clock.monotonic_ms()
+    answer = await log_in(wire, "wrong")
+    assert answer.error_code is ErrorCode.sasl_authentication_failed
+    assert cluster.env.clock.monotonic_ms() - began_ms >= 100
+    assert await wire.closed()
+    await wire.close()
+
+
+@within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
+async def test_who_has_not_logged_in_is_cut_off(cluster: VirtualCluster) -> None:
+    wire = await sasl_wire(cluster)
+    wire.send(wire.metadata() + wire.metadata())
+    assert await wire.closed()
+    await wire.close()
+    gone = await sasl_wire(cluster)
+    gone.send(gone.metadata())
+    await gone.close()
+
+
+@within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
+async def test_who_is_not_known_may_not_send_as_much_as_who_is(cluster: VirtualCluster) -> None:
+    too_much = cluster.sim.options.settings.sasl_server_max_receive_size + 1
+    known, unknown = await sasl_wire(cluster), await sasl_wire(cluster)
+    await log_in(known)
+    unknown.send(request(unknown, 17, 1, mechanism="PLAIN"))
+    assert (await unknown.answer())[1].error_code is ErrorCode.none
+    unknown.send(request(unknown, 36, 2, auth_bytes=bytes(too_much)))
+    assert await unknown.closed()
+    known.send(request(known, 36, 2, auth_bytes=bytes(too_much)))
+    assert (await known.answer())[1].error_code is ErrorCode.illegal_sasl_state
+    await unknown.close()
+    await known.close()
+
+
+def test_those_who_are_not_known_may_not_hold_much_together() -> None:
     async def main(cluster: VirtualCluster) -> None:
-        wire = await sasl_wire(cluster)
-        wire.send(request(wire, 18, 0))
-        assert (await wire.answer())[1].error_code is ErrorCode.none
-        assert (await log_in(wire)).error_code is ErrorCode.none
-        wire.send(wire.metadata())
-        brokers = (await wire.answer())[1].brokers
-        told = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-        assert told == cluster.sim.bootstrap_of("SASL")
-        wire.send(request(wire, 17, 1, mechanism="PLAIN"))
-        assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
-        wire.send(request(wire, 36, 2, auth_bytes=b""))
-        assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
-        await wire.close()
-
-    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
-
-
-def test_a_wrong_password_is_told_after_a_pause_and_the_connection_closed() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        wire = await sasl_wire(cluster)
-        began_ms = cluster.env.clock.monotonic_ms()
-        answer = await log_in(wire, "wrong")
-        assert answer.error_code is ErrorCode.sasl_authentication_failed
-        assert cluster.env.clock.monotonic_ms() - began_ms >= 100
-        assert await wire.closed()
-        await wire.close()
-
-    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
-
-
-def test_who_has_not_logged_in_is_cut_off() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        wire = await sasl_wire(cluster)
-        wire.send(wire.metadata() + wire.metadata())
-        assert await wire.closed()
-        await wire.close()
-        gone = await sasl_wire(cluster)
-        gone.send(gone.metadata())
-        await gone.close()
-
-    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
-
-
-def test_who_is_not_known_may_not_send_as_much_as_who_is() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        too_much = cluster.sim.options.settings.sasl_server_max_receive_size + 1
-        known, unknown = await sasl_wire(cluster), await sasl_wire(cluster)
+        known = await sasl_wire(cluster)
         await log_in(known)
-        unknown.send(request(unknown, 17, 1, mechanism="PLAIN"))
-        assert (await unknown.answer())[1].error_code is ErrorCode.none
-        unknown.send(request(unknown, 36, 2, auth_bytes=bytes(too_much)))
-        assert await unknown.closed()
-        known.send(request(known, 36, 2, auth_bytes=bytes(too_much)))
+        small, large = await sasl_wire(cluster), await sasl_wire(cluster)
+        # Frames that are never whole.
+        small.send((50_000).to_bytes(4, "big") + bytes(30_000))
+        large.send((90_000).to_bytes(4, "big") + bytes(80_000))
+        assert await large.closed()
+        small.send(bytes(20_000))
+        assert await small.closed()  # for what it has sent, not for what it holds
+        known.send(request(known, 17, 1, mechanism="PLAIN"))
         assert (await known.answer())[1].error_code is ErrorCode.illegal_sasl_state
-        await unknown.close()
         await known.close()
+        for wire in (small, large):
+            with contextlib.suppress(ConnectionResetError):
+                await wire.close()
 
-    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
-
-
-def test_a_request_in_place_of_a_token_is_refused_in_its_own_words() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        for key, version, values in ((18, 0, {}), (0, 9, {"acks": 0, "timeout": timedelta(0)})):
-            wire = await sasl_wire(cluster)
-            wire.send(request(wire, 17, 1, mechanism="PLAIN"))
-            await wire.answer()
-            if key == 0:
-                values = {**values, "transactional_id": None, "topic_data": ()}
-            wire.send(request(wire, key, version, **values))
-            if key == 18:
-                assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
-            assert await wire.closed()
-            await wire.close()
-
-    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+    settings = msgspec.structs.replace(options().settings, unknown_clients_max_bytes=100_000)
+    run_cluster(
+        main,
+        cluster_options=msgspec.structs.replace(options(), security=USERS, settings=settings),
+    )
 
 
-def test_a_client_of_the_future_asks_again_before_it_shakes_hands() -> None:
-    async def main(cluster: VirtualCluster) -> None:
+@within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
+async def test_a_request_in_place_of_a_token_is_refused_in_its_own_words(
+    cluster: VirtualCluster,
+) -> None:
+    for key, version, values in ((18, 0, {}), (0, 9, {"acks": 0, "timeout": timedelta(0)})):
         wire = await sasl_wire(cluster)
-        names = {"client_software_name": "c", "client_software_version": "1"}
-        wire.expect(18, 0)
-        wire.send(b"\0\0\0\x0b\0\x12\0\x63\0\0\0\1\xff\xff\0")  # v99
-        assert (await wire.answer())[1].error_code is ErrorCode.unsupported_version
-        wire.send(request(wire, 18, 3, **{**names, "client_software_name": "?"}))
-        assert (await wire.answer())[1].error_code is ErrorCode.invalid_request
-        wire.send(request(wire, 18, 3, **names))
-        assert (await wire.answer())[1].error_code is ErrorCode.none
-        assert (await log_in(wire)).error_code is ErrorCode.none
+        wire.send(request(wire, 17, 1, mechanism="PLAIN"))
+        await wire.answer()
+        if key == 0:
+            values = {**values, "transactional_id": None, "topic_data": ()}
+        wire.send(request(wire, key, version, **values))
+        if key == 18:
+            assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
+        assert await wire.closed()
         await wire.close()
 
-    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+
+@within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
+async def test_a_client_of_the_future_asks_again_before_it_shakes_hands(
+    cluster: VirtualCluster,
+) -> None:
+    wire = await sasl_wire(cluster)
+    names = {"client_software_name": "c", "client_software_version": "1"}
+    wire.expect(18, 0)
+    wire.send(b"\0\0\0\x0b\0\x12\0\x63\0\0\0\1\xff\xff\0")  # v99
+    assert (await wire.answer())[1].error_code is ErrorCode.unsupported_version
+    wire.send(request(wire, 18, 3, **{**names, "client_software_name": "?"}))
+    assert (await wire.answer())[1].error_code is ErrorCode.invalid_request
+    wire.send(request(wire, 18, 3, **names))
+    assert (await wire.answer())[1].error_code is ErrorCode.none
+    assert (await log_in(wire)).error_code is ErrorCode.none
+    await wire.close()
 
 
-def test_a_broker_that_starts_again_has_its_listeners_again() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await cluster.sim.stop_broker(BrokerId(1))
-        await cluster.sim.start_broker(BrokerId(1), as_version="4.3")
-        wire = await sasl_wire(cluster)
-        assert (await log_in(wire)).error_code is ErrorCode.none
-        wire.send(wire.metadata())
-        assert len((await wire.answer())[1].brokers) == 3
-        await wire.close()
-
-    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+@within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
+async def test_a_broker_that_starts_again_has_its_listeners_again(cluster: VirtualCluster) -> None:
+    await cluster.sim.stop_broker(BrokerId(1))
+    await cluster.sim.start_broker(BrokerId(1), as_version="4.3")
+    wire = await sasl_wire(cluster)
+    assert (await log_in(wire)).error_code is ErrorCode.none
+    wire.send(wire.metadata())
+    assert len((await wire.answer())[1].brokers) == 3
+    await wire.close()
 
 
 async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
@@ -215,17 +236,15 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
         await cluster.stop()
 
 
-def test_a_reset_keeps_users_and_their_doors() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        before = cluster.sim.bootstrap_of("SASL")
-        await cluster.sim.reset(cluster.sim.snapshot())
-        assert cluster.sim.bootstrap_of("SASL") == before
-        for password, error in (("wrong", ErrorCode.sasl_authentication_failed), ("secret", 0)):
-            wire = await sasl_wire(cluster)
-            assert (await log_in(wire, password)).error_code == error
-            await wire.close()
-
-    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+@within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
+async def test_a_reset_keeps_users_and_their_doors(cluster: VirtualCluster) -> None:
+    before = cluster.sim.bootstrap_of("SASL")
+    await cluster.sim.reset(cluster.sim.snapshot())
+    assert cluster.sim.bootstrap_of("SASL") == before
+    for password, error in (("wrong", ErrorCode.sasl_authentication_failed), ("secret", 0)):
+        wire = await sasl_wire(cluster)
+        assert (await log_in(wire, password)).error_code == error
+        await wire.close()
 
 
 def test_files_that_are_no_certificates_are_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.support.clusters import (
     values,
 )
 from tests.support.ports import free_port_before_a_busy_one
+from tests.support.within import within
 from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
@@ -54,27 +55,24 @@ def test_a_cluster_of_any_size_commits(brokers: int) -> None:
     run_cluster(main, brokers=brokers)
 
 
-def test_a_cluster_without_brokers_is_refused() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        with pytest.raises(ConfigError, match="at least one broker"):
-            SimCluster(env, options(brokers=0))
-
-    run_virtual(main, seed=1)
+@within(run_virtual, seed=1)
+async def test_a_cluster_without_brokers_is_refused(env: VirtualEnvironment) -> None:
+    with pytest.raises(ConfigError, match="at least one broker"):
+        SimCluster(env, options(brokers=0))
 
 
 @pytest.mark.parametrize("topics", [(("a b", 1),), (("orders", 1), ("orders", 1))])
-def test_a_topic_that_can_not_be_is_named_and_nothing_stays_bound(
+@within(run_virtual, seed=1)
+async def test_a_topic_that_can_not_be_is_named_and_nothing_stays_bound(
+    env: VirtualEnvironment,
     topics: tuple[tuple[str, int], ...],
 ) -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        sim = SimCluster(env, msgspec.structs.replace(options(topics=topics), port=9092))
-        with pytest.raises(ConfigError, match=topics[-1][0]):
-            await sim.start()
-        again = SimCluster(env, msgspec.structs.replace(options(), port=9092))
-        await again.start()
-        await again.stop()
-
-    run_virtual(main, seed=1)
+    sim = SimCluster(env, msgspec.structs.replace(options(topics=topics), port=9092))
+    with pytest.raises(ConfigError, match=topics[-1][0]):
+        await sim.start()
+    again = SimCluster(env, msgspec.structs.replace(options(), port=9092))
+    await again.start()
+    await again.stop()
 
 
 async def test_a_busy_port_is_refused_and_the_others_are_free_again() -> None:
@@ -87,46 +85,44 @@ async def test_a_busy_port_is_refused_and_the_others_are_free_again() -> None:
         await server.wait_closed()
 
 
-def test_ports_are_consecutive_and_clients_are_told_the_advertised_host() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        wanted = msgspec.structs.replace(options(), port=19092, advertised_host="kafka.test")
-        sim = SimCluster(env, wanted)
-        await sim.start()
-        assert sim.bootstrap == "kafka.test:19092,kafka.test:19093,kafka.test:19094"
-        await sim.stop()
+@within(run_virtual, seed=1)
+async def test_ports_are_consecutive_and_clients_are_told_the_advertised_host(
+    env: VirtualEnvironment,
+) -> None:
+    wanted = msgspec.structs.replace(options(), port=19092, advertised_host="kafka.test")
+    sim = SimCluster(env, wanted)
+    await sim.start()
+    assert sim.bootstrap == "kafka.test:19092,kafka.test:19093,kafka.test:19094"
+    await sim.stop()
 
-    run_virtual(main, seed=1)
 
-
-def test_ports_may_be_given_one_by_one_and_clients_told_others() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        cluster = SimCluster(
-            env,
-            msgspec.structs.replace(
-                options(brokers=2),
-                ports=(9100, 9200),
-                advertised=(("outside.test", 31000), ("outside.test", 31001)),
-            ),
-        )
-        await cluster.start()
-        assert [door.port for member in cluster.members.values() for door in member.doors] == [
-            9100,
-            9200,
-        ]
-        assert cluster.bootstrap == "outside.test:31000,outside.test:31001"
-        await cluster.stop()
-
-    run_virtual(main, seed=1)
+@within(run_virtual, seed=1)
+async def test_ports_may_be_given_one_by_one_and_clients_told_others(
+    env: VirtualEnvironment,
+) -> None:
+    cluster = SimCluster(
+        env,
+        msgspec.structs.replace(
+            options(brokers=2),
+            ports=(9100, 9200),
+            advertised=(("outside.test", 31000), ("outside.test", 31001)),
+        ),
+    )
+    await cluster.start()
+    assert [door.port for member in cluster.members.values() for door in member.doors] == [
+        9100,
+        9200,
+    ]
+    assert cluster.bootstrap == "outside.test:31000,outside.test:31001"
+    await cluster.stop()
 
 
 @pytest.mark.parametrize("field", ["ports", "advertised"])
-def test_as_many_ports_as_brokers_are_wanted(field: str) -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        given = {"ports": (1,), "advertised": (("outside.test", 1),)}[field]
-        with pytest.raises(ConfigError, match=f"{field}: 1 for 3 brokers, one for each"):
-            SimCluster(env, msgspec.structs.replace(options(), **{field: given}))
-
-    run_virtual(main, seed=1)
+@within(run_virtual, seed=1)
+async def test_as_many_ports_as_brokers_are_wanted(env: VirtualEnvironment, field: str) -> None:
+    given = {"ports": (1,), "advertised": (("outside.test", 1),)}[field]
+    with pytest.raises(ConfigError, match=f"{field}: 1 for 3 brokers, one for each"):
+        SimCluster(env, msgspec.structs.replace(options(), **{field: given}))
 
 
 async def test_a_stop_ends_what_still_waits() -> None:
@@ -148,14 +144,12 @@ async def test_a_stop_ends_what_still_waits() -> None:
     assert not sim.brokers
 
 
-def test_moving_a_leader_to_where_it_can_not_be_is_refused() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        with pytest.raises(ConfigError, match="broker 9 is no replica that is in sync and lives"):
-            cluster.sim.move_leader(P0, BrokerId(9))
-        with pytest.raises(ConfigError, match="does not exist"):
-            cluster.sim.move_leader(TopicPartition("orders", 9), BrokerId(1))
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_moving_a_leader_to_where_it_can_not_be_is_refused(cluster: VirtualCluster) -> None:
+    with pytest.raises(ConfigError, match="broker 9 is no replica that is in sync and lives"):
+        cluster.sim.move_leader(P0, BrokerId(9))
+    with pytest.raises(ConfigError, match="does not exist"):
+        cluster.sim.move_leader(TopicPartition("orders", 9), BrokerId(1))
 
 
 # Faults between brokers
@@ -200,12 +194,10 @@ async def release(cluster: VirtualCluster) -> None:
     cluster.sim.injector.release("f")
 
 
-def test_producer_ids_come_although_the_controller_is_slow() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.arm(Drop(), REQUEST, api="AllocateProducerIds", limit=1)
-        async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
-            identity = await producer.init_transactions()
-            assert identity.producer_epoch == 0
-            assert cluster.sim.injector.rules()[0].struck == 1
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_producer_ids_come_although_the_controller_is_slow(cluster: VirtualCluster) -> None:
+    cluster.arm(Drop(), REQUEST, api="AllocateProducerIds", limit=1)
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        identity = await producer.init_transactions()
+        assert identity.producer_epoch == 0
+        assert cluster.sim.injector.rules()[0].struck == 1

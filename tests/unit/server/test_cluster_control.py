@@ -1,4 +1,4 @@
-"""What the hands do to a cluster, how it is undone, and what they refuse."""
+"""What a fault rule does to a cluster, how it is undone, and what they refuse."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
+from tests.support.within import within
 from txnsim.errors import ConfigError
-from txnsim.injection.cluster_control import ClusterHands
+from txnsim.injection.cluster_control import ClusterControl
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.server.member import MemberState
@@ -20,8 +21,8 @@ P0 = TopicPartition("orders", 0)
 NOBODY = BrokerId(9)
 
 
-def hands(cluster: VirtualCluster) -> ClusterHands:
-    found = cluster.sim.injector.hands
+def control(cluster: VirtualCluster) -> ClusterControl:
+    found = cluster.sim.injector.cluster_control
     assert found is not None
     return found
 
@@ -40,7 +41,7 @@ async def until(condition: Callable[[], bool], what: str) -> None:
     raise AssertionError(f"it never came true: {what}")
 
 
-Misuse = Callable[[ClusterHands], Awaitable[object]]
+Misuse = Callable[[ClusterControl], Awaitable[object]]
 
 
 @pytest.mark.parametrize(
@@ -59,226 +60,214 @@ Misuse = Callable[[ClusterHands], Awaitable[object]]
         (lambda it: it.resign_leader(TopicPartition("x", 0)), "No such partition as x-0"),
     ],
 )
-def test_what_is_not_there_is_refused_in_words(misuse: Misuse, told: str) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        with pytest.raises(ConfigError, match=told):
-            await misuse(hands(cluster))
-        assert known(cluster).leader_epoch == 0
-
-    run_cluster(main)
-
-
-def test_what_is_done_already_is_refused_but_for_a_crash() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await hands(cluster).fill_disk(B2)
-        with pytest.raises(ConfigError, match="disk of broker 2 is full already"):
-            await hands(cluster).fill_disk(B2)
-        await hands(cluster).lag_replica(B2, P0)
-        with pytest.raises(ConfigError, match="broker 2 lags in orders-0 already"):
-            await hands(cluster).lag_replica(B2, P0)
-        await hands(cluster).crash(B3, lose_unflushed=False)
-        await hands(cluster).crash(B3, lose_unflushed=False)
-        assert cluster.sim.member(B3).state is MemberState.DOWN
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_what_is_not_there_is_refused_in_words(
+    cluster: VirtualCluster, misuse: Misuse, told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        await misuse(control(cluster))
+    assert known(cluster).leader_epoch == 0
 
 
-def test_a_replica_is_needed_to_lag_and_another_one_to_lead() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        with pytest.raises(ConfigError, match="broker 4 has no replica of orders-0, only 1, 2, 3"):
-            await hands(cluster).lag_replica(BrokerId(4), P0)
-        for broker_id in (B2, B3):
-            await cluster.sim.kill_broker(broker_id)
-        await until(lambda: known(cluster).isr == (B1,), "they are out of sync")
-        with pytest.raises(ConfigError, match="no other replica is in sync and lives"):
-            await hands(cluster).move_leader(P0, to=None)
-
-    run_cluster(main, brokers=4)
-
-
-def test_a_partition_without_a_leader_has_nobody_to_resign() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await cluster.sim.kill_broker(B1)
-        await until(lambda: known(cluster).leader == -1, "nobody leads")
-        with pytest.raises(ConfigError, match="orders-0 has no live leader"):
-            await hands(cluster).resign_leader(P0)
-
-    run_cluster(main, brokers=1)
+@within(run_cluster)
+async def test_what_is_done_already_is_refused_but_for_a_crash(cluster: VirtualCluster) -> None:
+    await control(cluster).fill_disk(B2)
+    with pytest.raises(ConfigError, match="disk of broker 2 is full already"):
+        await control(cluster).fill_disk(B2)
+    await control(cluster).lag_replica(B2, P0)
+    with pytest.raises(ConfigError, match="broker 2 lags in orders-0 already"):
+        await control(cluster).lag_replica(B2, P0)
+    await control(cluster).crash(B3, lose_unflushed=False)
+    await control(cluster).crash(B3, lose_unflushed=False)
+    assert cluster.sim.member(B3).state is MemberState.DOWN
 
 
-def test_a_crashed_broker_is_started_again_unless_somebody_has() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        def state() -> MemberState:
-            return cluster.sim.member(B2).state
-
-        undo = await hands(cluster).crash(B2, lose_unflushed=False)
-        assert state() is MemberState.DOWN
-        await undo()
-        assert state() is MemberState.RUNNING
-        again = await hands(cluster).crash(B2, lose_unflushed=True)
-        await cluster.sim.start_broker(B2)
-        await again()
-        assert state() is MemberState.RUNNING
-
-    run_cluster(main)
+@within(run_cluster, brokers=4)
+async def test_a_replica_is_needed_to_lag_and_another_one_to_lead(cluster: VirtualCluster) -> None:
+    with pytest.raises(ConfigError, match="broker 4 has no replica of orders-0, only 1, 2, 3"):
+        await control(cluster).lag_replica(BrokerId(4), P0)
+    for broker_id in (B2, B3):
+        await cluster.sim.kill_broker(broker_id)
+    await until(lambda: known(cluster).isr == (B1,), "they are out of sync")
+    with pytest.raises(ConfigError, match="no other replica is in sync and lives"):
+        await control(cluster).move_leader(P0, to=None)
 
 
-def test_whoever_kills_a_broker_that_is_started_again_has_the_last_word() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        undo = await hands(cluster).crash(B2, lose_unflushed=False)
-        starting = cluster.env.tasks.spawn(undo(), name="undo")
-        await asyncio.sleep(1)
-        await cluster.sim.kill_broker(B2)
-        await starting
-        assert cluster.sim.member(B2).state is MemberState.DOWN
-
-    run_cluster(main)
+@within(run_cluster, brokers=1)
+async def test_a_partition_without_a_leader_has_nobody_to_resign(cluster: VirtualCluster) -> None:
+    await cluster.sim.kill_broker(B1)
+    await until(lambda: known(cluster).leader == -1, "nobody leads")
+    with pytest.raises(ConfigError, match="orders-0 has no live leader"):
+        await control(cluster).resign_leader(P0)
 
 
-def test_leaders_move_to_whom_one_asks_for_or_to_the_next_in_sync() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await hands(cluster).move_leader(P0, to=B3)
-        assert (known(cluster).leader, known(cluster).leader_epoch) == (B3, 1)
-        await hands(cluster).move_leader(P0, to=None)
-        assert (known(cluster).leader, known(cluster).leader_epoch) == (B1, 2)
+@within(run_cluster)
+async def test_a_crashed_broker_is_started_again_unless_somebody_has(
+    cluster: VirtualCluster,
+) -> None:
+    def state() -> MemberState:
+        return cluster.sim.member(B2).state
 
-    run_cluster(main)
-
-
-def test_a_leader_that_resigns_is_elected_again_under_a_later_epoch() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await hands(cluster).resign_leader(P0)
-        assert known(cluster).leader == B1
-        assert known(cluster).leader_epoch == 2
-        assert known(cluster).isr == (B1, B2, B3)
-
-    run_cluster(main)
+    undo = await control(cluster).crash(B2, lose_unflushed=False)
+    assert state() is MemberState.DOWN
+    await undo()
+    assert state() is MemberState.RUNNING
+    again = await control(cluster).crash(B2, lose_unflushed=True)
+    await cluster.sim.start_broker(B2)
+    await again()
+    assert state() is MemberState.RUNNING
 
 
-def test_a_partition_cuts_what_is_between_groups_and_nothing_else() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        reaches = cluster.env.network.reaches
-        heal = await hands(cluster).partition(((B1,), (B2, B3)))
-        assert not any(reaches(B1, other) or reaches(other, B1) for other in (B2, B3))
-        assert reaches(B2, B3)
-        assert reaches(B1, CONTROLLER_ID), "nobody has put it on a side"
-        await heal()
-        assert all(reaches(one, other) for one in (B1, B2, B3) for other in (B1, B2, B3))
-
-    run_cluster(main)
-
-
-def test_the_controller_can_be_put_on_a_side() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        await hands(cluster).partition(((B1,), (B2, B3, CONTROLLER_ID)))
-        assert cluster.sim.is_isolated(B1)
-        await until(lambda: known(cluster).leader == B2, "broker 1 is fenced")
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_whoever_kills_a_broker_that_is_started_again_has_the_last_word(
+    cluster: VirtualCluster,
+) -> None:
+    undo = await control(cluster).crash(B2, lose_unflushed=False)
+    starting = cluster.env.tasks.spawn(undo(), name="undo")
+    await asyncio.sleep(1)
+    await cluster.sim.kill_broker(B2)
+    await starting
+    assert cluster.sim.member(B2).state is MemberState.DOWN
 
 
-def test_overlapping_partitions_last_until_the_last_one_is_healed() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        reaches = cluster.env.network.reaches
-        cluster.sim.isolate(B3)
-        first = await hands(cluster).partition(((B1,), (B2, B3)))
-        second = await hands(cluster).partition(((B2,), (B1,)))
-        await first()
-        assert not reaches(B1, B2)
-        await second()
-        assert reaches(B1, B2)
-        assert not reaches(B1, B3), "somebody else has isolated it"
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_leaders_move_to_whom_one_asks_for_or_to_the_next_in_sync(
+    cluster: VirtualCluster,
+) -> None:
+    await control(cluster).move_leader(P0, to=B3)
+    assert (known(cluster).leader, known(cluster).leader_epoch) == (B3, 1)
+    await control(cluster).move_leader(P0, to=None)
+    assert (known(cluster).leader, known(cluster).leader_epoch) == (B1, 2)
 
 
-def test_clocks_are_set_for_one_or_for_all_and_set_right_again() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        def ahead(broker_id: BrokerId) -> int:
-            own = cluster.sim.brokers[broker_id].environment.clock
-            return own.now_ms() - cluster.env.clock.now_ms()
-
-        before_ms = cluster.env.clock.now_ms()
-        alone = await hands(cluster).move_clock(-5_000, broker=B2)
-        everybody = await hands(cluster).move_clock(60_000, broker=None)
-        assert [ahead(one) for one in (B1, B2, B3)] == [0, -5_000, 0]
-        assert cluster.env.clock.now_ms() - before_ms == 60_000
-        await cluster.sim.kill_broker(B2)
-        await cluster.sim.start_broker(B2)
-        assert ahead(B2) == -5_000, "a machine keeps its clock"
-        await alone()
-        await everybody()
-        assert [ahead(one) for one in (B1, B2, B3)] == [0, 0, 0]
-        assert cluster.env.clock.advanced_ms == 0
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_leader_that_resigns_is_elected_again_under_a_later_epoch(
+    cluster: VirtualCluster,
+) -> None:
+    await control(cluster).resign_leader(P0)
+    assert known(cluster).leader == B1
+    assert known(cluster).leader_epoch == 2
+    assert known(cluster).isr == (B1, B2, B3)
 
 
-def test_a_full_disk_fails_its_directory_within_five_seconds_and_is_restarted_when_freed() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        member = cluster.sim.member(B1)
-        free = await hands(cluster).fill_disk(B1)
-        assert not member.disk.has_failed
-        await until(lambda: member.disk.has_failed, "the high watermarks are noted")
-        await until(lambda: known(cluster).leader == B2, "the controller has heard of it")
-        assert known(cluster).isr == (B2, B3)
-        assert member.state is MemberState.RUNNING
-        await free()
-        assert (member.disk.is_full, member.disk.has_failed) == (False, False)
-        await until(lambda: set(known(cluster).isr) == {B1, B2, B3}, "all are in sync")
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_partition_cuts_what_is_between_groups_and_nothing_else(
+    cluster: VirtualCluster,
+) -> None:
+    reaches = cluster.env.network.reaches
+    heal = await control(cluster).partition(((B1,), (B2, B3)))
+    assert not any(reaches(B1, other) or reaches(other, B1) for other in (B2, B3))
+    assert reaches(B2, B3)
+    assert reaches(B1, CONTROLLER_ID), "nobody has put it on a side"
+    await heal()
+    assert all(reaches(one, other) for one in (B1, B2, B3) for other in (B1, B2, B3))
 
 
-def test_a_disk_that_is_freed_in_time_restarts_nobody() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        epoch = cluster.sim.metadata.image.brokers[B1].epoch
-        free = await hands(cluster).fill_disk(B1)
-        await free()
-        await asyncio.sleep(10)
-        assert cluster.sim.metadata.image.brokers[B1].epoch == epoch
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_the_controller_can_be_put_on_a_side(cluster: VirtualCluster) -> None:
+    await control(cluster).partition(((B1,), (B2, B3, CONTROLLER_ID)))
+    assert cluster.sim.is_isolated(B1)
+    await until(lambda: known(cluster).leader == B2, "broker 1 is fenced")
 
 
-def test_a_broker_that_cant_tell_of_its_failed_directory_ends_itself() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.sim.isolate(B1)
-        await hands(cluster).fill_disk(B1)
-        await asyncio.sleep(28)
-        assert cluster.sim.member(B1).state is MemberState.RUNNING
-        await asyncio.sleep(8)
-        assert cluster.sim.member(B1).state is MemberState.DOWN
-
-    run_cluster(main)
-
-
-def test_a_replica_lags_over_restarts_and_other_leaders_until_it_may_catch_up() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        catch_up = await hands(cluster).lag_replica(B2, P0)
-        await cluster.sim.kill_broker(B2)
-        await cluster.sim.start_broker(B2)
-        await hands(cluster).move_leader(P0, to=B3)
-        await until(lambda: B2 not in known(cluster).isr, "it was killed")
-        await asyncio.sleep(60)
-        assert B2 not in known(cluster).isr
-        await catch_up()
-        await until(lambda: B2 in known(cluster).isr, "it is in sync again")
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_overlapping_partitions_last_until_the_last_one_is_healed(
+    cluster: VirtualCluster,
+) -> None:
+    reaches = cluster.env.network.reaches
+    cluster.sim.isolate(B3)
+    first = await control(cluster).partition(((B1,), (B2, B3)))
+    second = await control(cluster).partition(((B2,), (B1,)))
+    await first()
+    assert not reaches(B1, B2)
+    await second()
+    assert reaches(B1, B2)
+    assert not reaches(B1, B3), "somebody else has isolated it"
 
 
-def test_nothing_is_undone_in_a_cluster_that_was_made_anew() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        undo = await hands(cluster).crash(B2, lose_unflushed=False)
-        free = await hands(cluster).fill_disk(B1)
-        await cluster.sim.reset(cluster.sim.snapshot())
-        epochs = {one: image.epoch for one, image in cluster.sim.metadata.image.brokers.items()}
-        await undo()
-        await free()
-        await asyncio.sleep(20)
-        now = cluster.sim.metadata.image.brokers
-        assert {one: image.epoch for one, image in now.items()} == epochs
-        assert not cluster.sim.member(B1).disk.is_full
+@within(run_cluster)
+async def test_clocks_are_set_for_one_or_for_all_and_set_right_again(
+    cluster: VirtualCluster,
+) -> None:
+    def ahead(broker_id: BrokerId) -> int:
+        own = cluster.sim.brokers[broker_id].environment.clock
+        return own.now_ms() - cluster.env.clock.now_ms()
 
-    run_cluster(main)
+    before_ms = cluster.env.clock.now_ms()
+    alone = await control(cluster).move_clock(-5_000, broker=B2)
+    everybody = await control(cluster).move_clock(60_000, broker=None)
+    assert [ahead(one) for one in (B1, B2, B3)] == [0, -5_000, 0]
+    assert cluster.env.clock.now_ms() - before_ms == 60_000
+    await cluster.sim.kill_broker(B2)
+    await cluster.sim.start_broker(B2)
+    assert ahead(B2) == -5_000, "a machine keeps its clock"
+    await alone()
+    await everybody()
+    assert [ahead(one) for one in (B1, B2, B3)] == [0, 0, 0]
+    assert cluster.env.clock.advanced_ms == 0
+
+
+@within(run_cluster)
+async def test_a_full_disk_fails_its_directory_within_five_seconds_and_is_restarted_when_freed(
+    cluster: VirtualCluster,
+) -> None:
+    member = cluster.sim.member(B1)
+    free = await control(cluster).fill_disk(B1)
+    assert not member.disk.has_failed
+    await until(lambda: member.disk.has_failed, "the high watermarks are noted")
+    await until(lambda: known(cluster).leader == B2, "the controller has heard of it")
+    assert known(cluster).isr == (B2, B3)
+    assert member.state is MemberState.RUNNING
+    await free()
+    assert (member.disk.is_full, member.disk.has_failed) == (False, False)
+    await until(lambda: set(known(cluster).isr) == {B1, B2, B3}, "all are in sync")
+
+
+@within(run_cluster)
+async def test_a_disk_that_is_freed_in_time_restarts_nobody(cluster: VirtualCluster) -> None:
+    epoch = cluster.sim.metadata.image.brokers[B1].epoch
+    free = await control(cluster).fill_disk(B1)
+    await free()
+    await asyncio.sleep(10)
+    assert cluster.sim.metadata.image.brokers[B1].epoch == epoch
+
+
+@within(run_cluster)
+async def test_a_broker_that_cant_tell_of_its_failed_directory_ends_itself(
+    cluster: VirtualCluster,
+) -> None:
+    cluster.sim.isolate(B1)
+    await control(cluster).fill_disk(B1)
+    await asyncio.sleep(28)
+    assert cluster.sim.member(B1).state is MemberState.RUNNING
+    await asyncio.sleep(8)
+    assert cluster.sim.member(B1).state is MemberState.DOWN
+
+
+@within(run_cluster)
+async def test_a_replica_lags_over_restarts_and_other_leaders_until_it_may_catch_up(
+    cluster: VirtualCluster,
+) -> None:
+    catch_up = await control(cluster).lag_replica(B2, P0)
+    await cluster.sim.kill_broker(B2)
+    await cluster.sim.start_broker(B2)
+    await control(cluster).move_leader(P0, to=B3)
+    await until(lambda: B2 not in known(cluster).isr, "it was killed")
+    await asyncio.sleep(60)
+    assert B2 not in known(cluster).isr
+    await catch_up()
+    await until(lambda: B2 in known(cluster).isr, "it is in sync again")
+
+
+@within(run_cluster)
+async def test_nothing_is_undone_in_a_cluster_that_was_made_anew(cluster: VirtualCluster) -> None:
+    undo = await control(cluster).crash(B2, lose_unflushed=False)
+    free = await control(cluster).fill_disk(B1)
+    await cluster.sim.reset(cluster.sim.snapshot())
+    epochs = {one: image.epoch for one, image in cluster.sim.metadata.image.brokers.items()}
+    await undo()
+    await free()
+    await asyncio.sleep(20)
+    now = cluster.sim.metadata.image.brokers
+    assert {one: image.epoch for one, image in now.items()} == epochs
+    assert not cluster.sim.member(B1).disk.is_full

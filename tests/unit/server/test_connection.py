@@ -10,8 +10,9 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import API_VERSIONS, METADATA, Wire
+from tests.support.within import within
 from txnsim.api.registry import ADVERTISED, HANDLERS, SHIPPED
-from txnsim.api.request import ApiTable, Handler, Request, nobody
+from txnsim.api.request import ApiTable, Handler, Request, no_subject
 from txnsim.client.fetching import fetch
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
@@ -27,7 +28,7 @@ REQUEST, RESPONSE = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 Story = Callable[[VirtualCluster, Wire], Awaitable[None]]
 
 
-def run(story: Story, **changes: Any) -> None:
+def run(story: Story, *, told_on: Any = run_cluster, **changes: Any) -> None:
     """Tell a story with one connection to the leader of orders-0; whatever happens to it, a
     neighbour that was there before is served as before.
     """
@@ -41,12 +42,11 @@ def run(story: Story, **changes: Any) -> None:
         await neighbour.close()
         await wire.close()
 
-    run_cluster(main, **changes)
+    told_on(main, **changes)
 
 
 async def open_wire(cluster: VirtualCluster, *, client_id: str = "wire") -> Wire:
-    broker = cluster.sim.metadata.image.brokers[cluster.leader(first())]
-    return await Wire.open(broker.host, broker.port, client_id=client_id)
+    return await Wire.open(*cluster.address(first()), client_id=client_id)
 
 
 def first() -> TopicPartition:
@@ -65,14 +65,12 @@ async def appended(cluster: VirtualCluster) -> int:
 # Frames
 
 
-def test_a_request_may_come_byte_by_byte() -> None:
-    async def story(_cluster: VirtualCluster, wire: Wire) -> None:
-        for byte in wire.metadata():
-            wire.send(bytes([byte]))
-            await asyncio.sleep(0.001)
-        assert (await wire.answer())[0] == 1
-
-    run(story)
+@within(run)
+async def test_a_request_may_come_byte_by_byte(cluster: VirtualCluster, wire: Wire, /) -> None:
+    for byte in wire.metadata():
+        wire.send(bytes([byte]))
+        await asyncio.sleep(0.001)
+    assert (await wire.answer())[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -89,12 +87,12 @@ def test_a_request_may_come_byte_by_byte() -> None:
         pytest.param(lambda wire: raw(26, 5), id="no body"),
     ],
 )
-def test_a_bad_frame_closes_its_connection_and_no_other(bad: Callable[[Wire], bytes]) -> None:
-    async def story(_cluster: VirtualCluster, wire: Wire) -> None:
-        wire.send(bad(wire))
-        assert await wire.closed()
-
-    run(story, socket_request_max_bytes=1_000)
+@within(run, socket_request_max_bytes=1_000)
+async def test_a_bad_frame_closes_its_connection_and_no_other(
+    cluster: VirtualCluster, wire: Wire, /, bad: Callable[[Wire], bytes]
+) -> None:
+    wire.send(bad(wire))
+    assert await wire.closed()
 
 
 def raw(api_key: int, api_version: int, body: bytes = b"") -> bytes:
@@ -102,116 +100,115 @@ def raw(api_key: int, api_version: int, body: bytes = b"") -> bytes:
     return (len(head) + len(body)).to_bytes(4, "big") + head + body
 
 
-def test_a_frame_that_is_torn_off_is_forgotten() -> None:
-    async def story(_cluster: VirtualCluster, wire: Wire) -> None:
-        wire.send(wire.metadata()[:-3])
-        await wire.close()
+@within(run)
+async def test_a_frame_that_is_torn_off_is_forgotten(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(wire.metadata()[:-3])
+    await wire.close()
 
-    run(story)
 
-
-def test_what_was_asked_before_a_bad_frame_is_answered() -> None:
-    async def story(_cluster: VirtualCluster, wire: Wire) -> None:
-        wire.send(wire.metadata() + raw(999, 0))
-        assert (await wire.answer())[0] == 1
-        assert await wire.closed()
-
-    run(story)
+@within(run)
+async def test_what_was_asked_before_a_bad_frame_is_answered(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(wire.metadata() + raw(999, 0))
+    assert (await wire.answer())[0] == 1
+    assert await wire.closed()
 
 
 @pytest.mark.parametrize("body", [b"\x00", b"\x00whatever a newer client says"])
-def test_api_versions_of_the_future_is_answered_in_version_0(body: bytes) -> None:
-    async def story(_cluster: VirtualCluster, wire: Wire) -> None:
-        wire.expect(API_VERSIONS, 0)
-        head = bytes((0, API_VERSIONS, 0, 99)) + (1).to_bytes(4, "big") + b"\xff\xff"
-        wire.send((len(head) + len(body)).to_bytes(4, "big") + head + body)
-        _, message = await wire.answer()
-        assert message.error_code == E.unsupported_version
-        found = {row.api_key: (row.min_version, row.max_version) for row in message.api_keys}
-        assert found[API_VERSIONS] == ADVERTISED[API_VERSIONS]
-        wire.send(wire.metadata())
-        assert (await wire.answer())[0] == 2, "the connection goes on"
-
-    run(story)
+@within(run)
+async def test_api_versions_of_the_future_is_answered_in_version_0(
+    cluster: VirtualCluster, wire: Wire, /, body: bytes
+) -> None:
+    wire.expect(API_VERSIONS, 0)
+    head = bytes((0, API_VERSIONS, 0, 99)) + (1).to_bytes(4, "big") + b"\xff\xff"
+    wire.send((len(head) + len(body)).to_bytes(4, "big") + head + body)
+    _, message = await wire.answer()
+    assert message.error_code == E.unsupported_version
+    found = {row.api_key: (row.min_version, row.max_version) for row in message.api_keys}
+    assert found[API_VERSIONS] == ADVERTISED[API_VERSIONS]
+    wire.send(wire.metadata())
+    assert (await wire.answer())[0] == 2, "the connection goes on"
 
 
 # Order
 
 
-def test_pipelined_requests_are_answered_in_order() -> None:
-    async def story(_cluster: VirtualCluster, wire: Wire) -> None:
-        wire.send(b"".join(wire.metadata() for _ in range(50)))
-        assert [(await wire.answer())[0] for _ in range(50)] == list(range(1, 51))
+@within(run)
+async def test_pipelined_requests_are_answered_in_order(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(b"".join(wire.metadata() for _ in range(50)))
+    assert [(await wire.answer())[0] for _ in range(50)] == list(range(1, 51))
 
-    run(story)
 
-
-def test_a_request_that_waits_keeps_the_later_ones_of_its_connection_waiting() -> None:
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
-        wire.send(wire.produce(first()) + wire.metadata() + wire.produce(first()))
-        await cluster.struck()
-        assert await wire.silent_for(60)
-        cluster.sim.injector.release("f")
-        assert [(await wire.answer())[0] for _ in range(3)] == [1, 2, 3]
-        assert await appended(cluster) == 2
-
-    run(story)
+@within(run)
+async def test_a_request_that_waits_keeps_the_later_ones_of_its_connection_waiting(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
+    wire.send(wire.produce(first()) + wire.metadata() + wire.produce(first()))
+    await cluster.struck()
+    assert await wire.silent_for(60)
+    cluster.sim.injector.release("f")
+    assert [(await wire.answer())[0] for _ in range(3)] == [1, 2, 3]
+    assert await appended(cluster) == 2
 
 
 # Connections that end
 
 
-def test_a_held_request_outlives_its_connection() -> None:
+@within(run)
+async def test_a_held_request_outlives_its_connection(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
     """What has been read belongs to the broker: it runs on release, its answer is thrown away."""
-
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
-        wire.send(wire.produce(first()) + wire.produce(first()))
-        await cluster.struck()
-        await wire.close()
-        await asyncio.sleep(1)
-        assert await appended(cluster) == 0
-        cluster.sim.injector.release("f")
-        await asyncio.sleep(1)
-        assert await appended(cluster) == 1, "what only waited in the buffer is forgotten"
-
-    run(story)
+    cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
+    wire.send(wire.produce(first()) + wire.produce(first()))
+    await cluster.struck()
+    await wire.close()
+    await asyncio.sleep(1)
+    assert await appended(cluster) == 0
+    cluster.sim.injector.release("f")
+    await asyncio.sleep(1)
+    assert await appended(cluster) == 1, "what only waited in the buffer is forgotten"
 
 
-def test_a_connection_may_end_while_its_answer_is_held() -> None:
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        cluster.arm(Hold(), RESPONSE, client_id="wire")
-        wire.send(wire.produce(first()))
-        await cluster.struck()
-        await wire.close()
-        await asyncio.sleep(1)
-        cluster.sim.injector.disarm("f")
-        await asyncio.sleep(1)
-        assert await appended(cluster) == 1
-
-    run(story)
+@within(run)
+async def test_a_connection_may_end_while_its_answer_is_held(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Hold(), RESPONSE, client_id="wire")
+    wire.send(wire.produce(first()))
+    await cluster.struck()
+    await wire.close()
+    await asyncio.sleep(1)
+    cluster.sim.injector.disarm("f")
+    await asyncio.sleep(1)
+    assert await appended(cluster) == 1
 
 
 # acks=0
 
 
-def test_acks_0_is_never_answered_and_the_connection_goes_on() -> None:
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        wire.send(wire.produce(first(), acks=0) + wire.metadata())
-        assert (await wire.answer())[0] == 2
-        assert await appended(cluster) == 1
+@within(run)
+async def test_acks_0_is_never_answered_and_the_connection_goes_on(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(wire.produce(first(), acks=0) + wire.metadata())
+    assert (await wire.answer())[0] == 2
+    assert await appended(cluster) == 1
 
-    run(story)
 
-
-def test_acks_0_that_fails_closes_the_connection() -> None:
-    async def story(_cluster: VirtualCluster, wire: Wire) -> None:
-        wire.send(wire.metadata() + wire.produce(UNKNOWN, acks=0) + wire.metadata())
-        assert (await wire.answer())[0] == 1
-        assert await wire.closed()
-
-    run(story, auto_create_topics_enable=False)
+@within(run, auto_create_topics_enable=False)
+async def test_acks_0_that_fails_closes_the_connection(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(wire.metadata() + wire.produce(UNKNOWN, acks=0) + wire.metadata())
+    assert (await wire.answer())[0] == 1
+    assert await wire.closed()
 
 
 # Faults
@@ -228,75 +225,79 @@ def test_acks_0_that_fails_closes_the_connection() -> None:
         (RESPONSE, Drop(), 1, None),
     ],
 )
-def test_a_fault_strikes_the_request_before_or_after_its_effect(
-    point: FaultPoint, action: Action, records: int, answered: ErrorCode | None
+@within(run)
+async def test_a_fault_strikes_the_request_before_or_after_its_effect(
+    cluster: VirtualCluster,
+    wire: Wire,
+    /,
+    point: FaultPoint,
+    action: Action,
+    records: int,
+    answered: ErrorCode | None,
 ) -> None:
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        cluster.arm(action, point, client_id="wire", api="Produce", limit=1)
-        started_ms = cluster.env.clock.monotonic_ms()
-        wire.send(wire.produce(first()) + wire.metadata())
-        if answered is None:
-            assert await wire.silent_for(60), "later requests of the connection wait for ever"
-        else:
-            _, message = await wire.answer()
-            assert message.responses[0].partition_responses[0].error_code == answered
-            took_ms = cluster.env.clock.monotonic_ms() - started_ms
-            assert (took_ms >= 5_000) == isinstance(action, Delay)
-            assert (await wire.answer())[0] == 2
-        assert await appended(cluster) == records
-
-    run(story)
+    cluster.arm(action, point, client_id="wire", api="Produce", limit=1)
+    started_ms = cluster.env.clock.monotonic_ms()
+    wire.send(wire.produce(first()) + wire.metadata())
+    if answered is None:
+        assert await wire.silent_for(60), "later requests of the connection wait for ever"
+    else:
+        _, message = await wire.answer()
+        assert message.responses[0].partition_responses[0].error_code == answered
+        took_ms = cluster.env.clock.monotonic_ms() - started_ms
+        assert (took_ms >= 5_000) == isinstance(action, Delay)
+        assert (await wire.answer())[0] == 2
+    assert await appended(cluster) == records
 
 
 @pytest.mark.parametrize(("point", "before"), [(REQUEST, 0), (RESPONSE, 1)])
-def test_a_hold_strikes_before_or_after_the_effect(point: FaultPoint, before: int) -> None:
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        cluster.arm(Hold(), point, client_id="wire")
-        wire.send(wire.produce(first()))
-        await cluster.struck()
-        assert await appended(cluster) == before
-        cluster.sim.injector.disarm("f")
-        assert (await wire.answer())[0] == 1
-        assert await appended(cluster) == 1
+@within(run)
+async def test_a_hold_strikes_before_or_after_the_effect(
+    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint, before: int
+) -> None:
+    cluster.arm(Hold(), point, client_id="wire")
+    wire.send(wire.produce(first()))
+    await cluster.struck()
+    assert await appended(cluster) == before
+    cluster.sim.injector.disarm("f")
+    assert (await wire.answer())[0] == 1
+    assert await appended(cluster) == 1
 
-    run(story)
 
-
-def test_a_fault_of_one_client_leaves_the_others_alone() -> None:
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        cluster.arm(Drop(), REQUEST, client_id="somebody else")
-        wire.send(wire.produce(first()))
-        assert (await wire.answer())[0] == 1
-        assert await appended(cluster) == 1
-
-    run(story)
+@within(run)
+async def test_a_fault_of_one_client_leaves_the_others_alone(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Drop(), REQUEST, client_id="somebody else")
+    wire.send(wire.produce(first()))
+    assert (await wire.answer())[0] == 1
+    assert await appended(cluster) == 1
 
 
 # Backpressure
 
 
-def test_a_client_that_sends_more_than_is_handled_is_not_read_for_a_while() -> None:
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
-        wire.writer.transport.set_write_buffer_limits(high=50_000)
-        frames = [wire.produce(first(), value=bytes(10_000)) for _ in range(100)]
-        sent = 0
-        for frame in frames:
-            wire.send(frame)
-            sent += 1
-            try:
-                async with asyncio.timeout(1):
-                    await wire.writer.drain()
-            except TimeoutError:
-                break
-        assert sent < len(frames), "the writer had to wait: nobody reads any more"
-        for frame in frames[sent:]:
-            wire.send(frame)
-        cluster.sim.injector.release("f")
-        assert [(await wire.answer())[0] for _ in frames] == list(range(1, 101))
-        assert await appended(cluster) > 0
-
-    run(story, connection_queue_bytes=100_000)
+@within(run, connection_queue_bytes=100_000)
+async def test_a_client_that_sends_more_than_is_handled_is_not_read_for_a_while(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
+    wire.writer.transport.set_write_buffer_limits(high=50_000)
+    frames = [wire.produce(first(), value=bytes(10_000)) for _ in range(100)]
+    sent = 0
+    for frame in frames:
+        wire.send(frame)
+        sent += 1
+        try:
+            async with asyncio.timeout(1):
+                await wire.writer.drain()
+        except TimeoutError:
+            break
+    assert sent < len(frames), "the writer had to wait: nobody reads any more"
+    for frame in frames[sent:]:
+        wire.send(frame)
+    cluster.sim.injector.release("f")
+    assert [(await wire.answer())[0] for _ in frames] == list(range(1, 101))
+    assert await appended(cluster) > 0
 
 
 # Bugs
@@ -311,7 +312,7 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
         **{
             **{name: getattr(real, name) for name in real.__struct_fields__},
             "handle": fail,
-            "subject": nobody,
+            "subject": no_subject,
         }
     )
     apis = ApiTable(
@@ -336,49 +337,83 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
 # Trace
 
 
-def test_connections_and_requests_are_in_the_trace() -> None:
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        wire.send(wire.produce(first()))
-        await wire.answer()
-        await wire.close()
+@within(run, trace_level=TraceLevel.FULL)
+async def test_connections_and_requests_are_in_the_trace(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(wire.produce(first()))
+    await wire.answer()
+    await wire.close()
+    await asyncio.sleep(1)
+    events: list[Any] = list(cluster.env.tracer.events())
+    kinds = [event.k for event in events]
+    assert {"conn.open", "msg.recv", "log.append", "conn.close"} <= set(kinds)
+    (cause,) = events[kinds.index("log.append")].p
+    received = next(event for event in events if event.i == cause)
+    assert (received.k, received.d["api"]) == ("msg.recv", "Produce"), "the request is the cause"
+    answered = next(event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg")
+    assert (answered.k, answered.d["response"]) == ("msg.send", True)
+    assert "error" not in answered.d
+    assert answered.d["correlation"] == received.d["correlation"]
+    assert received.d["summary"] == str(first())
+    assert received.d["bytes"] > answered.d["bytes"] > 0
+    assert received.p == (), "a foreign client's request is a root"
+    assert "client/wire" in cluster.env.tracer.nodes
+
+
+@within(run, trace_level=TraceLevel.BRIEF)
+async def test_brief_tells_of_answers_only_where_they_carry_an_error(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(wire.produce(first()))
+    await wire.answer()
+    wire.send(wire.produce(TopicPartition("nowhere", 0)))
+    await wire.answer()
+    events: list[Any] = list(cluster.env.tracer.events())
+    (answered,) = [one for one in events if one.k == "msg.send"]
+    assert answered.d["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    (asked,) = [one for one in events if one.i == answered.p[-1]]
+    assert (asked.k, asked.d["correlation"]) == ("msg.recv", answered.d["correlation"])
+
+
+@pytest.mark.parametrize("action", [Fail(error="INVALID_REQUEST"), Hold()])
+@within(run, trace_level=TraceLevel.BRIEF)
+async def test_a_rule_that_is_armed_while_a_traced_request_waits_strikes_its_answer(
+    cluster: VirtualCluster,
+    wire: Wire,
+    /,
+    action: Action,
+) -> None:
+    tracer = cluster.env.tracer
+    wire.send(wire.produce(first(), acks=-1))
+    while not any(one.k == "log.append" for one in tracer.events()):  # noqa: ASYNC110 - no event is set
+        await asyncio.sleep(0.000_01)
+    cluster.arm(action, RESPONSE, client_id="wire")
+    if isinstance(action, Hold):
         await asyncio.sleep(1)
-        events: list[Any] = list(cluster.env.tracer.events())
-        kinds = [event.k for event in events]
-        assert {"conn.open", "msg.recv", "log.append", "conn.close"} <= set(kinds)
-        (cause,) = events[kinds.index("log.append")].p
-        received = next(event for event in events if event.i == cause)
-        assert (received.k, received.d["api"]) == ("msg.recv", "Produce"), (
-            "the request is the cause"
-        )
-        answered = next(
-            event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg"
-        )
-        assert (answered.k, answered.d["response"]) == ("msg.send", True)
-        assert "error" not in answered.d
-        assert answered.d["correlation"] == received.d["correlation"]
-        assert received.d["summary"] == str(first())
-        assert received.d["bytes"] > answered.d["bytes"] > 0
-        assert received.p == (), "a foreign client's request is a root"
-        assert "client/wire" in cluster.env.tracer.nodes
-
-    run(story, trace_level=TraceLevel.FULL)
+        assert [one.k for one in tracer.events()].count("msg.hold") == 1
+        cluster.sim.injector.disarm("f")
+    assert (await wire.answer())[0] == 1
+    events: list[Any] = list(tracer.events())
+    (answered,) = [one for one in events if one.k == "msg.send" and "error" in one.d] or [None]
+    assert (answered is None) == isinstance(action, Hold)
 
 
-def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is_wanted() -> None:
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        wire.send(wire.produce(TopicPartition("nowhere", 0)))
-        await wire.answer()
-        wire.send(wire.produce(first(), acks=0))
-        wire.send(wire.metadata())
-        await wire.answer()
-        events: list[Any] = list(cluster.env.tracer.events())
-        asked = [one.d["api"] for one in events if one.k == "msg.recv" and "response" not in one.d]
-        answers = [
-            (one.d["api"], one.d.get("error", ""))
-            for one in events
-            if one.k == "msg.send" and one.d["peer"] == "client/wire"
-        ]
-        assert asked[-3:] == ["Produce", "Produce", "Metadata"]
-        assert answers == [("Produce", "UNKNOWN_TOPIC_OR_PARTITION"), ("Metadata", "")]
-
-    run(story, trace_level=TraceLevel.FULL)
+@within(run, trace_level=TraceLevel.FULL)
+async def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is_wanted(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(wire.produce(TopicPartition("nowhere", 0)))
+    await wire.answer()
+    wire.send(wire.produce(first(), acks=0))
+    wire.send(wire.metadata())
+    await wire.answer()
+    events: list[Any] = list(cluster.env.tracer.events())
+    asked = [one.d["api"] for one in events if one.k == "msg.recv" and "response" not in one.d]
+    answers = [
+        (one.d["api"], one.d.get("error", ""))
+        for one in events
+        if one.k == "msg.send" and one.d["peer"] == "client/wire"
+    ]
+    assert asked[-3:] == ["Produce", "Produce", "Metadata"]
+    assert answers == [("Produce", "UNKNOWN_TOPIC_OR_PARTITION"), ("Metadata", "")]

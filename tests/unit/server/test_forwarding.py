@@ -11,6 +11,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.handlers import KEYS
 from tests.support.images import B1
 from tests.support.raw_wire import message_from
+from tests.support.within import within
 from txnsim.api.registry import HANDLERS
 from txnsim.errors import ErrorCode
 from txnsim.server.forwarding import FORWARDED, RETRY_TIMEOUT_MS
@@ -44,49 +45,45 @@ def test_what_is_forwarded_is_spoken_here() -> None:
 
 
 @pytest.mark.parametrize("heals", [True, False])
-def test_a_request_waits_for_the_controller_and_times_out_without_it(heals: bool) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.sim.isolate(B1)
-        answer = await ask(cluster, "CreateTopics", 7, **CREATE)
-        await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
-        assert not answer.done()
-        assert "made" not in cluster.sim.metadata.image.topics
-        if heals:
-            cluster.sim.heal(B1)
-        (topic,) = (await answer).topics
-        expected = ErrorCode.none if heals else ErrorCode.request_timed_out
-        assert topic.error_code is expected
-        assert ("made" in cluster.sim.metadata.image.topics) is heals
-
-    run_cluster(main)
-
-
-def test_a_broker_that_dies_meanwhile_answers_nothing() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.sim.isolate(B1)
-        answer = await ask(cluster, "CreateTopics", 7, **CREATE)
-        await asyncio.sleep(1)
-        await cluster.sim.kill_broker(B1)
+@within(run_cluster)
+async def test_a_request_waits_for_the_controller_and_times_out_without_it(
+    cluster: VirtualCluster, heals: bool
+) -> None:
+    cluster.sim.isolate(B1)
+    answer = await ask(cluster, "CreateTopics", 7, **CREATE)
+    await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
+    assert not answer.done()
+    assert "made" not in cluster.sim.metadata.image.topics
+    if heals:
         cluster.sim.heal(B1)
-        await asyncio.sleep(120)
-        assert not answer.done()
-        assert "made" not in cluster.sim.metadata.image.topics
+    (topic,) = (await answer).topics
+    expected = ErrorCode.none if heals else ErrorCode.request_timed_out
+    assert topic.error_code is expected
+    assert ("made" in cluster.sim.metadata.image.topics) is heals
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_a_broker_that_dies_meanwhile_answers_nothing(cluster: VirtualCluster) -> None:
+    cluster.sim.isolate(B1)
+    answer = await ask(cluster, "CreateTopics", 7, **CREATE)
+    await asyncio.sleep(1)
+    await cluster.sim.kill_broker(B1)
+    cluster.sim.heal(B1)
+    await asyncio.sleep(120)
+    assert not answer.done()
+    assert "made" not in cluster.sim.metadata.image.topics
 
 
-def test_a_broker_without_a_controller_creates_no_topic_by_itself() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        cluster.sim.isolate(B1)
-        metadata = await (
-            await ask(
-                cluster, "Metadata", 5, topics=[{"name": "made"}], allow_auto_topic_creation=True
-            )
-        )
-        assert metadata.topics[0].error_code is ErrorCode.unknown_topic_or_partition
-        found = await (await ask(cluster, "FindCoordinator", 1, key="tx", key_type=1))
-        assert found.error_code is ErrorCode.coordinator_not_available
-        assert "made" not in cluster.sim.metadata.image.topics
-        assert TRANSACTION_STATE_TOPIC not in cluster.sim.metadata.image.topics
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_broker_without_a_controller_creates_no_topic_by_itself(
+    cluster: VirtualCluster,
+) -> None:
+    cluster.sim.isolate(B1)
+    metadata = await (
+        await ask(cluster, "Metadata", 5, topics=[{"name": "made"}], allow_auto_topic_creation=True)
+    )
+    assert metadata.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+    found = await (await ask(cluster, "FindCoordinator", 1, key="tx", key_type=1))
+    assert found.error_code is ErrorCode.coordinator_not_available
+    assert "made" not in cluster.sim.metadata.image.topics
+    assert TRANSACTION_STATE_TOPIC not in cluster.sim.metadata.image.topics

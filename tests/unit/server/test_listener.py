@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from tests.support.wires import Wire
+from tests.support.within import within
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.connection import Connection
 from txnsim.server.listener import BrokerListener
@@ -15,31 +16,29 @@ from txnsim.settings import DEFAULTS
 from txnsim.types import BrokerId
 
 
-def test_what_clients_send_before_the_broker_lives_is_answered_once_it_does() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=Connection)
-        port = await listener.bind("127.0.0.1", 0)
-        wire = await Wire.open("127.0.0.1", port)
-        wire.send(wire.metadata())
-        assert await wire.silent_for(60)
-        listener.open(cluster.sim.brokers[BrokerId(1)])
-        assert (await wire.answer())[0] == 1
-        assert listener.node == "broker/1"
-        await listener.close()
-        assert await wire.closed()
-        assert not listener.connections
-        await wire.close()
-        with pytest.raises(ConnectionRefusedError):
-            await Wire.open("127.0.0.1", port)
+@within(run_cluster)
+async def test_what_clients_send_before_the_broker_lives_is_answered_once_it_does(
+    cluster: VirtualCluster,
+) -> None:
+    listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=Connection)
+    port = await listener.bind("127.0.0.1", 0)
+    wire = await Wire.open("127.0.0.1", port)
+    wire.send(wire.metadata())
+    assert await wire.silent_for(60)
+    listener.open(cluster.sim.brokers[BrokerId(1)])
+    assert (await wire.answer())[0] == 1
+    assert listener.node == "broker/1"
+    await listener.close()
+    assert await wire.closed()
+    assert not listener.connections
+    await wire.close()
+    with pytest.raises(ConnectionRefusedError):
+        await Wire.open("127.0.0.1", port)
 
-    run_cluster(main)
 
-
-def test_closing_one_that_was_never_bound_is_harmless() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        await BrokerListener(environment=env, settings=DEFAULTS, connect=Connection).close()
-
-    run_virtual(main, seed=1)
+@within(run_virtual, seed=1)
+async def test_closing_one_that_was_never_bound_is_harmless(env: VirtualEnvironment) -> None:
+    await BrokerListener(environment=env, settings=DEFAULTS, connect=Connection).close()
 
 
 async def test_the_port_is_free_again_after_a_close() -> None:

@@ -9,7 +9,9 @@ from typing import Final
 from tests.support.log_dirs import write_disk
 from tests.support.logs import NOW, LogDriver
 from tests.support.metadata_logs import partition, producer_ids, topic, write_metadata_log
+from txnsim.log.leader_append import append_coordinator
 from txnsim.releases import Fleet
+from txnsim.releases.rules import LATEST
 from txnsim.server.loading import LoadedCluster, load_cluster
 from txnsim.settings import DEFAULTS
 from txnsim.storage.disks import find_disks
@@ -51,7 +53,7 @@ def test_logs_come_with_their_topics_configs_and_what_was_noted(tmp_path: Path) 
     ((one,),) = loaded.logs.values()
     assert one.topic_id == ORDERS
     assert one.high_watermark == 1
-    assert one.log.open_transaction_of(7) == 0
+    assert one.log.producers.open_transaction_of(7) == 0
     assert loaded.first_producer_id == 9_000
     assert loaded.size == sum(file.stat().st_size for file in (path / "orders-0").glob("*.log"))
     assert (loaded.losses, loaded.left_out) == ((), ())
@@ -119,8 +121,8 @@ def test_coordinators_know_producers_that_no_partition_does(tmp_path: Path) -> N
         last_update_timestamp_ms=NOW,
         client_version=TransactionVersion.TV_2,
     )
-    batch = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW)
-    driver.log.append_coordinator(batch, now_ms=NOW)
+    batch = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
+    append_coordinator(driver.log, batch, now_ms=NOW)
     write_disk(tmp_path, {("__transaction_state", 0): driver.log})
     assert load(tmp_path).first_producer_id == 5_000
 

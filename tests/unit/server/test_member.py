@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2, B3
+from tests.support.within import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError, ErrorCode
@@ -39,206 +40,198 @@ async def sends(cluster: VirtualCluster, value: bytes, *, name: str = "app") -> 
         await producer.send("orders", 0, value)
 
 
-def test_a_stopped_broker_hands_its_leaders_over_and_comes_back_with_another_epoch() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        await sends(cluster, b"before")
-        assert cluster.leader(P0) == 1
-        before = sim.metadata.image.brokers[B1]
-        await sim.stop_broker(B1)
-        assert sim.member(B1).state is MemberState.DOWN
-        assert alive(cluster) == [2, 3]
-        assert cluster.leader(P0) != 1
-        assert B1 not in sim.brokers
-        await sends(cluster, b"meanwhile")
-        await sim.start_broker(B1)
-        after = sim.metadata.image.brokers[B1]
-        assert alive(cluster) == [1, 2, 3]
-        assert (after.host, after.port) == (before.host, before.port)
-        assert after.epoch > before.epoch
-        async with cluster.client() as client:
-            assert await values(client, "orders") == [b"before", b"meanwhile"]
-
-    run_cluster(main)
-
-
-def test_a_killed_broker_is_fenced_when_its_session_ends_and_not_before() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        await sends(cluster, b"before")
-        killed_ms = cluster.env.clock.monotonic_ms()
-        await sim.kill_broker(B1)
-        assert alive(cluster) == [1, 2, 3], "nobody knows yet"
-        assert cluster.leader(P0) == 1
-        await until(lambda: alive(cluster) == [2, 3])
-        assert 7_000 <= cluster.env.clock.monotonic_ms() - killed_ms <= 9_200
-        assert cluster.leader(P0) != 1
-        await sim.start_broker(B1)
-        assert alive(cluster) == [1, 2, 3]
-
-    run_cluster(main)
+@within(run_cluster)
+async def test_a_stopped_broker_hands_its_leaders_over_and_comes_back_with_another_epoch(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    await sends(cluster, b"before")
+    assert cluster.leader(P0) == 1
+    before = sim.metadata.image.brokers[B1]
+    await sim.stop_broker(B1)
+    assert sim.member(B1).state is MemberState.DOWN
+    assert alive(cluster) == [2, 3]
+    assert cluster.leader(P0) != 1
+    assert B1 not in sim.brokers
+    await sends(cluster, b"meanwhile")
+    await sim.start_broker(B1)
+    after = sim.metadata.image.brokers[B1]
+    assert alive(cluster) == [1, 2, 3]
+    assert (after.host, after.port) == (before.host, before.port)
+    assert after.epoch > before.epoch
+    async with cluster.client() as client:
+        assert await values(client, "orders") == [b"before", b"meanwhile"]
 
 
-def test_a_quick_restart_waits_until_the_old_session_is_over() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        started_ms = cluster.env.clock.monotonic_ms()
-        await sim.kill_broker(B1)
-        await sim.start_broker(B1)
-        took_ms = cluster.env.clock.monotonic_ms() - started_ms
-        assert 7_000 <= took_ms <= 13_000
-        assert alive(cluster) == [1, 2, 3]
+@within(run_cluster)
+async def test_a_killed_broker_is_fenced_when_its_session_ends_and_not_before(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    await sends(cluster, b"before")
+    killed_ms = cluster.env.clock.monotonic_ms()
+    await sim.kill_broker(B1)
+    assert alive(cluster) == [1, 2, 3], "nobody knows yet"
+    assert cluster.leader(P0) == 1
+    await until(lambda: alive(cluster) == [2, 3])
+    assert 7_000 <= cluster.env.clock.monotonic_ms() - killed_ms <= 9_200
+    assert cluster.leader(P0) != 1
+    await sim.start_broker(B1)
+    assert alive(cluster) == [1, 2, 3]
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_a_quick_restart_waits_until_the_old_session_is_over(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    started_ms = cluster.env.clock.monotonic_ms()
+    await sim.kill_broker(B1)
+    await sim.start_broker(B1)
+    took_ms = cluster.env.clock.monotonic_ms() - started_ms
+    assert 7_000 <= took_ms <= 13_000
+    assert alive(cluster) == [1, 2, 3]
 
 
-def test_an_isolated_broker_is_fenced_and_hears_of_it_after_the_heal() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        zombie = sim.brokers[B1]
-        sim.isolate(B1)
-        assert sim.is_isolated(B1)
-        await until(lambda: alive(cluster) == [2, 3])
-        assert cluster.leader(P0) != 1
-        known = zombie.image.partition(P0)
-        assert known is not None
-        assert known.leader == 1, "it goes on with what it knows"
-        assert zombie.image.is_alive(B1)
+@within(run_cluster)
+async def test_an_isolated_broker_is_fenced_and_hears_of_it_after_the_heal(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    zombie = sim.brokers[B1]
+    sim.isolate(B1)
+    assert sim.is_isolated(B1)
+    await until(lambda: alive(cluster) == [2, 3])
+    assert cluster.leader(P0) != 1
+    known = zombie.image.partition(P0)
+    assert known is not None
+    assert known.leader == 1, "it goes on with what it knows"
+    assert zombie.image.is_alive(B1)
+    sim.heal(B1)
+    assert not sim.is_isolated(B1)
+    assert zombie.image is sim.metadata.image
+    await until(lambda: alive(cluster) == [1, 2, 3])
+    assert sim.brokers[B1] is zombie, "it is the same incarnation"
+
+
+@within(run_cluster)
+async def test_clients_are_in_a_black_hole_while_they_are_cut_off_too(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    async with cluster.client() as client:
+        producer = Producer(client)
+        await producer.send("orders", 0, b"before")
+        sim.isolate(B1, from_clients=True)
+        sending = producer.send("orders", 0, b"late")
+        await asyncio.sleep(1)
+        assert not sending.done()
         sim.heal(B1)
-        assert not sim.is_isolated(B1)
-        assert zombie.image is sim.metadata.image
-        await until(lambda: alive(cluster) == [1, 2, 3])
-        assert sim.brokers[B1] is zombie, "it is the same incarnation"
-
-    run_cluster(main)
+        await sending
+        assert await values(client, "orders") == [b"before", b"late"]
 
 
-def test_clients_are_in_a_black_hole_while_they_are_cut_off_too() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        async with cluster.client() as client:
-            producer = Producer(client)
-            await producer.send("orders", 0, b"before")
-            sim.isolate(B1, from_clients=True)
-            sending = producer.send("orders", 0, b"late")
-            await asyncio.sleep(1)
-            assert not sending.done()
-            sim.heal(B1)
-            await sending
-            assert await values(client, "orders") == [b"before", b"late"]
+@within(run_cluster)
+async def test_a_broker_killed_while_it_starts_or_stops_ends_both(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    stopping = asyncio.get_running_loop().create_task(sim.stop_broker(B1))
+    await asyncio.sleep(0)
+    assert sim.member(B1).state is MemberState.STOPPING
+    await sim.kill_broker(B1)
+    with pytest.raises(ConfigError, match="killed while it stopped"):
+        await stopping
+    starting = asyncio.get_running_loop().create_task(sim.start_broker(B1))
+    await asyncio.sleep(0)
+    assert sim.member(B1).state is MemberState.STARTING
+    await sim.kill_broker(B1)
+    with pytest.raises(ConfigError, match="killed while it started"):
+        await starting
+    cancelled = asyncio.get_running_loop().create_task(sim.start_broker(B1))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.wait((cancelled,))
+    assert sim.member(B1).state is MemberState.DOWN
+    await sim.start_broker(B1)
+    assert sim.member(B1).state is MemberState.RUNNING
 
-    run_cluster(main)
+
+@within(run_cluster)
+async def test_a_controlled_shutdown_that_nobody_grants_ends_after_five_minutes(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    sim.isolate(B1)
+    started_ms = cluster.env.clock.monotonic_ms()
+    await sim.stop_broker(B1)
+    assert cluster.env.clock.monotonic_ms() - started_ms == 300_000
 
 
-def test_a_broker_killed_while_it_starts_or_stops_ends_both() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        stopping = asyncio.get_running_loop().create_task(sim.stop_broker(B1))
-        await asyncio.sleep(0)
-        assert sim.member(B1).state is MemberState.STOPPING
-        await sim.kill_broker(B1)
-        with pytest.raises(ConfigError, match="killed while it stopped"):
-            await stopping
-        starting = asyncio.get_running_loop().create_task(sim.start_broker(B1))
-        await asyncio.sleep(0)
-        assert sim.member(B1).state is MemberState.STARTING
-        await sim.kill_broker(B1)
-        with pytest.raises(ConfigError, match="killed while it started"):
-            await starting
-        cancelled = asyncio.get_running_loop().create_task(sim.start_broker(B1))
-        await asyncio.sleep(0)
-        cancelled.cancel()
-        await asyncio.wait((cancelled,))
-        assert sim.member(B1).state is MemberState.DOWN
+@within(run_cluster)
+async def test_what_makes_no_sense_is_refused_with_a_way_out(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    with pytest.raises(ConfigError, match="no broker 9, only 1, 2, 3"):
+        await sim.kill_broker(BrokerId(9))
+    with pytest.raises(ConfigError, match="while it is running: stop or kill it first"):
         await sim.start_broker(B1)
-        assert sim.member(B1).state is MemberState.RUNNING
-
-    run_cluster(main)
-
-
-def test_a_controlled_shutdown_that_nobody_grants_ends_after_five_minutes() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        sim.isolate(B1)
-        started_ms = cluster.env.clock.monotonic_ms()
-        await sim.stop_broker(B1)
-        assert cluster.env.clock.monotonic_ms() - started_ms == 300_000
-
-    run_cluster(main)
-
-
-def test_what_makes_no_sense_is_refused_with_a_way_out() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        with pytest.raises(ConfigError, match="no broker 9, only 1, 2, 3"):
-            await sim.kill_broker(BrokerId(9))
-        with pytest.raises(ConfigError, match="while it is running: stop or kill it first"):
-            await sim.start_broker(B1)
+    await sim.kill_broker(B1)
+    with pytest.raises(ConfigError, match="while it is down: start it first"):
         await sim.kill_broker(B1)
-        with pytest.raises(ConfigError, match="while it is down: start it first"):
-            await sim.kill_broker(B1)
-        with pytest.raises(ConfigError, match="while it is down"):
-            await sim.stop_broker(B1)
-
-    run_cluster(main)
-
-
-def test_the_only_broker_can_stop_and_start() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        await sends(cluster, b"before")
+    with pytest.raises(ConfigError, match="while it is down"):
         await sim.stop_broker(B1)
-        found = sim.metadata.image.partition(P0)
-        assert found is not None
-        assert (found.leader, found.isr, found.elr) == (-1, (), (1,))
-        await sim.start_broker(B1)
-        assert cluster.leader(P0) == 1
-        async with cluster.client() as client:
-            assert await values(client, "orders") == [b"before"]
-
-    run_cluster(main, brokers=1)
 
 
-def test_two_hundred_kills_and_starts_leave_no_task_behind() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        await sends(cluster, b"before")
-
-        async def round_trip(number: int) -> None:
-            victim = (B1, B2, B3)[number % 3]
-            if number % 4:
-                await sim.kill_broker(victim, lose_unflushed=number % 8 == 1)
-                await asyncio.sleep(number % 20)
-            else:
-                await sim.stop_broker(victim)
-            await sim.start_broker(victim)
-
-        await round_trip(0)
-        await asyncio.sleep(60)
-        before = len(asyncio.all_tasks())
-        for number in range(1, 201):
-            await round_trip(number)
-        await asyncio.sleep(60)
-        assert len(asyncio.all_tasks()) <= before
-        assert alive(cluster) == [1, 2, 3]
-        assert cluster.env.network.in_flight <= 10  # type: ignore[attr-defined]
-
-    run_cluster(main)
+@within(run_cluster, brokers=1)
+async def test_the_only_broker_can_stop_and_start(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    await sends(cluster, b"before")
+    await sim.stop_broker(B1)
+    found = sim.metadata.image.partition(P0)
+    assert found is not None
+    assert (found.leader, found.isr, found.elr) == (-1, (), (1,))
+    await sim.start_broker(B1)
+    assert cluster.leader(P0) == 1
+    async with cluster.client() as client:
+        assert await values(client, "orders") == [b"before"]
 
 
-def test_a_client_hears_of_errors_and_not_of_silence_while_no_broker_is_left() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        for one in (B1, B2):
-            await sim.kill_broker(one)
-        await until(lambda: alive(cluster) == [3])
-        async with cluster.client() as client:
-            await sim.kill_broker(B3)
-            with pytest.raises((ClientError, OSError)) as caught:
-                await Producer(client, transactional_id="tx").init_transactions()
-            assert getattr(caught.value, "error", None) is not ErrorCode.unknown_server_error
+@pytest.mark.slow
+@within(run_cluster)
+async def test_sixty_kills_and_starts_leave_no_task_behind(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    await sends(cluster, b"before")
 
-    run_cluster(main)
+    async def round_trip(number: int) -> None:
+        victim = (B1, B2, B3)[number % 3]
+        if number % 4:
+            await sim.kill_broker(victim, lose_unflushed=number % 8 == 1)
+            await asyncio.sleep(number % 20)
+        else:
+            await sim.stop_broker(victim)
+        await sim.start_broker(victim)
+
+    await round_trip(0)
+    await asyncio.sleep(60)
+    before = len(asyncio.all_tasks())
+    for number in range(1, 61):
+        await round_trip(number)
+    await asyncio.sleep(60)
+    assert len(asyncio.all_tasks()) <= before
+    assert alive(cluster) == [1, 2, 3]
+    assert cluster.env.network.in_flight <= 10  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@within(run_cluster)
+async def test_a_client_hears_of_errors_and_not_of_silence_while_no_broker_is_left(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    for one in (B1, B2):
+        await sim.kill_broker(one)
+    await until(lambda: alive(cluster) == [3])
+    async with cluster.client() as client:
+        await sim.kill_broker(B3)
+        with pytest.raises((ClientError, OSError)) as caught:
+            await Producer(client, transactional_id="tx").init_transactions()
+        assert getattr(caught.value, "error", None) is not ErrorCode.unknown_server_error
 
 
 def test_a_broken_machine_tells_the_trace_what_its_logs_have_lost() -> None:

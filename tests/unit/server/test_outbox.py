@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from unittest.mock import create_autospec
+
 import pytest
 
-from txnsim.server.outbox import PART_BYTES, ParkedAnswers, UnreadAnswers
+from txnsim.server.outbox import (
+    PART_BYTES,
+    PARTS_PER_TURN,
+    UNJOINED_FROM_BYTES,
+    HeldBytes,
+    Outbox,
+    ParkedAnswers,
+    Sender,
+)
 
 
 def parts_of(*pieces: bytes) -> list[bytes]:
@@ -54,7 +65,7 @@ class Reader:
 
 
 def test_who_holds_most_is_given_up_when_all_of_them_hold_too_much() -> None:
-    unread = UnreadAnswers(100)
+    unread = HeldBytes(100)
     small, large, newest = Reader(), Reader(), Reader()
     unread.note(small, 20)
     unread.note(large, 60)
@@ -66,3 +77,41 @@ def test_who_holds_most_is_given_up_when_all_of_them_hold_too_much() -> None:
     unread.forget(small)
     unread.forget(small)
     assert unread.total == 11
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_large_answer_leaves_in_turns_of_its_own(*, is_paused: bool) -> None:
+    asked: list[str] = []
+    listener = create_autospec(Sender, instance=True)
+    listener.is_open, listener.unread = True, HeldBytes(1)
+    outbox = Outbox(
+        listener, go_on=lambda: asked.append("turn"), give_up=lambda: asked.append("end")
+    )
+    transport = outbox.transport = create_autospec(asyncio.Transport, instance=True)
+    outbox.is_paused = is_paused
+    outbox.put_pieces(b"head", [bytes(20 * PART_BYTES)], 20 * PART_BYTES, stored=False)
+    outbox.flush()
+    assert not transport.write.called, "many at once would hold up the loop"
+    # Who does not read at all holds too much.
+    assert asked == (["end"] if is_paused else ["turn"])
+    outbox.send_parts()
+    assert transport.write.call_count == (0 if is_paused else PARTS_PER_TURN)
+
+
+def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
+    listener = create_autospec(Sender, instance=True)
+    listener.is_open, listener.unread = True, HeldBytes(1)
+    given_up: list[str] = []
+    outbox = Outbox(listener, go_on=list, give_up=lambda: given_up.append("end"))
+    transport = outbox.transport = create_autospec(asyncio.Transport, instance=True)
+    pieces = [bytes(UNJOINED_FROM_BYTES), bytes(UNJOINED_FROM_BYTES)]
+    size = sum(map(len, pieces))
+    outbox.put_pieces(b"head", pieces, size, stored=False)
+    outbox.flush()
+    (sent,) = transport.writelines.call_args.args
+    assert [id(one) for one in sent[1:]] == [id(one) for one in pieces]
+    outbox.is_paused = True
+    for _ in range(3):
+        outbox.put_pieces(b"head", pieces, size, stored=False)
+    outbox.flush()
+    assert given_up, "what waits and is no record counts, in pieces or not"

@@ -13,7 +13,7 @@ from structlog.testing import LogCapture
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import Wire
-from txnsim.api.request import Answer
+from txnsim.api.request import NoResponse
 from txnsim.client.admin import Admin
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
@@ -129,7 +129,7 @@ def test_a_request_without_an_answer_says_so() -> None:
         await wire.close()
 
     (answered,) = of(logs_of(story), "request.answered", api="Produce")
-    assert answered["answer"] == Answer.NONE.name.lower()
+    assert answered["answer"] == NoResponse.NONE.name.lower()
 
 
 def test_what_was_lost_by_a_fault_is_no_answer() -> None:
@@ -144,7 +144,7 @@ def test_what_was_lost_by_a_fault_is_no_answer() -> None:
             await producer.close()
 
     first, second = of(logs_of(story), "request.answered", api="EndTxn")
-    assert first["answer"] == Answer.NEVER.name.lower()
+    assert first["answer"] == NoResponse.NEVER.name.lower()
     assert "answer" not in second
 
 

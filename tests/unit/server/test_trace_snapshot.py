@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.within import within
 from txnsim.client.producer import Producer
+from txnsim.coordinators.group.tracing import OffsetTrace, PositionNow
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.env import Environment
@@ -81,7 +83,7 @@ def agrees(reader: Reader, cluster: VirtualCluster) -> None:
                 assert told.get("lso", 0) == log.last_stable_offset
                 assert reader.open[str(place)] == {
                     producer.producer_id: producer.current_txn_start_offset
-                    for producer in log.open_producers()
+                    for producer in log.producers.open()
                 }
         for txn in broker.coordinator.entries():
             entry = reader.transactions[txn.transactional_id]
@@ -133,28 +135,48 @@ def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.Mo
     run_cluster(main)
 
 
-def test_a_broker_that_is_down_and_a_partition_without_leader_are_told() -> None:
+@within(run_cluster)
+async def test_a_broker_that_is_down_and_a_partition_without_leader_are_told(
+    cluster: VirtualCluster,
+) -> None:
+    leader = cluster.leader(TopicPartition("orders", 0))
+    for broker_id in (1, 2, 3):
+        if broker_id != leader:
+            await cluster.sim.stop_broker(broker_id)  # type: ignore[arg-type]
+    await cluster.sim.kill_broker(leader)
+    await asyncio.sleep(60)
+    cluster.env.tracer.level = TraceLevel.BRIEF
+    await asyncio.sleep(1)
+    reader = Reader().read(cluster)
+    assert set(reader.brokers.values()) == {"down"}
+    assert reader.partitions["orders-0"]["leader"] == -1
+    assert "end" not in reader.partitions["orders-0"]
+
+
+@within(run_cluster)
+async def test_a_cluster_that_has_not_started_has_nothing_to_tell(cluster: VirtualCluster) -> None:
+    environment: Environment = cluster.env
+    other = SimCluster(environment, cluster.sim.options)
+    assert list(trace_snapshot.parts(other)) == []
+
+
+def test_positions_of_groups_are_told_in_parts_like_all_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    position = PositionNow(node="broker/1/group/0", group="g", tp="t-0", offset=3)
+    monkeypatch.setattr(OffsetTrace, "positions", lambda _: iter([position] * 5))
+    monkeypatch.setattr(trace_snapshot, "THINGS_PER_PART", 4)
+
     async def main(cluster: VirtualCluster) -> None:
-        leader = cluster.leader(TopicPartition("orders", 0))
-        for broker_id in (1, 2, 3):
-            if broker_id != leader:
-                await cluster.sim.stop_broker(broker_id)  # type: ignore[arg-type]
-        await cluster.sim.kill_broker(leader)
-        await asyncio.sleep(60)
-        cluster.env.tracer.level = TraceLevel.BRIEF
-        await asyncio.sleep(1)
-        reader = Reader().read(cluster)
-        assert set(reader.brokers.values()) == {"down"}
-        assert reader.partitions["orders-0"]["leader"] == -1
-        assert "end" not in reader.partitions["orders-0"]
-
-    run_cluster(main)
-
-
-def test_a_cluster_that_has_not_started_has_nothing_to_tell() -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        environment: Environment = cluster.env
-        other = SimCluster(environment, cluster.sim.options)
-        assert list(trace_snapshot.parts(other)) == []
+        parts: list[Any] = list(trace_snapshot.parts(cluster.sim))
+        told = [one for part in parts for one in part.get("positions", ())]
+        assert told == [position] * 5 * len(cluster.sim.brokers)
+        sizes = [
+            sum(len(part.get(name, ())) for name in ("partitions", "transactions", "positions"))
+            for part in parts
+        ]
+        assert set(sizes[:-1]) == {4}
+        assert sizes[-1] < 4
+        assert [part["last"] for part in parts] == [False] * (len(parts) - 1) + [True]
 
     run_cluster(main)

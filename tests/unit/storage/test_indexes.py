@@ -74,7 +74,7 @@ def test_a_file_of_zeros_has_no_entries() -> None:
     assert decode_offset_index(b"", base_offset=100, place="f") == ()
 
 
-def test_half_an_entry_is_told() -> None:
+def test_half_an_entry_is_reported() -> None:
     with pytest.raises(CorruptLogRecordError, match="f, byte 8: 3 bytes, entries have 8"):
         decode_offset_index(bytes(11), base_offset=0, place="f")
     with pytest.raises(CorruptLogRecordError, match="f, byte 12: 1 bytes, entries have 12"):

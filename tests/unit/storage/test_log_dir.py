@@ -6,6 +6,7 @@ import uuid
 
 from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.storage.log_dir import StoredReplica, log_dir_files
 from txnsim.storage.metadata_files import MetaProperties, decode_meta_properties
@@ -34,12 +35,12 @@ def test_each_replica_has_a_folder() -> None:
 
 
 def test_offsets_are_noted_of_every_replica() -> None:
-    driver = LogDriver(LogConfig(roll_bytes=1 << 20), follow=False)
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1 << 20), follow=False)
     for _ in range(3):
         driver.append(plain(2))
     driver.log.advance_high_watermark(4)
     driver.log.raise_log_start(3)
-    driver.log.note_cleaned(2)
+    driver.log.local.cleaned_until = 2
     where = driver.log.topic_partition
     found = {
         name: decode_offsets(text, place=name)

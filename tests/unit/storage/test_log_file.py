@@ -53,7 +53,7 @@ def test_an_empty_segment_has_no_batches(path: Path) -> None:
     ],
     ids=["front", "cut", "format", "small", "huge", "crc"],
 )
-def test_what_an_unclean_stop_leaves_is_cut_off_and_told(
+def test_what_an_unclean_stop_leaves_is_cut_off_and_reported(
     path: Path, tail: bytes, reason: str
 ) -> None:
     path.write_bytes(batch(0) + tail)

@@ -51,7 +51,7 @@ def test_meta_properties_of_a_broker_with_zookeeper_are_read() -> None:
     assert decode_meta_properties(text, place="f") == MetaProperties(cluster_id="abc", node_id=2)
 
 
-@pytest.mark.parametrize("text", ["", "node.id=x\n", "node.id=-1\n"])
+@pytest.mark.parametrize("text", ["", "node.id=x\n", "node.id=-1\n", f"node.id={'9' * 5_000}\n"])
 def test_meta_properties_without_a_node_are_refused(text: str) -> None:
     with pytest.raises(CorruptLogRecordError, match=r"f: node.id is .*, expected a number"):
         decode_meta_properties(text, place="f")

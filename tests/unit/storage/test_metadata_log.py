@@ -229,8 +229,8 @@ def test_older_partition_records_are_read(tmp_path: Path) -> None:
         "leader_epoch": 3,
         "partition_epoch": 7,
     }
-    old = schema.PartitionRecordV0(partition_id=0, **rest)
-    newer = schema.PartitionRecordV1(partition_id=1, directories=(ORDERS,), **rest)
+    old = schema.PARTITION_RECORDS[0](partition_id=0, **rest)
+    newer = schema.PARTITION_RECORDS[1](partition_id=1, directories=(ORDERS,), **rest)
     found = told(tmp_path, topic("t", ORDERS), encoded(3, old), encoded(3, newer, version=1))
     first, second = found.image.topics["t"].partitions
     assert first == second
@@ -279,3 +279,20 @@ def test_a_batch_that_cannot_be_unpacked_names_its_file(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(CorruptLogRecordError, match="offset 0"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        partition(ORDERS),
+        encoded(5, schema.PartitionChangeRecord(partition_id=0, topic_id=ORDERS)),
+        encoded(9, schema.RemoveTopicRecord(topic_id=ORDERS)),
+    ],
+)
+def test_a_record_about_a_topic_that_is_not_there_names_its_file(
+    tmp_path: Path, record: bytes
+) -> None:
+    path = write_metadata_log(tmp_path, [record])
+    with pytest.raises(CorruptLogRecordError, match="which no record before it has made") as caught:
+        read(tmp_path)
+    assert str(caught.value).startswith(f"{path}, offset 0")

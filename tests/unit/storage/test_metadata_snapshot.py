@@ -9,7 +9,7 @@ from tests.support.logs import NOW
 from txnsim.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from txnsim.storage.log_file import read_log_file
 from txnsim.storage.metadata_log import StoredMetadata, read_metadata_log
-from txnsim.storage.metadata_snapshot import RECORDS_PER_BATCH, metadata_files
+from txnsim.storage.metadata_snapshot import RECORDS_PER_BATCH, metadata_files_in_steps
 from txnsim.types import BrokerId, LeaderEpoch
 from txnsim.wire.batch import read_control_record
 
@@ -56,9 +56,15 @@ def image(partitions: int = 1) -> ClusterImage:
 
 
 def written(directory: Path, what: ClusterImage) -> Path:
-    files = metadata_files(
+    steps = metadata_files_in_steps(
         what, features={"metadata.version": (7, 30)}, next_producer_id=4_000, now_ms=NOW
     )
+    files = None
+    while files is None:
+        try:
+            next(steps)
+        except StopIteration as end:
+            files = end.value
     for file in files:
         path = directory / file.path
         path.parent.mkdir(exist_ok=True)

@@ -11,6 +11,7 @@ from tests.support.log_dirs import sound_batches, write_partition
 from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
+from txnsim.releases.rules import LATEST
 from txnsim.storage import checkpoints, producer_snapshot, txn_index
 from txnsim.storage.metadata_files import decode_partition_metadata
 from txnsim.storage.names import numbered_files
@@ -21,7 +22,7 @@ TOPIC_ID = uuid.UUID(int=7)
 @pytest.fixture
 def log() -> PartitionLog:
     """Several segments; the last transaction is open."""
-    driver = LogDriver(LogConfig(roll_bytes=400, index_interval_bytes=100))
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=400, index_interval_bytes=100))
     for number in range(8):
         driver.txn(2 * number, count=2)
         driver.end(committed=number % 2 == 0)
@@ -33,7 +34,7 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
     directory = tmp_path / "t-0"
     write_partition(directory, log, topic_id=TOPIC_ID)
     segments = numbered_files(directory, ".log")
-    assert len(segments) == log.segments_count > 2
+    assert len(segments) == len(log.local.segments) > 2
     stored = [batch for _, path in segments for batch in sound_batches(path)[0]]
     assert stored == list(log.batches())
 
@@ -56,7 +57,7 @@ def test_the_last_snapshot_names_the_open_transaction(tmp_path: Path, log: Parti
     assert offset == log.log_end_offset
     (entry,) = producer_snapshot.decode(path.read_bytes())
     assert entry.txn_first_offset == log.last_stable_offset
-    assert [number for number, _ in older] == [one[0] for one in log.producer_snapshots()]
+    assert [number for number, _ in older] == [one[0] for one in log.producers.snapshots.all()]
 
 
 def test_each_segment_has_its_indexes(tmp_path: Path, log: PartitionLog) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.support.logs import LogDriver
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
 from txnsim.storage.producer_snapshot import decode, encode
 
 OPEN_TRANSACTION = bytes.fromhex(
@@ -40,12 +41,12 @@ def test_what_is_read_is_written_the_same(data: bytes) -> None:
 
 
 def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
-    driver = LogDriver(LogConfig(roll_bytes=200))
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
     driver.txn(0, pid=1)
     driver.data(0, pid=2, count=3)
     driver.end(committed=True, pid=3, epoch=4)
     driver.data(3, pid=2)
-    snapshots = driver.log.producer_snapshots()
+    snapshots = driver.log.producers.snapshots.all()
     assert snapshots
     for _, entries in snapshots:
         assert decode(encode(entries)) == entries
@@ -62,7 +63,7 @@ def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
         (OPEN_TRANSACTION + b"\0", "computed"),
     ],
 )
-def test_a_broken_file_is_told_from_a_whole_one(data: bytes, why: str) -> None:
+def test_a_broken_file_differs_from_a_whole_one(data: bytes, why: str) -> None:
     with pytest.raises(CorruptLogRecordError, match=why):
         decode(data)
 

@@ -12,6 +12,7 @@ from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import partition, topic, write_metadata_log
 from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
 from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_files import decode_partition_metadata
 from txnsim.storage.replica_install import Planted, find_targets, plant
@@ -25,7 +26,7 @@ OURS, THEIRS = uuid.UUID(int=1), uuid.UUID(int=2)
 @pytest.fixture
 def driver() -> LogDriver:
     """Several segments under several leaders: an aborted transaction and an open one."""
-    made = LogDriver(LogConfig(roll_bytes=200), leader_epoch=4)
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200), leader_epoch=4)
     made.txn(0)
     made.end(committed=False)
     made.log.become_leader(7)
@@ -66,21 +67,28 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
     assert orders.high_watermark == orders.noted.recovery_point == driver.log.log_end_offset
     assert (other.high_watermark, other.noted.recovery_point) == (1, 1)
     assert told.directory == str(target / "orders-0")
-    assert (told.end_offset, told.bytes) == (driver.log.log_end_offset, driver.log.size_bytes)
+    assert (told.end_offset, told.bytes) == (
+        driver.log.log_end_offset,
+        driver.log.local.segments.size_bytes,
+    )
     assert told.files == sum(1 for _ in (target / "orders-0").iterdir())
     for clean in (True, False):
         loaded = load_replica(
             orders.replica,
-            config=LogConfig(),
+            config=LogConfig(rules=LATEST),
             noted=orders.noted,
             was_clean=clean,
             now_ms=NOW,
         )
         assert loaded.losses == ()
-        assert loaded.log.open_transaction_of(7) == driver.log.open_transaction_of(7) >= 0
+        assert (
+            loaded.log.producers.open_transaction_of(7)
+            == driver.log.producers.open_transaction_of(7)
+            >= 0
+        )
         assert loaded.log.snapshot().aborted == driver.log.snapshot().aborted
         assert loaded.log.snapshot().epochs == ((0, 0),)
-        assert loaded.log.segments_count == driver.log.segments_count
+        assert len(loaded.log.local.segments) == len(driver.log.local.segments)
 
 
 def test_only_the_leader_epoch_of_a_batch_is_another(driver: LogDriver, target: Path) -> None:
@@ -111,7 +119,7 @@ def test_a_log_whose_beginning_was_deleted_comes_with_its_start(
     driver: LogDriver, target: Path
 ) -> None:
     driver.log.raise_log_start(3)
-    driver.log.note_cleaned(1)
+    driver.log.local.cleaned_until = 1
     (target / "log-start-offset-checkpoint").unlink()
     planted(driver, target)
     ((_, orders), _) = find_disks([target]).all_folders()
@@ -125,7 +133,7 @@ def test_an_empty_log_takes_the_place_of_another(target: Path) -> None:
     assert (target / "orders-0" / "leader-epoch-checkpoint").read_text() == "0\n0\n"
 
 
-def test_empty_and_written_folders_are_told_apart(target: Path) -> None:
+def test_empty_and_written_folders_differ(target: Path) -> None:
     first, second = find_targets([target], ["orders", "other"])
     assert (first.replica.topic_partition, first.is_empty) == (TopicPartition("orders", 0), True)
     assert (second.replica.topic_partition, second.is_empty) == (TopicPartition("other", 0), False)

@@ -11,12 +11,14 @@ from tests.support.log_dirs import write_partition
 from tests.support.logs import NOW, LogDriver, plain
 from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
-from txnsim.storage import names
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names, producer_snapshot
 from txnsim.storage.replica_loading import LoadedReplica, Noted, load_replica
 from txnsim.types import TopicPartition
-from txnsim.wire.batch import assign
+from txnsim.wire.batch import assign, iter_batches
+from txnsim.wire.batch_header import pack_batch
 
-CONFIG = LogConfig(roll_bytes=200)
+CONFIG = LogConfig(rules=LATEST, roll_bytes=200)
 
 
 @pytest.fixture
@@ -69,11 +71,11 @@ def test_a_sound_folder_becomes_the_log_that_it_was(
     )
     assert found.log.snapshot() == driver.log.snapshot()
     assert found.losses == ()
-    (first, *_) = found.log.segments()
+    (first, *_) = tuple(found.log.local.segments)
     assert first.modified_ms == logs(folder)[0].stat().st_mtime_ns // 1_000_000
 
 
-def test_what_follows_the_last_sound_batch_is_cut_off_and_told(
+def test_what_follows_the_last_sound_batch_is_cut_off_and_reported(
     folder: Path, driver: LogDriver
 ) -> None:
     path = logs(folder)[-1]
@@ -97,7 +99,7 @@ def test_a_damaged_batch_in_the_midst_ends_the_log_with_all_segments_behind(
     data[-1] ^= 0xFF
     first.write_bytes(data)
     found = load(folder)
-    assert found.log.segments_count == 1
+    assert len(found.log.local.segments) == 1
     assert [one.path for one in found.losses] == [str(one) for one in (first, *others)]
     assert "another CRC" in found.losses[0].reason
     assert "behind the damage" in found.losses[1].reason
@@ -172,7 +174,7 @@ def test_a_damaged_snapshot_is_thrown_away(folder: Path) -> None:
     path.write_bytes(b"damaged")
     found = load(folder, clean=True)
     assert [one.path for one in found.losses] == [str(path)]
-    assert found.log.open_transaction_of(7) == 4
+    assert found.log.producers.open_transaction_of(7) == 4
 
 
 def test_leader_epochs_that_cannot_be_read_are_taken_from_the_batches(folder: Path) -> None:
@@ -195,7 +197,7 @@ def test_a_log_that_ends_below_its_start_is_given_up(folder: Path) -> None:
 def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:
     found = load(tmp_path, noted=Noted(log_start_offset=4, cleaned_until=2))
     assert (found.log.log_start_offset, found.log.log_end_offset) == (4, 4)
-    assert found.log.cleaned_until == 2
+    assert found.log.local.cleaned_until == 2
 
 
 def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
@@ -211,3 +213,48 @@ def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
 def test_zeros_are_damage_and_no_old_format(tmp_path: Path, tail: bytes) -> None:
     (tmp_path / names.file_name(0, ".log")).write_bytes(tail)
     assert [one.size for one in load(tmp_path).losses] == [len(tail)]
+
+
+def with_a_marker_that_is_none(folder: Path) -> Path:
+    """A segment whose first marker has a record of another kind, under a CRC that fits."""
+    path = logs(folder)[0]
+    data = path.read_bytes()
+    for position, header in iter_batches(data):
+        if header.is_control:
+            fake = pack_batch(
+                b"\x10\0\0\0\x02\x01\x02\x01\0",
+                base_offset=header.base_offset,
+                leader_epoch=header.leader_epoch,
+                attributes=header.attributes,
+                last_offset_delta=0,
+                base_timestamp_ms=NOW,
+                max_timestamp_ms=NOW,
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=-1,
+                records_count=1,
+            )
+            path.write_bytes(data[:position] + fake)
+            return path
+    raise AssertionError("no marker")
+
+
+def test_after_a_kill_a_marker_that_is_none_ends_the_log(folder: Path, driver: LogDriver) -> None:
+    path = with_a_marker_that_is_none(folder)
+    found = load(folder)
+    assert found.losses[0].path == str(path)
+    assert "control record" in found.losses[0].reason
+
+
+def test_where_files_are_believed_a_marker_that_is_none_is_named(
+    folder: Path, driver: LogDriver
+) -> None:
+    with_a_marker_that_is_none(folder)
+    for path in folder.glob("*.snapshot"):
+        if path.name != "00000000000000000000.snapshot":
+            path.unlink()
+    for path in logs(folder)[1:]:
+        path.unlink()
+    (folder / "00000000000000000000.snapshot").write_bytes(producer_snapshot.encode([]))
+    with pytest.raises(ConfigError, match="t-0: control record"):
+        load(folder, clean=True)

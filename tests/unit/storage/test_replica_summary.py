@@ -10,6 +10,7 @@ import pytest
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.replica_summary import ReplicaSummary, summarize
 from txnsim.types import TopicPartition
@@ -26,7 +27,7 @@ def summary(directory: Path) -> ReplicaSummary:
 @pytest.fixture
 def driver() -> LogDriver:
     """Two transactions that end, one of producer 7 that does not, and a plain record."""
-    made = LogDriver(LogConfig(roll_bytes=200))
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
     made.txn(0)
     made.end(committed=True)
     made.txn(1)
@@ -37,12 +38,17 @@ def driver() -> LogDriver:
     return made
 
 
-def test_offsets_batches_and_open_transactions_are_told(tmp_path: Path, driver: LogDriver) -> None:
+def test_offsets_batches_and_open_transactions_are_summed_up(
+    tmp_path: Path, driver: LogDriver
+) -> None:
     write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
     found = summary(tmp_path / "t-0")
     assert (found.topic, found.partition) == ("t", 0)
-    assert found.segments == driver.log.segments_count > 1
-    assert (found.batches, found.bytes) == (len(list(driver.log.batches())), driver.log.size_bytes)
+    assert found.segments == len(driver.log.local.segments) > 1
+    assert (found.batches, found.bytes) == (
+        len(list(driver.log.batches())),
+        driver.log.local.segments.size_bytes,
+    )
     assert (found.first_offset, found.end_offset) == (0, driver.log.log_end_offset)
     assert [(one.producer_id, one.first_offset) for one in found.open_transactions] == [(7, 4)]
     assert (found.torn, found.torn_file) == (None, "")

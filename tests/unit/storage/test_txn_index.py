@@ -22,7 +22,7 @@ def test_entries_are_34_bytes_each_and_read_back() -> None:
     assert txn_index.decode(data, place="f") == (aborted(9), aborted(12))
 
 
-def test_damage_is_told_with_its_place() -> None:
+def test_damage_is_reported_with_its_place() -> None:
     data = txn_index.encode([aborted(9), aborted(12)])
     with pytest.raises(CorruptLogRecordError, match="f, byte 34: 33 bytes too many"):
         txn_index.decode(data[:-1], place="f")

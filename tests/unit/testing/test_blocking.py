@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.testing import blocking, cluster, faults, histories, life, recording, topics
+from txnsim.testing import blocking, cluster, faults, histories, life, members, recording, topics
 from txnsim.testing.blocking import SimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.options import wanted
@@ -22,6 +22,8 @@ TWINS = {
     blocking.Leaders: life.AsyncLeaders,
     blocking.BlockingTopics: topics.AsyncTopics,
     blocking.Transactions: topics.AsyncTransactions,
+    blocking.Members: members.AsyncMembers,
+    blocking.Member: members.AsyncMember,
     blocking.Trace: recording.AsyncTrace,
     blocking.History: histories.AsyncHistory,
     blocking.SimulatedKafka: cluster.AsyncSimulatedKafka,
@@ -92,7 +94,7 @@ def test_several_share_a_thread() -> None:
         SimulatedKafka.of(wanted(brokers=1), thread=thread) as two,
     ):
         assert one.bootstrap != two.bootstrap
-        assert one.asynchronous.home is two.asynchronous.home
+        assert one.asynchronous.cluster_loop is two.asynchronous.cluster_loop
     assert thread.is_alive
     thread.stop()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from tests.support.testing_plays import client
+from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
+from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.virtual import run_virtual
@@ -40,15 +44,29 @@ async def test_it_can_be_started_again_and_reset() -> None:
     await kafka.stop()
 
 
-def test_a_fault_that_never_struck_fails_the_assertion() -> None:
-    async def main(kafka: AsyncSimulatedKafka) -> None:
-        await kafka.faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")
-        with pytest.raises(AssertionError, match="idle: nothing matched"):
-            await kafka.assert_all_faults_struck()
-
-    run_virtual(main)
+@within(run_virtual)
+async def test_a_fault_that_never_struck_fails_the_assertion(kafka: AsyncSimulatedKafka) -> None:
+    await kafka.faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")
+    with pytest.raises(AssertionError, match="idle: nothing matched"):
+        await kafka.assert_all_faults_struck()
 
 
 def test_what_can_not_be_had_is_refused_at_once() -> None:
-    with pytest.raises(ConfigError, match="Expected `int`"):
+    with pytest.raises(ConfigError, match="expected a whole number"):
         AsyncSimulatedKafka(brokers="three")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("virgin", [False, True])
+def test_the_first_client_waits_for_a_coordinator_only_in_a_virgin_cluster(*, virgin: bool) -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
+            await producer.init_transactions()
+        refused = [
+            event
+            for event in await kafka.trace.events()
+            if b"COORDINATOR_LOAD_IN_PROGRESS" in msgspec.json.encode(event.d)
+        ]
+        assert bool(refused) == virgin
+        assert await kafka.topics.names() == ("orders",)
+
+    run_virtual(main, topics=["orders"], trace="full", virgin=virgin)

@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from txnsim.testing.event_loop import Home, LoopThread, blocking, in_home
+from txnsim.testing.event_loop import ClusterLoop, LoopThread, blocking, in_cluster_loop
 
 
-class Resident:
-    def __init__(self, home: Home) -> None:
-        self.home = home
+class InClusterLoop:
+    def __init__(self, cluster_loop: ClusterLoop) -> None:
+        self.cluster_loop = cluster_loop
 
-    @in_home
+    @in_cluster_loop
     async def thread(self, *, fails: bool = False) -> str:
         """Where it runs."""
         if fails:
@@ -23,10 +23,10 @@ class Resident:
 
 
 class Twin:
-    def __init__(self, asynchronous: Resident) -> None:
+    def __init__(self, asynchronous: InClusterLoop) -> None:
         self.asynchronous = asynchronous
 
-    thread = blocking(Resident.thread)
+    thread = blocking(InClusterLoop.thread)
 
 
 @pytest.fixture
@@ -38,27 +38,27 @@ def loop_thread():
 
 
 async def test_from_its_own_loop_it_is_awaited_directly() -> None:
-    home = Home(asyncio.get_running_loop())
-    assert await Resident(home).thread() == threading.current_thread().name
+    cluster_loop = ClusterLoop(asyncio.get_running_loop())
+    assert await InClusterLoop(cluster_loop).thread() == threading.current_thread().name
 
 
 async def test_from_another_loop_it_runs_in_the_cluster_s_thread(loop_thread: LoopThread) -> None:
-    assert await Resident(loop_thread.home).thread() == "txnsim"
+    assert await InClusterLoop(loop_thread.cluster_loop).thread() == "txnsim"
 
 
 def test_a_thread_that_blocks_gets_the_result(loop_thread: LoopThread) -> None:
-    assert Twin(Resident(loop_thread.home)).thread() == "txnsim"
+    assert Twin(InClusterLoop(loop_thread.cluster_loop)).thread() == "txnsim"
 
 
 def test_failures_come_through(loop_thread: LoopThread) -> None:
     with pytest.raises(LookupError, match="no"):
-        Twin(Resident(loop_thread.home)).thread(fails=True)
+        Twin(InClusterLoop(loop_thread.cluster_loop)).thread(fails=True)
 
 
 async def test_blocking_in_the_cluster_s_own_loop_is_refused_instead_of_waiting_for_ever() -> None:
-    home = Home(asyncio.get_running_loop())
+    cluster_loop = ClusterLoop(asyncio.get_running_loop())
     with pytest.raises(RuntimeError, match="use AsyncSimulatedKafka here"):
-        Twin(Resident(home)).thread()
+        Twin(InClusterLoop(cluster_loop)).thread()
 
 
 async def test_who_stops_waiting_cancels_the_work(loop_thread: LoopThread) -> None:
@@ -72,7 +72,7 @@ async def test_who_stops_waiting_cancels_the_work(loop_thread: LoopThread) -> No
             cancelled.set()
 
     waiting = asyncio.ensure_future(  # noqa: TID251 - the test itself owns it
-        loop_thread.home.run(endless())
+        loop_thread.cluster_loop.run(endless())
     )
     await asyncio.to_thread(begun.wait, 10)
     waiting.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.testing_plays import client
+from tests.support.within import within
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
@@ -15,77 +16,79 @@ from txnsim.testing.virtual import run_virtual
 HELD = {"point": "client.request", "api": "EndTxn", "action": "hold"}
 
 
-def test_a_fault_is_armed_struck_waited_for_and_released() -> None:
-    async def main(kafka: AsyncSimulatedKafka) -> None:
-        fault = await kafka.faults.arm(**HELD)
-        assert (fault.id, fault.struck, fault.rule.api) == ("fault-1", 0, "EndTxn")
-        assert await kafka.faults.never_struck() == ("fault-1",)
-        async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
-            await producer.init_transactions()
-            producer.begin()
-            await producer.send("orders", 0, b"one")
-            committing = kafka.world.environment.tasks.spawn(producer.commit(), name="commit")
-            await fault.wait_until_struck()
-            assert (fault.matched, fault.struck, fault.held) == (1, 1, 1)
-            assert await fault.release() == 1
-            await committing
-            await fault.disarm()
-        assert await kafka.faults.never_struck() == ()
-        (state,) = await kafka.faults.states()
-        assert (state.struck, state.held, state.released, state.in_force) == (1, 0, 1, False)
-
-    run_virtual(main, topics=["orders"])
+@within(run_virtual, topics=["orders"])
+async def test_a_fault_is_armed_struck_waited_for_and_released(kafka: AsyncSimulatedKafka) -> None:
+    fault = await kafka.faults.arm(**HELD)
+    assert (fault.id, fault.struck, fault.rule.api) == ("fault-1", 0, "EndTxn")
+    assert await kafka.faults.never_struck() == ("fault-1",)
+    async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"one")
+        committing = kafka.rebuilt.environment.tasks.spawn(producer.commit(), name="commit")
+        await fault.wait_until_struck()
+        assert (fault.matched, fault.struck, fault.held) == (1, 1, 1)
+        assert await fault.release() == 1
+        await committing
+        await fault.disarm()
+    assert await kafka.faults.never_struck() == ()
+    (state,) = await kafka.faults.states()
+    assert (state.struck, state.held, state.released, state.in_force) == (1, 0, 1, False)
 
 
-def test_a_wait_in_vain_ends_in_time() -> None:
-    async def main(kafka: AsyncSimulatedKafka) -> None:
+@within(run_virtual)
+async def test_a_rule_that_can_strike_nothing_warns_and_says_so_again_in_the_end(
+    kafka: AsyncSimulatedKafka,
+) -> None:
+    with pytest.warns(UserWarning, match=r"fault-1 can strike nothing: broker: no broker '9'"):
+        await kafka.faults.arm(broker=9, **HELD)
+    with pytest.raises(AssertionError, match=r"nothing matched.*\n    broker: no broker '9'"):
+        await kafka.assert_all_faults_struck()
+
+
+@within(run_virtual)
+async def test_a_wait_in_vain_ends_in_time(kafka: AsyncSimulatedKafka) -> None:
+    await kafka.faults.arm(id="late", **HELD)
+    with pytest.raises(TimeoutError, match="0 of 1 strikes within 500 ms"):
+        await kafka.faults.wait_until_struck("late", timeout_ms=500)
+    await kafka.faults.disarm_all()
+    with pytest.raises(KeyError):
+        await kafka.faults.release("late")
+
+
+@within(run_virtual)
+async def test_every_rule_counts_that_should_strike_whoever_armed_it(
+    kafka: AsyncSimulatedKafka,
+) -> None:
+    await kafka.faults.arm(id="tolerant", may_miss=True, **HELD)
+    kafka.cluster.injector.arm(
+        FaultRule(id="other-door", point=FaultPoint.CLIENT_REQUEST, api="EndTxn", action=Hold())
+    )
+    assert await kafka.faults.never_struck() == ("other-door",)
+    await kafka.faults.disarm("tolerant")
+    assert [state.in_force for state in await kafka.faults.states()] == [False, True]
+    kafka.faults.forget()
+    assert [state.rule.id for state in await kafka.faults.states()] == ["other-door"]
+
+
+@within(run_virtual)
+async def test_two_rules_of_one_name_are_refused(kafka: AsyncSimulatedKafka) -> None:
+    await kafka.faults.arm(id="late", **HELD)
+    with pytest.raises(ValueError, match="'late' is armed already"):
         await kafka.faults.arm(id="late", **HELD)
-        with pytest.raises(TimeoutError, match="0 of 1 strikes within 500 ms"):
-            await kafka.faults.wait_until_struck("late", timeout_ms=500)
-        await kafka.faults.disarm_all()
-        with pytest.raises(KeyError):
-            await kafka.faults.release("late")
-
-    run_virtual(main)
 
 
-def test_every_rule_counts_that_should_strike_whoever_armed_it() -> None:
-    async def main(kafka: AsyncSimulatedKafka) -> None:
-        await kafka.faults.arm(id="tolerant", may_miss=True, **HELD)
-        kafka.cluster.injector.arm(
-            FaultRule(id="other-door", point=FaultPoint.CLIENT_REQUEST, api="EndTxn", action=Hold())
-        )
-        assert await kafka.faults.never_struck() == ("other-door",)
-        await kafka.faults.disarm("tolerant")
-        assert [state.in_force for state in await kafka.faults.states()] == [False, True]
-        kafka.faults.forget()
-        assert [state.rule.id for state in await kafka.faults.states()] == ["other-door"]
-
-    run_virtual(main)
-
-
-def test_two_rules_of_one_name_are_refused() -> None:
-    async def main(kafka: AsyncSimulatedKafka) -> None:
-        await kafka.faults.arm(id="late", **HELD)
-        with pytest.raises(ValueError, match="'late' is armed already"):
-            await kafka.faults.arm(id="late", **HELD)
-
-    run_virtual(main)
-
-
-def test_the_cluster_itself_is_struck() -> None:
-    async def main(kafka: AsyncSimulatedKafka) -> None:
-        crash = await kafka.faults.arm(point="now", action={"do": "crash", "broker": 1})
-        await crash.wait_until_struck()
-        assert (await kafka.brokers.states())[1] == "down"
-        again = await kafka.faults.arm(
-            point="now", action={"do": "move-leader", "topic": "nowhere", "partition": 0, "to": 2}
-        )
-        with pytest.raises(LookupError, match="nowhere"):
-            await again.wait_until_struck()
-        assert again.failure is not None
-        assert await kafka.faults.never_struck() == (again.id,)
-        *_, state = await kafka.faults.states()
-        assert state.failure == again.failure
-
-    run_virtual(main)
+@within(run_virtual)
+async def test_the_cluster_itself_is_struck(kafka: AsyncSimulatedKafka) -> None:
+    crash = await kafka.faults.arm(point="now", action={"do": "crash", "broker": 1})
+    await crash.wait_until_struck()
+    assert (await kafka.brokers.states())[1] == "down"
+    again = await kafka.faults.arm(
+        point="now", action={"do": "move-leader", "topic": "nowhere", "partition": 0, "to": 2}
+    )
+    with pytest.raises(LookupError, match="nowhere"):
+        await again.wait_until_struck()
+    assert again.failure is not None
+    assert await kafka.faults.never_struck() == (again.id,)
+    *_, state = await kafka.faults.states()
+    assert state.failure == again.failure

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.testing_plays import aborted, committed
+from tests.support.within import within
 from txnsim.client.inspection.hanging import OpenTransaction
-from txnsim.client.inspection.judgement import Finding, Verdict
+from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
@@ -15,9 +16,10 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import FaultState
 from txnsim.testing.judging import all_faults_struck, no_hanging_transactions
 from txnsim.testing.virtual import run_virtual
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
-HANGING = Finding(
+HANGING = JudgedTransaction(
     transaction=OpenTransaction(
         partition=TopicPartition("orders", 1),
         producer=ProducerState(
@@ -29,7 +31,7 @@ HANGING = Finding(
             txn_start_offset=3,
         ),
     ),
-    verdict=Verdict.HANGING,
+    verdict=OpenTxnStatus.HANGING,
     reason="no coordinator knows producer id 7",
 )
 
@@ -67,26 +69,24 @@ def test_a_fault_that_never_struck_is_named() -> None:
         all_faults_struck([state(matched=2)])
 
 
-def test_topics_are_compared_by_what_readers_see() -> None:
-    async def main(kafka: AsyncSimulatedKafka) -> None:
-        await committed(kafka, "input", "a", "b")
-        await aborted(kafka, "input", "c")
-        await committed(kafka, "output", "A", "B")
-        await aborted(kafka, "output", "B")
+@within(run_virtual, topics={"input": 2, "output": 1})
+async def test_topics_are_compared_by_what_readers_see(kafka: AsyncSimulatedKafka) -> None:
+    await committed(kafka, "input", "a", "b")
+    await aborted(kafka, "input", "c")
+    await committed(kafka, "output", "A", "B")
+    await aborted(kafka, "output", "B")
+    await kafka.assert_exactly_once("input", "output", derive=bytes.upper)
+    await kafka.assert_exactly_once(["A", b"B"], "output")
+    await kafka.assert_exactly_once("input", "output", derive=lambda value: [value.upper()])
+    await committed(kafka, "output", "B", "C")
+    with pytest.raises(AssertionError) as refusal:
         await kafka.assert_exactly_once("input", "output", derive=bytes.upper)
-        await kafka.assert_exactly_once(["A", b"B"], "output")
-        await kafka.assert_exactly_once("input", "output", derive=lambda value: [value.upper()])
-        await committed(kafka, "output", "B", "C")
-        with pytest.raises(AssertionError) as refusal:
-            await kafka.assert_exactly_once("input", "output", derive=bytes.upper)
-        assert str(refusal.value).splitlines() == [
-            "not exactly once, from input to output:",
-            "more than once: 1 record",
-            "  'B' (written there in a transaction that is aborted)",
-            "aborted, but read: 1 record",
-            "  'C'",
-        ]
-        with pytest.raises(TypeError, match="found 7"):
-            await kafka.assert_exactly_once([7], "output")
-
-    run_virtual(main, topics={"input": 2, "output": 1})
+    assert str(refusal.value).splitlines() == [
+        "not exactly once, from input to output:",
+        "more than once: 1 record",
+        "  'B' (written there in a transaction that is aborted)",
+        "aborted, but read: 1 record",
+        "  'C'",
+    ]
+    with pytest.raises(TypeError, match="found 7"):
+        await kafka.assert_exactly_once([7], "output")

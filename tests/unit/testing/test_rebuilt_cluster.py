@@ -7,17 +7,17 @@ import asyncio
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.testing.event_loop import Home
+from txnsim.testing.event_loop import ClusterLoop
 from txnsim.testing.options import Wanted, wanted
-from txnsim.testing.rebuilt_cluster import World
+from txnsim.testing.rebuilt_cluster import RebuiltCluster
 
 
-def world(asked: Wanted) -> World:
-    return World(Home(asyncio.get_running_loop()), asked)
+def rebuilt(asked: Wanted) -> RebuiltCluster:
+    return RebuiltCluster(ClusterLoop(asyncio.get_running_loop()), asked)
 
 
 async def test_it_runs_between_start_and_stop() -> None:
-    made = world(wanted(brokers=1))
+    made = rebuilt(wanted(brokers=1))
     with pytest.raises(RuntimeError, match="does not run"):
         _ = made.sim
     await made.start()
@@ -30,7 +30,7 @@ async def test_it_runs_between_start_and_stop() -> None:
 
 
 async def test_a_reset_keeps_the_addresses_and_nothing_else() -> None:
-    made = world(wanted(brokers=2, topics={"orders": 3}))
+    made = rebuilt(wanted(brokers=2, topics={"orders": 3}))
     await made.start()
     before = made.sim.bootstrap
     admin = await made.admin()
@@ -45,14 +45,14 @@ async def test_a_reset_keeps_the_addresses_and_nothing_else() -> None:
 
 
 async def test_a_start_that_fails_leaves_nothing_behind() -> None:
-    made = world(wanted(brokers=1, topics={"no topic": 1}))
+    made = rebuilt(wanted(brokers=1, topics={"no topic": 1}))
     with pytest.raises(ConfigError, match="no topic"):
         await made.start()
     assert not made.is_running
 
 
 async def test_a_cluster_with_further_listeners_can_not_have_its_ports_again() -> None:
-    made = world(wanted(brokers=1, settings={"kip_text": True}))
+    made = rebuilt(wanted(brokers=1, settings={"kip_text": True}))
     await made.start()
     with pytest.raises(ConfigError, match="can't be reset"):
         await made.reset()

@@ -5,14 +5,10 @@ from __future__ import annotations
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.http.report import LINE_CHARACTERS_MAX, SENTENCES_MAX
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.testing.faults import FaultState
-from txnsim.testing.report import (
-    EVENTS_MAX,
-    LINE_CHARACTERS_MAX,
-    SENTENCES_MAX,
-    sections,
-)
+from txnsim.testing.report import EVENTS_MAX, sections
 
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold())
 
@@ -81,8 +77,16 @@ def test_an_empty_trace_says_nothing_and_one_that_is_off_says_so() -> None:
 
 def test_the_test_s_own_looking_is_left_out() -> None:
     made = tracer(0)
-    for peer, api in (("client/txnsim-testing", "Fetch"), ("broker/2", 1), ("client/app", "Fetch")):
+    for peer, api in (
+        ("client/txnsim-testing", "Fetch"),
+        ("broker/2", "Fetch"),
+        ("broker/3000", "BrokerHeartbeat"),
+        ("broker/3000", "AllocateProducerIds"),
+        ("client/app", "Fetch"),
+    ):
         payload = {"api": api, "correlation": 1, "peer": peer, "response": False, "version": 1}
         made.emit("msg.recv", "broker/1", data=payload)
+    empty = {"tp": "__transaction_state-11", "transactions": 0, "coordinator_epoch": 0}
+    made.emit("txn.load", "broker/1/txn/11", data=empty)
     (line,) = dict(sections(made, []))["txnsim: last events"].splitlines()
     assert '"peer":"client/app"' in line

@@ -15,6 +15,15 @@ def test_a_run_in_virtual_time_is_judged_and_repeats() -> None:
     assert first.trace == run_scenario("z01", run="V-", seed=3).trace
 
 
+def test_inputs_are_done_at_their_steps_and_repeat() -> None:
+    inputs = [{"before": 4, "step": {"cluster": {"do": "kill", "broker": 3}}}]
+    first = run_scenario("z01", run="V-", inputs=inputs)
+    assert b'"do":"step"' in first.trace
+    assert first.trace == run_scenario("z01", run="V-", inputs=inputs).trace
+    with pytest.raises(ConfigError, match="not one over TCP"):
+        run_scenario("z01", run="V-", inputs=inputs, over_tcp=True)
+
+
 def test_without_its_fault_nothing_is_wrong() -> None:
     assert run_scenario("z01", run="V-", take="disarmed").verdict.observed == ()
 

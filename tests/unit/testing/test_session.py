@@ -44,7 +44,11 @@ def test_ini_options_are_those_of_a_cluster() -> None:
     ("name", "value", "complaint"),
     [
         ("txnsim_brokers", "three", "txnsim_brokers: expected a number, found 'three'"),
-        ("txnsim_topics", ["orders:x"], "txnsim_topics: expected a number, found 'x'"),
+        (
+            "txnsim_topics",
+            ["orders:x"],
+            "txnsim_topics: topics: orders:x: expected NAME or NAME:PARTITIONS",
+        ),
         ("txnsim_settings", ["a"], "txnsim_settings: expected NAME=VALUE, found 'a'"),
     ],
 )

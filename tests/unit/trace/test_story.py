@@ -46,7 +46,7 @@ def test_the_storys_own_sentences_are_told_and_others_have_time_and_place() -> N
     script.add(SCENARIO, "note", data={"text": "It  is\nreleased.\n"})
     script.add(READER, "note", data={"text": "brings nothing"})
     assert script.sentences == (
-        Sentence(at_ms=0, who="scenario", text="It is released.", told=True),
+        Sentence(at_ms=0, who="scenario", text="It is released.", is_narrated=True),
         Sentence(at_ms=1, who="reader", text="brings nothing"),
     )
 

@@ -62,7 +62,7 @@ def test_every_filter_must_pass(query: ListTransactions, expected: list[str]) ->
     assert listed(query) == expected
 
 
-def test_names_of_no_state_are_told_back_once_and_match_nothing() -> None:
+def test_unknown_states_are_returned_once_and_match_nothing() -> None:
     query = ListTransactions(state_names=("Open", "PrepareEpochFence", "Open"))
     assert list_transactions(TXNS, query, now_ms=NOW_MS) == ListedTransactions(
         unknown_state_names=("Open",)

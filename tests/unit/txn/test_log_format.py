@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.txn_entries import FOO_0, FOO_1, TID
 from txnsim.errors import CorruptLogRecordError, ErrorCode
+from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import (
     decode_record,
     encode_batch,
@@ -96,7 +97,7 @@ def test_key_bytes() -> None:
     ],
 )
 def test_value_bytes(record: TxnTransition, level: TransactionVersion, expected: str) -> None:
-    assert encode_value(record, level=level).hex() == expected
+    assert encode_value(record, level=level, rules=LATEST).hex() == expected
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_value_bytes(record: TxnTransition, level: TransactionVersion, expected:
     ],
 )
 def test_reading_the_bytes_gives_the_record(value: str, expected: TxnTransition) -> None:
-    assert decode_record(encode_key(TID), bytes.fromhex(value)) == expected
+    assert decode_record(encode_key(TID), bytes.fromhex(value), rules=LATEST) == expected
 
 
 def test_long_names_and_lists_take_longer_varints() -> None:
@@ -117,15 +118,18 @@ def test_long_names_and_lists_take_longer_varints() -> None:
     record = transition(
         prev_pid=-1, state=TransactionState.ONGOING, partitions=partitions, start_ms=1
     )
-    assert decode_record(encode_key(TID), encode_value(record, level=TV_1)) == record
+    assert (
+        decode_record(encode_key(TID), encode_value(record, level=TV_1, rules=LATEST), rules=LATEST)
+        == record
+    )
 
 
 def test_a_complete_transaction_has_an_empty_list_and_an_empty_one_none() -> None:
     complete = transition(state=TransactionState.COMPLETE_COMMIT, start_ms=1)
-    assert encode_value(complete, level=TV_1)[17:18] == b"\x01"
-    assert encode_value(EMPTY, level=TV_1)[17:18] == b"\x00"
-    assert encode_value(complete, level=TV_0)[17:21] == b"\x00\x00\x00\x00"
-    assert encode_value(EMPTY, level=TV_0)[17:21] == b"\xff\xff\xff\xff"
+    assert encode_value(complete, level=TV_1, rules=LATEST)[17:18] == b"\x01"
+    assert encode_value(EMPTY, level=TV_1, rules=LATEST)[17:18] == b"\x00"
+    assert encode_value(complete, level=TV_0, rules=LATEST)[17:21] == b"\x00\x00\x00\x00"
+    assert encode_value(EMPTY, level=TV_0, rules=LATEST)[17:21] == b"\xff\xff\xff\xff"
 
 
 PARTITIONS = st.builds(TopicPartition, st.text(min_size=1, max_size=200), st.integers(0, 2**31 - 1))
@@ -151,13 +155,15 @@ TRANSITIONS = st.builds(
 @given(TRANSITIONS)
 def test_what_is_written_can_be_read(record: TxnTransition) -> None:
     key = encode_key(record.transactional_id)
-    assert decode_record(key, encode_value(record, level=TV_2)) == record
+    assert (
+        decode_record(key, encode_value(record, level=TV_2, rules=LATEST), rules=LATEST) == record
+    )
 
 
 @given(TRANSITIONS)
 def test_version_0_loses_exactly_the_tags(record: TxnTransition) -> None:
     key = encode_key(record.transactional_id)
-    read = decode_record(key, encode_value(record, level=TV_0))
+    read = decode_record(key, encode_value(record, level=TV_0, rules=LATEST), rules=LATEST)
     assert isinstance(read, TxnTransition)
     assert (read.prev_producer_id, read.next_producer_id, read.client_version) == (-1, -1, 0)
     assert (read.partitions, read.producer_epoch) == (record.partitions, record.producer_epoch)
@@ -189,7 +195,7 @@ def test_the_protocol_version_is_not_dropped_in_silence(
 
 def test_a_batch_is_what_the_general_builder_makes() -> None:
     buried = Tombstone(transactional_id=TransactionalId("gone" * 20))
-    batch = encode_batch((EMPTY, OVERFLOW, buried), level=TV_2, now_ms=UPDATE_MS)
+    batch = encode_batch((EMPTY, OVERFLOW, buried), level=TV_2, now_ms=UPDATE_MS, rules=LATEST)
     records = [
         Record(key=encode_key(TID), value=bytes.fromhex(EMPTY_V1)),
         Record(key=encode_key(TID), value=bytes.fromhex(OVERFLOW_V1)),
@@ -200,12 +206,12 @@ def test_a_batch_is_what_the_general_builder_makes() -> None:
 
 @given(TRANSITIONS)
 def test_long_values_too(record: TxnTransition) -> None:
-    batch = encode_batch((record,), level=TV_2, now_ms=UPDATE_MS)
+    batch = encode_batch((record,), level=TV_2, now_ms=UPDATE_MS, rules=LATEST)
     ((position, header),) = iter_batches(batch)
     assert (position, header.size) == (0, len(batch))
     (read,) = read_records(batch)
     assert read.key is not None
-    assert decode_record(read.key, read.value) == record
+    assert decode_record(read.key, read.value, rules=LATEST) == record
 
 
 def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
@@ -214,7 +220,7 @@ def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
     assert [each for batch in batches for each in batch] == tombstones
     assert len(batches) > 1
     for batch in batches:
-        assert len(encode_batch(batch, level=TV_2, now_ms=UPDATE_MS)) <= 1_000
+        assert len(encode_batch(batch, level=TV_2, now_ms=UPDATE_MS, rules=LATEST)) <= 1_000
     assert tombstone_batches([], batch_bytes_max=1_000) == []
 
 
@@ -222,7 +228,7 @@ def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
 
 
 def test_a_null_value_is_a_tombstone() -> None:
-    assert decode_record(encode_key(TID), None) == Tombstone(transactional_id=TID)
+    assert decode_record(encode_key(TID), None, rules=LATEST) == Tombstone(transactional_id=TID)
 
 
 @pytest.mark.parametrize(
@@ -231,23 +237,23 @@ def test_a_null_value_is_a_tombstone() -> None:
     ids=["key", "value"],
 )
 def test_unknown_versions_are_skipped(key: str, value: str) -> None:
-    assert decode_record(bytes.fromhex(key), bytes.fromhex(value)) is None
+    assert decode_record(bytes.fromhex(key), bytes.fromhex(value), rules=LATEST) is None
 
 
 @pytest.mark.parametrize("state", ["06", "07", "08"])
 def test_states_that_are_never_written_are_corruption(state: str) -> None:
     value = bytes.fromhex(EMPTY_V1[:32] + state + EMPTY_V1[34:])
     with pytest.raises(CorruptLogRecordError, match="unknown transaction state"):
-        decode_record(encode_key(TID), value)
+        decode_record(encode_key(TID), value, rules=LATEST)
 
 
 def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None:
     plain = bytes.fromhex(EMPTY_V1)
-    assert decode_record(encode_key(TID), plain[:34] + b"\x01\x03\x02\x00\x05") == transition(
-        prev_pid=-1
-    )
+    assert decode_record(
+        encode_key(TID), plain[:34] + b"\x01\x03\x02\x00\x05", rules=LATEST
+    ) == transition(prev_pid=-1)
     with pytest.raises(CorruptLogRecordError, match="9 is not a valid TransactionVersion"):
-        decode_record(encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09")
+        decode_record(encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09", rules=LATEST)
 
 
 @pytest.mark.parametrize("value", [EMPTY_V0, EMPTY_V1, OVERFLOW_V1])
@@ -255,11 +261,11 @@ def test_a_record_that_is_cut_off_is_corruption(value: str) -> None:
     whole = bytes.fromhex(value)
     for size in range(len(whole)):
         with pytest.raises(CorruptLogRecordError):
-            decode_record(encode_key(TID), whole[:size])
+            decode_record(encode_key(TID), whole[:size], rules=LATEST)
 
 
 def test_a_key_that_is_cut_off_is_corruption() -> None:
     with pytest.raises(CorruptLogRecordError):
-        decode_record(b"\x00", None)
+        decode_record(b"\x00", None, rules=LATEST)
     with pytest.raises(CorruptLogRecordError):
-        decode_record(b"\x00\x00\x00\x01\xff", None)
+        decode_record(b"\x00\x00\x00\x01\xff", None, rules=LATEST)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, STATES, TID, entry, rows
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases.rules import LATEST
 from txnsim.txn.commands import (
     PARTITIONS_ADDED,
     AddPartitions,
@@ -85,7 +86,9 @@ def test_adding_partitions(
         partitions=ASKED[partitions],
         transaction_version=TransactionVersion.TV_2,
     )
-    outcome = decide_add_partitions(found(state, pending, pid, epoch), command, now_ms=NOW_MS)
+    outcome = decide_add_partitions(
+        found(state, pending, pid, epoch), command, now_ms=NOW_MS, rules=LATEST
+    )
     assert outcome.rule == rule
     if isinstance(outcome, Rejection):
         assert outcome.error.name == result
@@ -127,7 +130,7 @@ def test_verifying_partitions(
         producer_epoch=ProducerEpoch(5),
         partitions=(FOO_0, FOO_1),
     )
-    outcome = decide_verify(found(state, pending, pid, epoch), command)
+    outcome = decide_verify(found(state, pending, pid, epoch), command, rules=LATEST)
     if isinstance(outcome, Rejection):
         assert outcome.error.name == result
         return
@@ -141,20 +144,22 @@ def test_verifying_partitions(
 @pytest.mark.parametrize("state", TransactionState)
 def test_only_open_transactions_time_out(state: TransactionState) -> None:
     txn = entry(state, start_ms=NOW_MS, timeout_ms=10)
-    assert is_timed_out(txn, now_ms=NOW_MS + 11) is (state is TransactionState.ONGOING)
+    assert is_timed_out(txn, now_ms=NOW_MS + 11, rules=LATEST) is (
+        state is TransactionState.ONGOING
+    )
 
 
 @pytest.mark.parametrize(("late_ms", "timed_out"), [(-1, False), (0, False), (1, True)])
 def test_a_transaction_lives_for_all_of_its_timeout(late_ms: int, *, timed_out: bool) -> None:
     txn = entry(TransactionState.ONGOING, start_ms=NOW_MS, timeout_ms=10)
-    assert is_timed_out(txn, now_ms=NOW_MS + 10 + late_ms) is timed_out
+    assert is_timed_out(txn, now_ms=NOW_MS + 10 + late_ms, rules=LATEST) is timed_out
 
 
 def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
     ending = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT)
     patient = entry(TransactionState.ONGOING, timeout_ms=TIMEOUT_NEVER_MS)
-    assert not is_timed_out(ending, now_ms=NOW_MS + 10**9)
-    assert not is_timed_out(patient, now_ms=NOW_MS + 10**12)
+    assert not is_timed_out(ending, now_ms=NOW_MS + 10**9, rules=LATEST)
+    assert not is_timed_out(patient, now_ms=NOW_MS + 10**12, rules=LATEST)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.txn_entries import FRESH, NOW_MS, STATES, TID, entry, rows
 from txnsim.errors import Rejection
+from txnsim.releases.rules import LATEST
 from txnsim.txn.commands import MARKERS_OWED, NEEDS_PRODUCER_ID, EndTxn, NeedsProducerId
 from txnsim.txn.machine_end import EndDecision, decide_end_txn, decide_fence
 from txnsim.txn.state import TransactionState, TxnMetadata
@@ -93,14 +94,16 @@ def test_every_cell_of_versions_0_and_1(
         )
     for committed, expected, rule in ((True, commit, commit_rule), (False, abort, abort_rule)):
         command = asked(7, 5, committed=committed, version=version)
-        outcome = decide_end_txn(txn, command, now_ms=NOW_MS)
+        outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
         assert told(outcome) == expected
         assert rule_of(outcome) == f"end.v4.{rule}"
 
 
 def test_an_end_under_version_1_is_logged_with_version_0_and_its_epochs() -> None:
     txn = entry(TransactionState.ONGOING, last_epoch=4, next_pid=9)
-    outcome = decide_end_txn(txn, asked(7, 5, committed=True, version=TV_1), now_ms=NOW_MS)
+    outcome = decide_end_txn(
+        txn, asked(7, 5, committed=True, version=TV_1), now_ms=NOW_MS, rules=LATEST
+    )
     assert not isinstance(outcome, Rejection | NeedsProducerId)
     (record,) = outcome.records
     assert (record.client_version, record.last_producer_epoch, record.next_producer_id) == (
@@ -134,7 +137,9 @@ def test_every_cell_of_version_2(
         (False, 5, abort),
         (False, 4, abort_retry),
     ):
-        outcome = decide_end_txn(txn, asked(7, epoch, committed=committed), now_ms=NOW_MS)
+        outcome = decide_end_txn(
+            txn, asked(7, epoch, committed=committed), now_ms=NOW_MS, rules=LATEST
+        )
         assert told(outcome) == expected
 
 
@@ -164,7 +169,9 @@ def test_every_cell_of_version_2_names_its_rule(
         (False, 5, abort),
         (False, 4, abort_retry),
     ):
-        outcome = decide_end_txn(txn, asked(7, epoch, committed=committed), now_ms=NOW_MS)
+        outcome = decide_end_txn(
+            txn, asked(7, epoch, committed=committed), now_ms=NOW_MS, rules=LATEST
+        )
         assert rule_of(outcome) == f"end.v5.{expected}"
 
 
@@ -192,7 +199,7 @@ def test_pending_then_producer_id_then_epoch(
 ) -> None:
     txn = entry(STATES[state], pending=STATES[pending] if pending else None)
     command = asked(int(pid), int(epoch), committed=committed)
-    outcome = decide_end_txn(txn, command, now_ms=NOW_MS)
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
     assert told(outcome) == result
     assert rule_of(outcome) == rule
 
@@ -215,7 +222,9 @@ def test_a_retry_over_the_overflow_is_known_by_the_former_producer_id(
 ) -> None:
     txn = entry(STATES[state], pid=1000, epoch=0, prev_pid=7)
     for committed, expected in ((True, commit), (False, abort)):
-        outcome = decide_end_txn(txn, asked(7, 32_766, committed=committed), now_ms=NOW_MS)
+        outcome = decide_end_txn(
+            txn, asked(7, 32_766, committed=committed), now_ms=NOW_MS, rules=LATEST
+        )
         assert told(outcome) == expected
         if state.startswith("Complete"):
             assert rule_of(outcome) == "end.v5.overflow-retry"
@@ -232,7 +241,7 @@ def test_a_retry_over_the_overflow_is_known_by_the_former_producer_id(
 def test_nothing_else_passes_for_a_retry_over_the_overflow(
     txn: TxnMetadata, pid: int, epoch: int
 ) -> None:
-    outcome = decide_end_txn(txn, asked(pid, epoch, committed=True), now_ms=NOW_MS)
+    outcome = decide_end_txn(txn, asked(pid, epoch, committed=True), now_ms=NOW_MS, rules=LATEST)
     assert told(outcome) == "invalid_producer_id_mapping"
 
 
@@ -250,8 +259,8 @@ def test_an_exhausted_epoch_needs_the_next_producer_id(
 ) -> None:
     txn = entry(state, epoch=32_766)
     command = asked(7, 32_766, committed=committed)
-    assert decide_end_txn(txn, command, now_ms=NOW_MS) is NEEDS_PRODUCER_ID
-    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=FRESH)
+    assert decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST) is NEEDS_PRODUCER_ID
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=FRESH, rules=LATEST)
     result = "PrepareCommit" if committed else "PrepareAbort"
     assert told(outcome) == f"{result} e32767 1000:0"
     is_open = state is TransactionState.ONGOING
@@ -260,7 +269,9 @@ def test_an_exhausted_epoch_needs_the_next_producer_id(
 
 def test_a_fresh_id_that_is_not_needed_is_not_used() -> None:
     txn = entry(TransactionState.ONGOING)
-    outcome = decide_end_txn(txn, asked(7, 5, committed=True), now_ms=NOW_MS, fresh=FRESH)
+    outcome = decide_end_txn(
+        txn, asked(7, 5, committed=True), now_ms=NOW_MS, fresh=FRESH, rules=LATEST
+    )
     assert told(outcome) == "PrepareCommit e6 7:6"
 
 
@@ -285,10 +296,10 @@ def test_a_fence_follows_the_level_of_the_cluster(
 ) -> None:
     version = TransactionVersion(int(level[-1]))
     txn = entry(TransactionState.ONGOING, epoch=int(epoch), failed_fence=bool(failed))
-    outcome = decide_fence(txn, finalized=version, now_ms=NOW_MS)
+    outcome = decide_fence(txn, finalized=version, now_ms=NOW_MS, rules=LATEST)
     if int(next_pid) > 0:
         assert isinstance(outcome, NeedsProducerId)
-        outcome = decide_fence(txn, finalized=version, now_ms=NOW_MS, fresh=FRESH)
+        outcome = decide_fence(txn, finalized=version, now_ms=NOW_MS, fresh=FRESH, rules=LATEST)
     assert not isinstance(outcome, NeedsProducerId)
     (record,) = outcome.records
     assert record.state is TransactionState.PREPARE_ABORT
@@ -310,7 +321,7 @@ def test_a_fence_follows_the_level_of_the_cluster(
 )
 def test_a_fence_names_its_rule(level: TransactionVersion, rule: str, *, by_timeout: bool) -> None:
     txn = entry(TransactionState.ONGOING)
-    outcome = decide_fence(txn, finalized=level, now_ms=NOW_MS, by_timeout=by_timeout)
+    outcome = decide_fence(txn, finalized=level, now_ms=NOW_MS, by_timeout=by_timeout, rules=LATEST)
     assert rule_of(outcome) == rule
 
 
@@ -320,6 +331,7 @@ def test_replies_are_the_identity_to_go_on_with() -> None:
         asked(7, 32_766, committed=True),
         now_ms=NOW_MS,
         fresh=FRESH,
+        rules=LATEST,
     )
     assert not isinstance(outcome, Rejection | NeedsProducerId)
     assert outcome.reply == ProducerIdAndEpoch(producer_id=FRESH, producer_epoch=ProducerEpoch(0))

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.txn_entries import FRESH, NOW_MS, STATES, TID, entry, rows
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases.rules import LATEST
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
     MARKERS_OWED,
@@ -54,10 +55,12 @@ def decide(
     level: TransactionVersion = TransactionVersion.TV_2,
 ) -> tuple[InitDecision | Rejection, bool]:
     """The outcome, and whether it took a producer id."""
-    outcome = decide_init_producer_id(txn, asked, finalized=level, now_ms=NOW_MS)
+    outcome = decide_init_producer_id(txn, asked, finalized=level, now_ms=NOW_MS, rules=LATEST)
     if not isinstance(outcome, NeedsProducerId):
         return outcome, False
-    outcome = decide_init_producer_id(txn, asked, finalized=level, now_ms=NOW_MS, fresh=FRESH)
+    outcome = decide_init_producer_id(
+        txn, asked, finalized=level, now_ms=NOW_MS, fresh=FRESH, rules=LATEST
+    )
     assert not isinstance(outcome, NeedsProducerId)
     return outcome, True
 
@@ -210,7 +213,7 @@ def test_an_open_transaction_is_aborted_first_even_by_a_stale_epoch(
 def test_fencing_an_exhausted_epoch_takes_a_producer_id_under_version_2() -> None:
     txn = entry(TransactionState.ONGOING, epoch=32_766)
     outcome = decide_init_producer_id(
-        txn, command(), finalized=TransactionVersion.TV_2, now_ms=NOW_MS
+        txn, command(), finalized=TransactionVersion.TV_2, now_ms=NOW_MS, rules=LATEST
     )
     assert outcome is NEEDS_PRODUCER_ID
     fenced, _ = decide(txn, command())

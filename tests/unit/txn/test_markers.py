@@ -7,16 +7,12 @@ import pytest
 from tests.support.coordinator import marker_reply
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, entry
 from txnsim.errors import ErrorCode, InvariantViolation
+from txnsim.interbroker.transactions import WriteTxnMarkersReply
+from txnsim.releases.rules import LATEST
 from txnsim.txn.markers import Debt, MarkerBatch, MarkerQueue, NoLeader, debt_of, judge
 from txnsim.txn.state import TransactionState
 from txnsim.txn.transitions import to_complete
-from txnsim.types import (
-    BrokerId,
-    CoordinatorEpoch,
-    TopicPartition,
-    TransactionVersion,
-    WriteTxnMarkersReply,
-)
+from txnsim.types import BrokerId, CoordinatorEpoch, TopicPartition, TransactionVersion
 
 B1, B2 = BrokerId(1), BrokerId(2)
 BAR_0 = TopicPartition("bar", 0)
@@ -75,7 +71,7 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
         txn_partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
     )
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     routed(queue, owed, frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     (marker,) = batch.command.markers
@@ -119,22 +115,22 @@ def test_a_debt_names_the_rule_of_its_epoch(
     ],
 )
 def test_a_refusal_names_its_rule(error: ErrorCode, rule: str) -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     routed(queue, debt())
-    outcome = judge(queue.take_batches()[0].owed[0], {FOO_0: error})
+    outcome = judge(queue.take_batches()[0].owed[0], {FOO_0: error}, rules=LATEST)
     assert outcome is not None
     assert outcome.refusal_rule == rule
 
 
 def test_markers_are_grouped_by_leader_in_a_fixed_order() -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     assert routed(queue, debt()) == frozenset()
     assert queue.queued_count == 2
     assert sent(queue.take_batches()) == {1: ["bar-0 foo-0"], 2: ["foo-1"]}
 
 
 def test_at_most_one_request_is_under_way_to_each_broker() -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     routed(queue, debt(pid=7))
     first = queue.take_batches()
     routed(queue, debt(pid=8), frozenset({FOO_0}))
@@ -145,16 +141,16 @@ def test_at_most_one_request_is_under_way_to_each_broker() -> None:
     assert sent(queue.take_batches()) == {1: ["foo-0", "foo-0"]}
 
 
-def test_partitions_that_are_gone_are_told_and_not_sent() -> None:
+def test_partitions_that_are_gone_are_reported_and_not_sent() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.NO_SUCH_PARTITION}
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     assert routed(queue, debt(), leaders=leaders) == {FOO_0}
     assert sent(queue.take_batches()) == {1: ["bar-0"], 2: ["foo-1"]}
 
 
 def test_partitions_without_a_known_leader_are_looked_at_again() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.UNKNOWN}
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     owed = debt()
     assert routed(queue, owed, frozenset({FOO_0}), leaders) == frozenset()
     assert (queue.unknown_count, queue.take_batches()) == (1, [])
@@ -174,10 +170,10 @@ ALL_ERRORS.update(
 
 @pytest.mark.parametrize(("error", "meaning"), ALL_ERRORS.items())
 def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     routed(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
-    outcome = judge(batch.owed[0], {FOO_0: error})
+    outcome = judge(batch.owed[0], {FOO_0: error}, rules=LATEST)
     if outcome is None:
         assert meaning == "broken"
         return
@@ -187,18 +183,18 @@ def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
 
 
 def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     routed(queue, debt(), leaders=dict.fromkeys(ALL, B1))
     (batch,) = queue.take_batches()
     errors = {BAR_0: ErrorCode.none, FOO_0: ErrorCode.not_leader_or_follower}
-    outcome = judge(batch.owed[0], errors)
+    outcome = judge(batch.owed[0], errors, rules=LATEST)
     assert outcome is not None
     # foo-1 is left out of the answer: it stays owed
     assert (outcome.done, outcome.retry) == (frozenset({BAR_0}), frozenset({FOO_0}))
 
 
 def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     for pid in (7, 8, 9):
         routed(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
@@ -208,7 +204,7 @@ def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
 
 
 def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     for pid in (7, 8):
         routed(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
@@ -217,7 +213,7 @@ def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
 
 
 def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     routed(queue, debt())
     first, _ = queue.take_batches()
     (outcome,) = queue.on_lost(first)
@@ -229,7 +225,7 @@ def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
 
 
 def test_an_answer_without_a_request_is_a_breach() -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     routed(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     queue.on_lost(batch)
@@ -241,7 +237,7 @@ def test_an_answer_without_a_request_is_a_breach() -> None:
 
 
 def test_an_older_debt_never_deletes_a_newer_one() -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     older, newer = debt(epoch=3), debt(epoch=4)
     queue.owe(older, ALL)
     queue.owe(newer, ALL)
@@ -252,8 +248,8 @@ def test_an_older_debt_never_deletes_a_newer_one() -> None:
     assert queue.owing_count == 0
 
 
-def test_dropping_a_partition_drops_its_markers_and_nobody_elses() -> None:
-    queue = MarkerQueue()
+def test_dropping_a_partition_drops_only_its_markers() -> None:
+    queue = MarkerQueue(rules=LATEST)
     leaders = {**LEADERS, FOO_1: NoLeader.UNKNOWN}
     mine = debt(txn_partition=10)
     routed(queue, mine, leaders=leaders)
@@ -276,7 +272,7 @@ def test_dropping_a_partition_drops_its_markers_and_nobody_elses() -> None:
 
 
 def test_dropping_leaves_no_empty_queue_behind() -> None:
-    queue = MarkerQueue()
+    queue = MarkerQueue(rules=LATEST)
     routed(queue, debt(), frozenset({FOO_0}))
     queue.drop(10)
     assert (queue.queued_count, queue.has_queued, queue.take_batches()) == (0, False, [])

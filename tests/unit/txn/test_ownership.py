@@ -7,12 +7,13 @@ import pytest
 from tests.support.coordinator import HOME, PARTITIONS, TID
 from tests.support.txn_entries import entry
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases.rules import LATEST
 from txnsim.txn.ownership import OwnedPartition, Ownership
 from txnsim.types import BrokerId, CoordinatorEpoch
 
 
 def owner(epoch: int = 3) -> Ownership:
-    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS)
+    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS, rules=LATEST)
     ownership.begin_load(HOME, CoordinatorEpoch(epoch))
     assert ownership.finish_load(HOME, CoordinatorEpoch(epoch), {TID: entry()}) is not None
     return ownership
@@ -25,7 +26,7 @@ def error(ownership: Ownership) -> ErrorCode:
 
 
 def test_not_owned_then_loading_then_owned() -> None:
-    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS)
+    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS, rules=LATEST)
     assert error(ownership) is ErrorCode.not_coordinator
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     assert error(ownership) is ErrorCode.coordinator_load_in_progress
@@ -55,14 +56,14 @@ def test_a_newer_epoch_replaces_what_was_owned() -> None:
 
 @pytest.mark.parametrize(("epoch", "loads"), [(2, True), (3, True), (4, False), (None, False)])
 def test_only_a_newer_epoch_or_deletion_calls_a_load_off(epoch: int | None, *, loads: bool) -> None:
-    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS)
+    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS, rules=LATEST)
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     assert not ownership.unload(HOME, epoch)
     assert (ownership.finish_load(HOME, CoordinatorEpoch(3), {}) is not None) is loads
 
 
 def test_a_load_overtaken_by_another_changes_nothing() -> None:
-    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS)
+    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS, rules=LATEST)
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     ownership.begin_load(HOME, CoordinatorEpoch(4))
     assert ownership.finish_load(HOME, CoordinatorEpoch(3), {TID: entry()}) is None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.transactions import AllocateProducerIdsCommand, AllocateProducerIdsReply
 from txnsim.txn.producer_ids import ProducerIdAllocator, ProducerIdPool
-from txnsim.types import AllocateProducerIdsCommand, AllocateProducerIdsReply, BrokerId
+from txnsim.types import BrokerId
 
 FIRST_BLOCK = AllocateProducerIdsReply(first=0, length=1_000)
 SECOND_BLOCK = AllocateProducerIdsReply(first=1_000, length=1_000)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
 from txnsim.errors import InvariantViolation
+from txnsim.releases.rules import LATEST
 from txnsim.txn.state import Tombstone, TransactionState, TxnRecord
 from txnsim.txn.transitions import (
     acknowledge,
@@ -55,7 +56,7 @@ def test_a_fence_of_version_1_takes_hold_before_it_is_logged_and_is_remembered()
     failed = withdraw(pending, fence)
     assert failed == entry(TransactionState.ONGOING, epoch=6, failed_fence=True)
     # KAFKA-9666: not raised again
-    assert fence_epoch_of(failed) == 6
+    assert fence_epoch_of(failed, rules=LATEST) == 6
 
 
 def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
@@ -66,7 +67,7 @@ def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
 
 @pytest.mark.parametrize(("epoch", "fence"), [(0, 1), (32_766, 32_767), (32_767, 32_767)])
 def test_a_fence_raises_the_epoch_by_one_up_to_the_last(epoch: int, fence: int) -> None:
-    assert fence_epoch_of(entry(TransactionState.ONGOING, epoch=epoch)) == fence
+    assert fence_epoch_of(entry(TransactionState.ONGOING, epoch=epoch), rules=LATEST) == fence
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_idle_ids_can_expire(state: TransactionState) -> None:
     pending = begin(entry(state), BURIED, now_ms=NOW_MS)
     assert pending == entry(state, pending=TransactionState.DEAD)
     assert withdraw(pending, BURIED) == entry(state)
-    assert apply(pending, BURIED) is None
+    assert apply(pending, BURIED, rules=LATEST) is None
 
 
 @pytest.mark.parametrize(
@@ -97,8 +98,8 @@ def test_what_is_not_idle_cannot_expire(txn: object) -> None:
 
 def test_live_and_loaded_entries_differ_only_in_what_is_not_logged() -> None:
     move = to_prepared_v2(OPEN, committed=False, fresh=None, now_ms=NOW_MS)
-    live = apply(begin(OPEN, move, now_ms=NOW_MS), move)
-    assert live == apply(None, move)
+    live = apply(begin(OPEN, move, now_ms=NOW_MS), move, rules=LATEST)
+    assert live == apply(None, move, rules=LATEST)
     assert live is not None
     assert (live.state, live.producer_epoch, live.last_producer_epoch) == (
         TransactionState.PREPARE_ABORT,
@@ -109,7 +110,7 @@ def test_live_and_loaded_entries_differ_only_in_what_is_not_logged() -> None:
 
 def test_applying_without_a_beginning_is_a_breach() -> None:
     with pytest.raises(InvariantViolation, match="but pending is None"):
-        apply(OPEN, to_prepared_v2(OPEN, committed=True, fresh=None, now_ms=NOW_MS))
+        apply(OPEN, to_prepared_v2(OPEN, committed=True, fresh=None, now_ms=NOW_MS), rules=LATEST)
 
 
 @pytest.mark.parametrize("completes", [False, True])
@@ -120,7 +121,7 @@ def test_only_a_completion_forgets_a_failed_fence(*, completes: bool) -> None:
     else:
         txn = entry(TransactionState.ONGOING, failed_fence=True)
         move = to_prepared_v2(txn, committed=False, fresh=None, now_ms=NOW_MS)
-    applied = apply(begin(txn, move, now_ms=NOW_MS), move)
+    applied = apply(begin(txn, move, now_ms=NOW_MS), move, rules=LATEST)
     assert applied is not None
     assert applied.has_failed_epoch_fence is not completes
 
@@ -128,7 +129,7 @@ def test_only_a_completion_forgets_a_failed_fence(*, completes: bool) -> None:
 def test_a_commit_too_forgets_a_failed_fence() -> None:
     txn = entry(TransactionState.PREPARE_COMMIT, failed_fence=True)
     move = to_complete(txn, now_ms=NOW_MS)
-    applied = apply(begin(txn, move, now_ms=NOW_MS), move)
+    applied = apply(begin(txn, move, now_ms=NOW_MS), move, rules=LATEST)
     assert applied is not None
     assert not applied.has_failed_epoch_fence
 
@@ -170,7 +171,7 @@ def test_acknowledged_partitions_are_taken_off(
     assert waiting == entry(state, partitions=frozenset({FOO_1}), pending=pending)
 
 
-def test_an_acknowledgement_that_nobody_waits_for_is_a_breach() -> None:
+def test_an_unexpected_acknowledgement_is_a_breach() -> None:
     with pytest.raises(InvariantViolation, match="marker acknowledged, none owed"):
         acknowledge(entry(TransactionState.PREPARE_COMMIT), frozenset({FOO_0}))
 
@@ -187,7 +188,7 @@ def test_a_new_session_has_neither_partitions_nor_a_start() -> None:
         timeout_ms=1,
         now_ms=NOW_MS,
     )
-    assert apply(None, target) == entry(
+    assert apply(None, target, rules=LATEST) == entry(
         pid=1000, prev_pid=7, epoch=0, last_epoch=5, timeout_ms=1, update_ms=NOW_MS
     )
 
@@ -248,7 +249,7 @@ def test_an_empty_abort_starts_when_it_ends() -> None:
 
 def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
     prepared = entry(TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000)
-    done = apply(None, to_complete(prepared, now_ms=NOW_MS))
+    done = apply(None, to_complete(prepared, now_ms=NOW_MS), rules=LATEST)
     assert done == entry(
         TransactionState.COMPLETE_ABORT,
         pid=1000,

@@ -20,15 +20,15 @@ from txnsim.wire.batch import (
     read_control_record,
     read_records,
 )
+from txnsim.wire.batch_header import pack_batch
 from txnsim.wire.batch_rewrite import (
     Scanned,
     batch_keys,
-    empty_batch,
     filtered_batch,
     recoded_batch,
     scan_records,
 )
-from txnsim.wire.records import payload_of
+from txnsim.wire.records import encode_record, payload_of
 
 CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
 RECORDS = (
@@ -95,14 +95,20 @@ def test_a_single_record_that_is_not_the_first_of_its_batch() -> None:
     assert list(batch_keys(bytes(odd), read_batch_header(odd))) == [(10, b"k", False)]
 
 
+def test_the_key_of_a_record_that_is_cut_off_can_not_be_read() -> None:
+    header = read_batch_header(made_of_one := build_batch([Record(key=b"k")], timestamp_ms=200))
+    with pytest.raises(CorruptBatchError, match="batch at offset 0 is cut off"):
+        list(batch_keys(made_of_one[:-4] + b"\xff" * 2, header))
+
+
 def test_records_are_scanned_without_being_made() -> None:
     batch = made()
     payload = payload_of(batch, read_batch_header(batch))
     assert list(scan_records(payload, 4)) == [
-        Scanned(0, 0, b"a", True),
-        Scanned(-10, 1, b"b", False),
-        Scanned(10, 2, None, True),
-        Scanned(5, 3, b"", True),
+        Scanned(0, 0, b"a", 1),
+        Scanned(-10, 1, b"b", -1),
+        Scanned(10, 2, None, 1),
+        Scanned(5, 3, b"", 0),
     ]
 
 
@@ -224,46 +230,79 @@ def test_a_marker_with_a_horizon_says_the_same() -> None:
 # Another codec
 
 
+def recoded(batch: bytes, codec: int, *, level: int | None = None) -> bytes:
+    header = read_batch_header(batch)
+    written = recoded_batch(
+        header, payload_of(batch, header), codec=codec, level=level, size_max=1 << 30
+    )
+    assert isinstance(written, bytes)
+    assert crc_is_valid(written, read_batch_header(written))
+    return written
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("level", [None, 1])
 def test_a_batch_in_another_codec(codec: int, level: int | None) -> None:
     batch = made(codec=GZIP, transactional=True)
-    recoded = recoded_batch(
-        read_batch_header(batch),
-        read_records(batch),
-        codec=codec,
-        level=level,
-    )
-    after = read_batch_header(recoded)
+    written = recoded(batch, codec, level=level)
+    after = read_batch_header(written)
     assert after.compression == codec
-    assert crc_is_valid(recoded, after)
-    assert read_records(recoded) == read_records(batch)
+    assert read_records(written) == read_records(batch)
     assert after.is_transactional
     assert (after.producer_id, after.base_sequence, after.max_timestamp_ms) == (7, 5, 110)
 
 
 def test_a_recoded_batch_numbers_its_records_anew() -> None:
     batch = made(append_time=True)
-    records = read_records(batch)
+    header, records = read_batch_header(batch), read_records(batch)
+    payload = b"".join(
+        encode_record(records[index], offset_delta=7, timestamp_delta_ms=-index) for index in (1, 0)
+    )
+    batch = pack_batch(
+        payload,
+        base_offset=header.base_offset,
+        leader_epoch=header.leader_epoch,
+        attributes=header.attributes,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp_ms=header.base_timestamp_ms,
+        max_timestamp_ms=header.max_timestamp_ms,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        records_count=2,
+    )
+    written = recoded(batch, NONE)
+    assert not read_batch_header(written).is_log_append_time
+    assert [record.offset for record in read_records(written)] == [40, 41]
+    assert [record.key for record in read_records(written)] == [b"b", b"a"]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_large_records_are_recoded_among_small_ones(codec: int) -> None:
+    large = bytes(range(256)) * 8_000
+    some = [Record(key=b"k", value=value) for value in (b"a", large, b"c", None, b"d" * 70_000)]
+    some += [Record(headers=(("h", None), ("", b"x" * 300)))]
+    batch = build_batch(some, timestamp_ms=200)
+    assert read_records(recoded(batch, codec)) == read_records(batch)
+
+
+def test_lengths_in_more_bytes_than_they_need_are_written_in_fewer() -> None:
+    batch = build_batch([Record(key=b"k", value=b"v")], timestamp_ms=200)
+    header, payload = read_batch_header(batch), payload_of(batch, read_batch_header(batch))
+    for short, long in (
+        (b"\x02k", b"\x82\x00k"),
+        (b"\x02v", b"\x82\x00v"),
+        (b"v\x00", b"v\x80\x00"),
+    ):
+        wasteful = payload.replace(short, long)
+        wasteful = bytes((wasteful[0] + 2,)) + wasteful[1:]
+        assert recoded_batch(header, wasteful, codec=NONE, size_max=1_000) == batch
+
+
+def test_of_a_batch_that_becomes_too_large_the_size_alone_is_found() -> None:
+    batch = build_batch([Record(value=b"x" * 200_000)], timestamp_ms=200, compression=GZIP)
     header = read_batch_header(batch)
-    recoded = recoded_batch(header, [records[1], records[0]], codec=NONE)
-    assert not read_batch_header(recoded).is_log_append_time
-    assert [record.offset for record in read_records(recoded)] == [40, 41]
-    assert [record.key for record in read_records(recoded)] == [b"b", b"a"]
-
-
-# Emptied
-
-
-def test_an_empty_batch_keeps_what_the_producer_must_not_lose() -> None:
-    batch = made(codec=GZIP, transactional=True)
-    header = read_batch_header(batch)
-    after = read_batch_header(empty_batch(header))
-    assert after.size == 61
-    assert (after.base_offset, after.last_offset) == (40, 43)
-    assert (after.producer_id, after.producer_epoch, after.last_sequence) == (7, 2, 8)
-    assert after.is_transactional
-    assert (after.compression, after.records_count) == (0, 0)
-    assert (after.base_timestamp_ms, after.max_timestamp_ms) == (-1, 110)
-    assert crc_is_valid(empty_batch(header), after)
-    assert list(batch_keys(empty_batch(header), after)) == []
+    payload = payload_of(batch, header)
+    whole = len(recoded(batch, NONE))
+    assert recoded_batch(header, payload, codec=NONE, size_max=whole - 1) == whole
+    assert isinstance(recoded_batch(header, payload, codec=NONE, size_max=whole), bytes)

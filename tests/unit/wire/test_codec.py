@@ -85,7 +85,7 @@ def test_broken_header_is_refused_with_its_place(data: str, reason: str) -> None
         read_request_header(bytes.fromhex(data[: len(data) // 2 * 2]))
 
 
-def test_header_of_an_unknown_api_is_read_so_that_somebody_can_name_the_client() -> None:
+def test_the_header_of_an_unknown_api_is_read_to_name_the_client() -> None:
     header = read_request_header(bytes.fromhex("03e7000000000007000161"))
     assert (header.api_key, header.client_id, header.body_offset) == (999, "a", 11)
 
@@ -219,7 +219,6 @@ def test_broken_response_names_its_api_and_byte() -> None:
 # Whatever comes
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=60))
 def test_arbitrary_frames_are_requests_or_refused(data: bytes) -> None:
     with contextlib.suppress(BadInputError):
@@ -234,7 +233,7 @@ BODIES = st.one_of(
 KEYS_AND_VERSIONS = sorted((key, version) for key in APIS for version in registry.versions(key))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     api=st.sampled_from(KEYS_AND_VERSIONS),
     body=BODIES,
@@ -250,7 +249,7 @@ def test_arbitrary_bodies_are_messages_or_refused(api: tuple[int, int], body: by
     assert encode_body(decode_request(header, again)) == again
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(api=st.sampled_from(KEYS_AND_VERSIONS), body=BODIES)
 def test_arbitrary_responses_are_messages_or_refused(api: tuple[int, int], body: bytes) -> None:
     with contextlib.suppress(MalformedFrameError):

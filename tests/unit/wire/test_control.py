@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import CorruptBatchError
@@ -40,7 +40,6 @@ def control(key: bytes | None, value: bytes | None) -> bytes:
     )
 
 
-@settings(deadline=None)
 @given(
     producer_id=st.integers(0, 2**63 - 1),
     producer_epoch=st.integers(0, 2**15 - 1),

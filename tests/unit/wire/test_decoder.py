@@ -6,13 +6,14 @@ import pytest
 
 from tests.support.raw_wire import message_from
 from txnsim.wire.codec import (
+    at_once,
     build,
     encode_body,
     request_class,
     response_class,
     response_schema,
 )
-from txnsim.wire.decoder import DecodeFaultError, allow_elements, reader
+from txnsim.wire.decoder import DecodeFaultError, read_in_steps, reader
 
 
 def fault_of(key: int, version: int, body: bytes) -> DecodeFaultError:
@@ -93,7 +94,7 @@ def test_missing_tags_leave_the_defaults() -> None:
     assert message.supported_features == ()
 
 
-def test_reading_starts_where_it_is_told() -> None:
+def test_reading_starts_at_the_given_place() -> None:
     cls, schema = response_class(61, 0), response_schema(61, 0)
     message = build(
         cls, throttle_time=0, topics=(build(schema.TopicResponse, name="t", partitions=()),)
@@ -123,8 +124,7 @@ def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
 
 
 def counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
-    allow_elements(allowed)
-    return reader(request_class(key, version), counts=True)(body, 0, len(body))[0]
+    return at_once(read_in_steps(request_class(key, version), body, 0, elements=allowed))
 
 
 def test_the_elements_of_all_arrays_count() -> None:
@@ -151,3 +151,17 @@ def test_tags_count_as_elements() -> None:
     counted(16, 5, body, allowed=2)
     with pytest.raises(DecodeFaultError):
         counted(16, 5, body, allowed=1)
+
+
+def test_a_large_message_is_read_with_breaks() -> None:
+    cls = request_class(24, 0)
+    topics = [{"name": f"t-{number}", "partitions": [number]} for number in range(1_000)]
+    values = {"v3_and_below_transactional_id": "a", "v3_and_below_topics": topics}
+    body = encode_body(message_from(cls, values))
+    steps = read_in_steps(cls, body, 0, elements=2_000)
+    other = read_in_steps(cls, body, 0, elements=1_999)
+    done = [next(steps) for _ in range(5) if next(other)]  # by turns: each counts its own
+    assert done == [64] * 5
+    with pytest.raises(DecodeFaultError, match="more elements"):
+        list(other)
+    assert at_once(steps) == reader(cls)(body, 0, len(body))[0]

@@ -11,6 +11,7 @@ from kio.serial import entity_reader
 from txnsim.wire.codec import (
     build,
     encode_body,
+    encode_in_steps,
     request_class,
     request_schema,
     response_class,
@@ -41,6 +42,54 @@ def test_constructor_reports_what_it_has_no_field_for() -> None:
     make = maker(request_class(18, 0), lambda _, values: dropped.append(values))
     make(client_software_name="x")
     assert dropped == [{"client_software_name": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("message", "elements"),
+    [
+        (build(response_class(26, 5), throttle_time=0, error_code=0), 0),
+        (
+            build(
+                response_class(18, 0),
+                error_code=0,
+                api_keys=[
+                    build(
+                        response_schema(18, 0).ApiVersion, api_key=k, min_version=0, max_version=1
+                    )
+                    for k in range(100)
+                ],
+            ),
+            100,
+        ),
+    ],
+    ids=["no elements", "elements"],
+)
+def test_steps_give_the_same_bytes(message: Any, elements: int) -> None:
+    for _ in ("compiled", "found"):
+        pieces: list[bytes] = []
+        done = sum(encode_in_steps(message, pieces))
+        assert b"".join(pieces) == encode_body(message)
+        assert (done > 0) is (elements > 0)
+
+
+def test_elements_of_elements_are_steps_too() -> None:
+    schema = request_schema(19, 4)
+    assignments = [
+        build(schema.CreatableReplicaAssignment, partition_index=at, broker_ids=(1,))
+        for at in range(100)
+    ]
+    topic = build(
+        schema.CreatableTopic,
+        name="t",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=assignments,
+        configs=(),
+    )
+    message = build(request_class(19, 4), topics=[topic], timeout=1)
+    pieces: list[bytes] = []
+    assert sum(encode_in_steps(message, pieces)) > 0
+    assert b"".join(pieces) == encode_body(message)
 
 
 def test_missing_value_is_an_error() -> None:

@@ -22,13 +22,13 @@ def told(message: Any) -> list[int]:
     return found
 
 
-def test_the_error_of_an_answer_is_told_unless_it_is_none() -> None:
+def test_the_error_of_an_answer_is_found_unless_it_is_none() -> None:
     made = codec.response_class(KEYS["Heartbeat"], 1)
     for error, expected in ((ErrorCode.none, []), (ErrorCode.unknown_member_id, [25])):
         assert told(codec.build(made, throttle_time=0, error_code=error)) == expected
 
 
-def test_errors_of_elements_are_told_one_by_one() -> None:
+def test_errors_of_elements_are_found_one_by_one() -> None:
     schema = codec.response_schema(KEYS["AddPartitionsToTxn"], 3)
 
     def partition(index: int, error: ErrorCode) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import MalformedFrameError
@@ -114,7 +114,6 @@ def test_trickle_of_single_bytes_takes_little_more_than_their_number() -> None:
     assert reader.receive_data(b"x") == [b"x" * size]
 
 
-@settings(deadline=None)
 @given(
     payloads=st.lists(st.binary(max_size=50), max_size=6),
     cuts=st.lists(st.integers(min_value=0, max_value=400), max_size=20),
@@ -130,7 +129,6 @@ def test_frames_do_not_depend_on_where_the_stream_is_cut(
     assert reader.buffered_bytes == 0
 
 
-@settings(deadline=None)
 @given(chunks=st.lists(st.binary(max_size=30), max_size=20))
 def test_arbitrary_bytes_are_frames_or_refused(chunks: list[bytes]) -> None:
     reader = FrameReader(1 << 20)
@@ -141,3 +139,14 @@ def test_arbitrary_bytes_are_frames_or_refused(chunks: list[bytes]) -> None:
             for frame in reader.receive_data(chunk):
                 received -= len(frame) + 4
             assert reader.buffered_bytes == received
+
+
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\n", b"POST /api/v1/faults", b"PRI * HTTP/2"])
+def test_http_is_named_as_such(start: bytes) -> None:
+    with pytest.raises(MalformedFrameError, match="HTTP begins: this is a Kafka listener"):
+        FrameReader(100_000_000).receive_data(start)
+
+
+def test_what_is_neither_is_only_too_large() -> None:
+    with pytest.raises(MalformedFrameError, match=r"outside 0\.\.5$"):
+        FrameReader(5).receive_data(b"\x16\x02\x01\x02\x00\x01")

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from txnsim.errors import CorruptBatchError
 from txnsim.wire.batch import HEADER_SIZE, Record, build_batch
-from txnsim.wire.record_walk import newest_delta_ms
+from txnsim.wire.record_walk import WALK_PIECES, Walked, newest_delta_ms, walk, walk_in_steps
+from txnsim.wire.records import signed_varint
 
 BASE_MS = 1_700_000_000_000
 
@@ -128,3 +129,50 @@ def test_an_offset_has_at_most_five_bytes(length: int, whole: bool) -> None:
     record = b"\x00\x00" + offset + b"\x01\x02v\x00"
     found = newest_delta_ms(bytes((len(record) << 1,)) + record, 0, 1)
     assert found == (0 if whole else None)
+
+
+def with_headers(*counts: int) -> bytes:
+    """Records with so many headers each."""
+    records = [
+        Record(value=b"v", headers=(("h", b"x"), ("", None)) * (count // 2), timestamp_ms=at)
+        for at, count in enumerate(counts)
+    ]
+    return build_batch(records, timestamp_ms=0)[HEADER_SIZE:]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [(2 * WALK_PIECES,), (0, 2, 3 * WALK_PIECES, 4), (400,) * 20, (WALK_PIECES + 2, 0)],
+)
+def test_many_headers_are_walked_over_with_breaks(counts: tuple[int, ...]) -> None:
+    data = with_headers(*counts)
+    pieces = list(walk_in_steps(data, 0, len(counts)))
+    assert max(pieces) <= 2 * WALK_PIECES
+    assert sum(counts) <= sum(pieces) <= sum(counts) + len(counts)
+    assert newest_delta_ms(data, 0, len(counts)) == len(counts) - 1
+    assert newest_delta_ms(data, 0, len(counts) + 1) is None
+    assert newest_delta_ms(data[:-1], 0, len(counts)) is None
+
+
+def test_a_walk_stops_where_there_are_too_many_headers() -> None:
+    data = with_headers(0, WALK_PIECES + 2)
+    found = walk(data, 0, 2)
+    assert found is not None
+    assert (found.newest, found.left, found.end) == (1, 1, len(data))
+    assert walk(data, 0, 1) == Walked(0, data.index(b"v") + 2, 0)
+
+
+@pytest.mark.parametrize("byte", [0x01, 0x03])
+def test_among_many_headers_one_without_a_key_is_noticed(byte: int) -> None:
+    data = bytearray(with_headers(WALK_PIECES + 2))
+    data[-2] = byte  # the length of the last key
+    assert newest_delta_ms(bytes(data), 0, 1) is None
+
+
+@pytest.mark.parametrize("claimed", [-1, 8 * WALK_PIECES])
+def test_more_headers_than_fit_into_a_record_are_noticed(claimed: int) -> None:
+    data = bytearray(with_headers(2 * WALK_PIECES))
+    at = data.index(b"v") + 1
+    claim, there = signed_varint(claimed), signed_varint(2 * WALK_PIECES)
+    data[at : at + len(there)] = claim.ljust(len(there), b"\0")
+    assert newest_delta_ms(bytes(data), 0, 1) is None

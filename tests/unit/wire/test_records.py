@@ -17,7 +17,14 @@ from txnsim.wire.batch_header import (
     read_batch_header,
 )
 from txnsim.wire.compression import GZIP, NONE
-from txnsim.wire.records import Record, build_batch, largest_timestamp_ms, read_records
+from txnsim.wire.records import (
+    Record,
+    build_batch,
+    largest_timestamp_ms,
+    payload_of,
+    read_records,
+    stamps_in,
+)
 
 BYTES = st.one_of(st.none(), st.binary(max_size=40))
 
@@ -61,7 +68,6 @@ def corrupt(payload: bytes, count: int = 1) -> str:
 # Building and reading
 
 
-@settings(deadline=None)
 @given(
     records=RECORDS, compression=st.sampled_from([NONE, GZIP]), base_offset=st.integers(0, 2**62)
 )
@@ -83,7 +89,6 @@ def test_records_come_back_as_they_were_built(
     assert header.max_timestamp_ms == largest_timestamp_ms(built)
 
 
-@settings(deadline=None)
 @given(records=record_lists(time_min_ms=0, time_max_ms=2**40))
 def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
     """kio's reader, but for the timestamps, which it cuts to seconds."""
@@ -113,6 +118,22 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     assert read_batch_header(built).max_timestamp_ms == 50
     assert [record.timestamp_ms for record in read_records(built)] == [50, 50]
     assert largest_timestamp_ms(built) == 50
+
+
+@pytest.mark.parametrize(("log_append_time", "stamps"), [(False, [1, 99]), (True, [50, 50])])
+def test_stamps_are_those_of_the_records_or_of_the_append(
+    log_append_time: bool, stamps: list[int]
+) -> None:
+    built = build_batch(
+        [Record(timestamp_ms=1), Record(timestamp_ms=99)],
+        timestamp_ms=50,
+        log_append_time=log_append_time,
+    )
+    header = read_batch_header(built)
+    found = list(stamps_in(payload_of(built, header), header))
+    assert found == list(zip(stamps, (0, 1), strict=True))
+    with pytest.raises(CorruptBatchError, match="batch at offset 0: a record is cut off"):
+        list(stamps_in(b"", header))
 
 
 def test_attributes_say_what_was_asked_for() -> None:
@@ -185,7 +206,7 @@ def test_header_key_of_invalid_utf8_is_mended() -> None:
     assert read_records(packed(payload))[0].headers == (("\ufffd", None),)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     payload=st.lists(st.sampled_from([0, 1, 2, 4, 12, 14, 128, 255]), max_size=60).map(bytes),
     count=st.integers(min_value=0, max_value=9),
@@ -196,7 +217,6 @@ def test_arbitrary_records_are_read_or_refused(payload: bytes, count: int) -> No
             read(packed(payload, count))
 
 
-@settings(deadline=None)
 @given(records=RECORDS, position=st.integers(min_value=0), value=st.integers(0, 255))
 def test_changed_byte_is_noticed_or_harmless(
     records: list[Record], position: int, value: int

@@ -16,7 +16,7 @@ def test_rows_follow_the_wire_order() -> None:
     assert rows.tagged == ()
 
 
-def test_arrays_of_entities_and_of_primitives_are_told_apart() -> None:
+def test_arrays_of_entities_and_of_primitives_differ() -> None:
     topics = describe(request_class(24, 3)).plain[-1]
     assert (topics.kind, topics.array, topics.nullable) == (ENTITY, True, False)
     partitions = describe(topics.entity).plain[-1]

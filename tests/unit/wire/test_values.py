@@ -4,12 +4,13 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import ErrorCode
 from txnsim.wire import values
 from txnsim.wire.values import (
+    Batches,
     duration_ms,
     time_ms,
     to_duration,
@@ -22,7 +23,6 @@ from txnsim.wire.values import (
 INT32 = st.integers(min_value=-(2**31), max_value=2**31 - 1)
 
 
-@settings(deadline=None)
 @given(ms=INT32)
 def test_every_int32_duration_survives(ms: int) -> None:
     assert duration_ms(to_duration(ms)) == ms
@@ -34,7 +34,6 @@ def test_durations_beyond_python_become_the_longest() -> None:
     assert to_duration(-(2**63)) == timedelta.min
 
 
-@settings(deadline=None)
 @given(ms=st.integers(min_value=0, max_value=253402300799999))
 def test_every_time_up_to_the_year_9999_survives(ms: int) -> None:
     time = to_time(ms)
@@ -53,7 +52,6 @@ def test_times_beyond_python_become_the_latest() -> None:
     assert to_time(2**63 - 1) == datetime.max.replace(tzinfo=UTC)
 
 
-@settings(deadline=None)
 @given(data=st.binary(min_size=16, max_size=16))
 def test_every_id_survives(data: bytes) -> None:
     assert uuid_bytes(to_uuid(data)) == data
@@ -78,3 +76,8 @@ def test_known_error_codes_are_themselves() -> None:
 
 def test_newer_error_codes_read_as_unknown_server_error() -> None:
     assert to_error_code(30000) is ErrorCode.unknown_server_error
+
+
+def test_batches_in_a_row_are_their_bytes() -> None:
+    batches = Batches((b"ab", b"c"), 3)
+    assert (len(batches), bytes(batches)) == (3, b"abc")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.wire.varint import read_uvarint, uvarint
@@ -25,7 +25,6 @@ def test_known_encodings(value: int, encoded: str) -> None:
     assert read_uvarint(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
 
 
-@settings(deadline=None)
 @given(value=st.integers(min_value=0, max_value=2**32 - 1), prefix=st.binary(max_size=3))
 def test_reads_back_what_was_written(value: int, prefix: bytes) -> None:
     encoded = uvarint(value)

@@ -1,4 +1,6 @@
-"""Rights on groups where more is to be done than to refuse: what may not be seen is left out."""
+"""Rights on groups, for APIs that not only refuse: the answer leaves out what the client may not
+see.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,7 @@ async def consumer_group_heartbeat(request: Request, access: Access, handler: Ha
 
 
 async def offset_delete(request: Request, access: Access, handler: Handler) -> Reply:
-    """READ on each topic; what is refused is no error of the whole."""
+    """READ on each topic. A refused topic does not fail the whole request."""
     allowed: list[Any] = []
     denied: list[Any] = []
     for topic in request.message.topics:
@@ -104,7 +106,9 @@ async def offset_delete(request: Request, access: Access, handler: Handler) -> R
         (allowed if may else denied).append(topic)
     answer: Any
     if denied and not allowed:
-        answer = request.answer(error_code=ErrorCode.none, topics=())  # nobody need be asked
+        answer = request.answer(
+            error_code=ErrorCode.none, topics=()
+        )  # no need to ask the coordinator
     else:
         answer = await handler.handle(narrowed(request, "topics", allowed))
     if answer.error_code is not ErrorCode.none:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from txnsim.api.access import FORBIDDEN, Access
 from txnsim.api.authorization.words import worded
-from txnsim.api.request import Answer, Handler, Reply, Request
+from txnsim.api.request import Handler, NoResponse, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType
 from txnsim.wire import codec
@@ -32,11 +33,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def handle_parts(request: Request, access: Access, handler: Handler, part: Part) -> Reply:
-    """Answer for what is allowed, and refuse the rest."""
+    """Handle the allowed elements, and refuse the others."""
     allowed: list[Any] = []
     denied: dict[ErrorCode, list[Any]] = {}
-    for element in getattr(request.message, part.asked):
-        error = part.error(request, access, element)
+    elements = getattr(request.message, part.asked)
+    errors = await request.each(partial(part.error, request, access), elements, weight=4)
+    for element, error in zip(elements, errors, strict=True):
         if error is None:
             allowed.append(element)
         else:
@@ -48,9 +50,9 @@ async def handle_parts(request: Request, access: Access, handler: Handler, part:
         refused = worded(
             handler.key, handler.refuse(narrowed(request, part.asked, elements), error)
         )
-        if isinstance(reply, Answer) or isinstance(refused, Answer):
+        if isinstance(reply, NoResponse) or isinstance(refused, NoResponse):
             # Produce without acknowledgements: the error closes the connection.
-            return reply if reply is Answer.NEVER else refused
+            return reply if reply is NoResponse.NEVER else refused
         reply = joined(reply, part.answered, getattr(refused, part.answered))
     return reply
 
@@ -72,6 +74,7 @@ def with_message(request: Request, message: Any) -> Request:
         message=message,
         client_host=request.client_host,
         principal=request.principal,
+        pace=request.pace,
     )
     copy.access = request.access
     return copy
@@ -107,7 +110,7 @@ def _topic(operation: Operation, field: str = "name") -> Any:
 
 
 def topic_name(request: Request, element: Any, field: str = "name") -> str | None:
-    """The name of a topic that an element names, or identifies; None where nobody knows the id:
+    """The name of a topic that an element gives by name or by id; None where the id is unknown:
     the handler says so, because ids are no secret.
     """
     name = getattr(element, field, None)
@@ -143,7 +146,7 @@ _BY_CONFIG_TYPE: Final = {
     16: ResourceType.CLUSTER,  # CLIENT_METRICS
     32: ResourceType.GROUP,
 }
-"""ConfigResource.Type -> whose right is asked for."""
+"""ConfigResource.Type -> the resource whose right is needed."""
 
 
 _NO_LOGGERS: Final = frozenset({8})
@@ -193,8 +196,8 @@ PARTS: Final[Mapping[int, Part]] = {
 """API key -> its resources."""
 
 DESCRIBED_GROUPS: Final = Part(asked="groups", answered="groups", error=_groups(Operation.DESCRIBE))
-"""Of DescribeGroups."""
+"""Rights for DescribeGroups."""
 DESCRIBED_CONSUMER_GROUPS: Final = Part(
     asked="group_ids", answered="groups", error=_groups(Operation.DESCRIBE)
 )
-"""Of ConsumerGroupDescribe."""
+"""Rights for ConsumerGroupDescribe."""

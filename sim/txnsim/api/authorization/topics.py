@@ -38,7 +38,7 @@ _SHORT_TEXT: Final = "Authorization failed."
 
 
 async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
-    """Topics that may not be described: an error where they were asked for, else left out."""
+    """Topics that may not be described: an error where the request names them, else left out."""
     message = request.message
     is_all = message.topics is None or (
         request.api_version < metadata_api.NONE_MEANS_ALL_FROM and not message.topics
@@ -75,7 +75,7 @@ def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None
         name = image.topic_names.get(topic_id)
         if name is None or access.may_topic(Operation.DESCRIBE, name):
             return None
-        # Whoever knows an id may know that it is forbidden, but not what the topic is called.
+        # A client that knows an id may learn that the topic is forbidden, but not its name.
         return metadata_api.failed(request, _FORBIDDEN, name=None, topic_id=topic_id)
     if not topic.name:
         return None
@@ -103,7 +103,7 @@ def _may_create(access: Access, name: str) -> bool:
 
 
 def _with_operations(request: Request, access: Access, answer: Any) -> Any:
-    """The bit fields of what may be done to the topics and the cluster."""
+    """The bit fields of authorized operations on the topics and the cluster."""
     message = request.message
     if getattr(message, "include_topic_authorized_operations", False):
         answer = dataclasses.replace(
@@ -123,14 +123,14 @@ def _with_topic_bits(access: Access, topic: Any) -> Any:
 
 
 def _cluster_bits(access: Access) -> int:
-    """Nothing for those who may not describe the cluster."""
+    """An empty answer for a client that may not describe the cluster."""
     if not access.may_cluster(Operation.DESCRIBE):
         return 0
     return access.bits(CLUSTER_OPERATIONS, access.may_cluster)
 
 
 async def describe_cluster(request: Request, access: Access, handler: Handler) -> Reply:
-    """Everybody may ask; only what one may do is one's own."""
+    """Every client may ask; the answer has the client's own authorized operations."""
     answer: Any = await handler.handle(request)
     if answer.error_code is ErrorCode.none and (
         request.message.include_cluster_authorized_operations
@@ -172,7 +172,9 @@ def _created(request: Request, access: Access, topic: Any) -> Any:
 
 
 async def delete_topics(request: Request, access: Access, handler: Handler) -> Reply:
-    """DELETE on the cluster or on the topic. An id tells its topic's name only with DESCRIBE."""
+    """DELETE on the cluster or on the topic. The answer names the topic of an id only with
+    DESCRIBE.
+    """
     if access.may_cluster(Operation.DELETE):
         return await handler.handle(request)
     field = "topics" if hasattr(request.message, "topics") else "topic_names"
@@ -219,7 +221,7 @@ def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None
 
 
 async def describe_topic_partitions(request: Request, access: Access, handler: Handler) -> Reply:
-    """Forbidden topics are errors where they were asked for, else left out."""
+    """Forbidden topics are errors where the request names them, else left out."""
     message = request.message
     may = partial(access.may_topic, Operation.DESCRIBE)
     if message.topics:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
+from itertools import compress
 from typing import Any, Final
 
 from txnsim.api.access import FORBIDDEN, Access
@@ -24,33 +26,26 @@ _DESCRIBED: Final = Part(asked="transactional_ids", answered="transaction_states
 async def describe_transactions(request: Request, access: Access, handler: Handler) -> Reply:
     """Forbidden ids are errors; topics of a transaction that may not be described are left out."""
     answer: Any = await handle_parts(request, access, handler, _DESCRIBED)
-    return dataclasses.replace(
-        answer,
-        transaction_states=tuple(
-            dataclasses.replace(
-                state,
-                topics=tuple(
-                    topic
-                    for topic in state.topics
-                    if access.may_topic(Operation.DESCRIBE, topic.topic)
-                ),
-            )
-            for state in answer.transaction_states
-        ),
+    states = await request.each(partial(_shown, access), answer.transaction_states)
+    return dataclasses.replace(answer, transaction_states=tuple(states))
+
+
+def _shown(access: Access, state: Any) -> Any:
+    topics = tuple(
+        topic for topic in state.topics if access.may_topic(Operation.DESCRIBE, topic.topic)
     )
+    return state if len(topics) == len(state.topics) else dataclasses.replace(state, topics=topics)
 
 
 async def list_transactions(request: Request, access: Access, handler: Handler) -> Reply:
     """Only those that may be described."""
     answer: Any = await handler.handle(request)
-    return dataclasses.replace(
-        answer,
-        transaction_states=tuple(
-            state
-            for state in answer.transaction_states
-            if access.may_transactional_id(Operation.DESCRIBE, state.transactional_id)
-        ),
+    states = answer.transaction_states
+    may = await request.each(
+        lambda state: access.may_transactional_id(Operation.DESCRIBE, state.transactional_id),
+        states,
     )
+    return dataclasses.replace(answer, transaction_states=tuple(compress(states, may)))
 
 
 GUARDS: Final = {65: describe_transactions, 66: list_transactions}

@@ -53,7 +53,7 @@ def _group(operation: Operation) -> Check:
 
 
 def _sync_group(request: Request, access: Access) -> ErrorCode | None:
-    """READ on the group; but what is no whole request is refused for that, by the handler."""
+    """READ on the group; the handler refuses an incomplete request first."""
     return _READ_GROUP(request, access) if sync_group.names_its_protocol(request) else None
 
 
@@ -131,4 +131,4 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     68: (_READ_GROUP,),  # ConsumerGroupHeartbeat
     74: _cluster(Operation.DESCRIBE_CONFIGS),  # ListConfigResources
 }
-"""API key -> what has to be granted before anything else is looked at."""
+"""API key -> the check that comes before all others."""

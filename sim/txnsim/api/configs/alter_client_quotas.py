@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import (
     Entity,
     QuotaChange,
     altered_quotas,
+    altered_values,
     entity_of,
     entity_text,
 )
@@ -23,8 +24,11 @@ VERSIONS: Final = (0, 1)
 
 
 async def handle(request: Request) -> Reply:
-    """Alter each entity by itself; who is named twice is told that the second one is ignored."""
+    """Alter each entity by itself. The second entry of an entity is refused as ignored."""
     outcomes: dict[Entity, Rejection | None] = {}
+    wanted: dict[Entity, tuple[QuotaChange, ...]] = {}
+    metadata = request.broker.metadata
+    request.expect(len(request.message.entries) * CHANGE_WEIGHT)
     for entry in request.message.entries:
         entity = _entity(entry)
         keys = [op.key for op in entry.ops]
@@ -34,7 +38,17 @@ async def handle(request: Request) -> Reply:
                 reason=f"Ignoring duplicate entity {entity_text(entity)}",
             )
         else:
-            outcomes[entity] = _altered(request, entity, entry)
+            changes = tuple(_change(op) for op in entry.ops)
+            values = altered_values(metadata.image, entity, changes)
+            if isinstance(values, Rejection):
+                outcomes[entity] = values
+            else:
+                outcomes[entity] = None
+                wanted[entity] = changes
+        await request.have_done(CHANGE_WEIGHT)
+    if not request.message.validate_only:
+        # All at once, as a controller appends them: an image for each would be copied as often.
+        metadata.publish(altered_quotas(metadata.image, wanted))
     return _answer(request, outcomes)
 
 
@@ -48,18 +62,8 @@ def _entity(entry: Any) -> Entity:
     return entity_of((one.entity_type, one.entity_name) for one in entry.entity)
 
 
-def _altered(request: Request, entity: Entity, entry: Any) -> Rejection | None:
-    metadata = request.broker.metadata
-    changed = altered_quotas(
-        metadata.image,
-        entity,
-        (QuotaChange(key=op.key, value=None if op.remove else op.value) for op in entry.ops),
-    )
-    if isinstance(changed, Rejection):
-        return changed
-    if not request.message.validate_only:
-        metadata.publish(changed)
-    return None
+def _change(op: Any) -> QuotaChange:
+    return QuotaChange(key=op.key, value=None if op.remove else op.value)
 
 
 def _answer(request: Request, outcomes: dict[Entity, Rejection | None]) -> Reply:

@@ -1,9 +1,9 @@
 """AlterConfigs (key 33): replace all configs of topics, brokers, groups and subscriptions for
 client metrics that were set before.
 
-Versions: 1 throttling, 2 is flexible. What the request does not name goes back to its default,
-which is why IncrementalAlterConfigs exists (KIP-339). A request that names a resource twice is
-never answered, as measured on a real broker. Kafka's counterparts: ConfigAdminManager,
+Versions: 1 throttling, 2 is flexible. A config that the request does not name goes back to its
+default, which is why IncrementalAlterConfigs exists (KIP-339). A request that names a resource
+twice gets no answer, as measured on a real broker. Kafka's counterparts: ConfigAdminManager,
 ConfigurationControlManager.legacyAlterConfigs.
 """
 
@@ -18,7 +18,7 @@ from txnsim.api.configs.config_resources import (
     invalid,
     resource_type,
 )
-from txnsim.api.request import Answer, Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, NoResponse, Reply, Request
 from txnsim.controller.controller import ConfigChange, ConfigOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage
@@ -32,15 +32,15 @@ async def handle(request: Request) -> Reply:
     message = request.message
     seen = {(resource.resource_type, resource.resource_name) for resource in message.resources}
     if len(seen) < len(message.resources):
-        return Answer.NEVER
-    results = []
-    for resource in message.resources:
+        return NoResponse.NEVER
+
+    def alter(resource: Any) -> Any:
         outcome = _altered(request, resource)
         if isinstance(outcome, ClusterImage) and not message.validate_only:
             request.broker.metadata.publish(outcome)
-        results.append(
-            _result(request, resource, outcome if isinstance(outcome, Rejection) else None)
-        )
+        return _result(request, resource, outcome if isinstance(outcome, Rejection) else None)
+
+    results = await request.each(alter, message.resources, weight=CHANGE_WEIGHT)
     return request.answer(responses=tuple(results))
 
 

@@ -19,8 +19,9 @@ from txnsim.controller.controller import (
 from txnsim.controller.leadership import without_elr
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
+from txnsim.metadata.client_metrics_configs import client_metrics_refusal
+from txnsim.metadata.group_configs import group_refusal
 from txnsim.metadata.image import ClusterImage
-from txnsim.metadata.resource_configs import client_metrics_refusal, group_refusal
 
 _MIN_INSYNC: Final = "min.insync.replicas"
 
@@ -111,9 +112,9 @@ def altered_image(
     Args:
         request: It reaches the metadata.
         kind: Topic, broker, group or client metrics.
-        name: Of the resource.
+        name: Name of the resource.
         changes: In their order.
-        is_whole: What the changes do not set is no longer set at all.
+        is_whole: True if the changes replace all configs: what they don't name is unset.
     """
     metadata = request.broker.metadata
     image = metadata.image

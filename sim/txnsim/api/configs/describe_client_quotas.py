@@ -20,7 +20,7 @@ _KINDS: Final = frozenset({"user", "client-id", "ip"})
 
 
 async def handle(request: Request) -> Reply:
-    """Judge the filter, and tell what it finds."""
+    """Check the filter, and answer with the quotas that it finds."""
     seen: set[str] = set()
     for component in request.message.components:
         refusal = _component_refusal(component, seen)

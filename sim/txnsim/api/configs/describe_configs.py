@@ -8,6 +8,7 @@ ConfigHelper.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, assert_never
 
 from txnsim.api.configs.config_resources import (
@@ -20,13 +21,17 @@ from txnsim.api.configs.config_resources import (
 from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
+from txnsim.metadata.client_metrics_configs import client_metrics_values
 from txnsim.metadata.configs import ConfigValue
-from txnsim.metadata.resource_configs import client_metrics_values, group_values
+from txnsim.metadata.group_configs import group_values
 from txnsim.settings import documentation
 from txnsim.wire.codec import build
 
 KEY: Final = 32
 VERSIONS: Final = (1, 4)
+
+CONFIGS_WEIGHT: Final = 16
+"""Weight of one resource: the answer lists every config of it."""
 
 DEVIATIONS: Final = (
     "DescribeConfigs shows those broker configs that txnsim has, and no loggers; documentation is "
@@ -44,8 +49,10 @@ Outcome = list[ConfigValue] | Rejection
 
 async def handle(request: Request) -> Reply:
     """Describe each resource by itself."""
+    resources = request.message.resources
+    describe = partial(_describe, request, _Entries(request))
     return request.answer(
-        results=tuple(_describe(request, resource) for resource in request.message.resources)
+        results=tuple(await request.each(describe, resources, weight=CONFIGS_WEIGHT))
     )
 
 
@@ -59,13 +66,28 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     )
 
 
-def _describe(request: Request, resource: Any) -> Any:
+class _Entries(dict[ConfigValue, Any]):
+    """The entries of an answer. Most configs of most resources have the same default: each entry is
+    made once.
+    """
+
+    def __init__(self, request: Request) -> None:
+        super().__init__()
+        self._request = request
+
+    def __missing__(self, value: ConfigValue) -> Any:
+        made = self[value] = _entry(self._request, value)
+        return made
+
+
+def _describe(request: Request, entries: _Entries, resource: Any) -> Any:
     outcome = _values(request, resource_type(resource.resource_type), resource.resource_name)
+    if isinstance(outcome, Rejection):
+        return _result(request, resource, outcome)
     wanted = resource.configuration_keys
     # No keys at all mean every key, as null does.
-    if wanted and not isinstance(outcome, Rejection):
-        outcome = [value for value in outcome if value.name in wanted]
-    return _result(request, resource, outcome)
+    found = [entries[value] for value in outcome if not wanted or value.name in wanted]
+    return _result(request, resource, None, tuple(found))
 
 
 def _values(request: Request, kind: ResourceType, name: str) -> Outcome:
@@ -125,7 +147,8 @@ def _group_values(request: Request, name: str) -> list[ConfigValue]:
 
 def _broker_values(request: Request, name: str) -> list[ConfigValue]:
     broker = request.broker
-    # The nameless resource stands for the dynamic defaults of all brokers: only what was set.
+    # The nameless resource stands for the dynamic defaults of all brokers: only the configs that
+    # were set.
     known = configs.BROKER_CONFIGS if name else {}
     names = {**known, **broker.image.broker_configs.get(name, {})}
     values = [
@@ -150,18 +173,15 @@ def _unknown_broker(request: Request, name: str, besides: str) -> Rejection:
     )
 
 
-def _result(request: Request, resource: Any, outcome: Outcome) -> Any:
-    error, reason, values = ErrorCode.none, "", list[ConfigValue]()
-    if isinstance(outcome, Rejection):
-        error, reason = outcome.error, outcome.reason
-    else:
-        values = outcome
+def _result(
+    request: Request, resource: Any, complaint: Rejection | None, entries: tuple[Any, ...] = ()
+) -> Any:
     return request.schema.DescribeConfigsResult(
-        error_code=error,
-        error_message=reason,
+        error_code=ErrorCode.none if complaint is None else complaint.error,
+        error_message="" if complaint is None else complaint.reason,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=tuple(_entry(request, value) for value in values),
+        configs=entries,
     )
 
 
@@ -191,6 +211,6 @@ def _wants_documentation(request: Request) -> bool:
 
 
 def _documentation(name: str) -> str | None:
-    """Of a broker's config, also where a topic has it under a name of its own."""
+    """The text of a broker's config, also where a topic has another name for it."""
     topic = configs.TOPIC_CONFIGS.get(name)
     return _DOCUMENTATION.get(name if topic is None else topic.broker_name or name)

@@ -6,6 +6,7 @@ Versions: 1 is flexible. Kafka's counterparts: ConfigAdminManager, Configuration
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.configs.config_resources import (
@@ -16,7 +17,7 @@ from txnsim.api.configs.config_resources import (
     node_of,
     resource_type,
 )
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
 from txnsim.controller.controller import ConfigChange, ConfigOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage
@@ -34,10 +35,10 @@ DEVIATIONS: Final = (
 async def handle(request: Request) -> Reply:
     """Alter each resource by itself; of one resource all changes or none."""
     message = request.message
-    seen = [(resource.resource_type, resource.resource_name) for resource in message.resources]
-    results = []
-    for resource in message.resources:
-        if seen.count((resource.resource_type, resource.resource_name)) > 1:
+    times = Counter((each.resource_type, each.resource_name) for each in message.resources)
+
+    def alter(resource: Any) -> Any:
+        if times[resource.resource_type, resource.resource_name] > 1:
             outcome: ClusterImage | Rejection = Rejection(
                 error=ErrorCode.invalid_request,
                 reason="Each resource must appear at most once.",
@@ -46,9 +47,9 @@ async def handle(request: Request) -> Reply:
             outcome = _altered(request, resource)
         if isinstance(outcome, ClusterImage) and not message.validate_only:
             request.broker.metadata.publish(outcome)
-        results.append(
-            _result(request, resource, outcome if isinstance(outcome, Rejection) else None)
-        )
+        return _result(request, resource, outcome if isinstance(outcome, Rejection) else None)
+
+    results = await request.each(alter, message.resources, weight=CHANGE_WEIGHT)
     return request.answer(responses=tuple(results))
 
 

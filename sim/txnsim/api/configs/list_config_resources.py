@@ -1,4 +1,4 @@
-"""ListConfigResources (key 74): what DescribeConfigs can be asked about.
+"""ListConfigResources (key 74): the resources that DescribeConfigs can describe.
 
 Versions: 0 lists subscriptions for client metrics only; 1 lists the kinds asked for, or all
 (KIP-1142). Kafka's counterpart: KafkaApis.handleListConfigResources.
@@ -24,7 +24,7 @@ _ORDER: Final = (
     ResourceType.BROKER,
     ResourceType.TOPIC,
 )
-"""In which they are told."""
+"""The order of the answer."""
 
 
 async def handle(request: Request) -> Reply:

@@ -1,7 +1,7 @@
-"""What OffsetCommit and TxnOffsetCommit have in common: topics in, errors by topic out.
+"""Common parts of OffsetCommit and TxnOffsetCommit: topics in, errors by topic out.
 
 A topic or partition that does not exist is answered at once; the rest goes to the group
-coordinator. In the answer the refused ones stand first (OffsetCommitResponse.Builder).
+coordinator. In the answer the refused ones come first (OffsetCommitResponse.Builder).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.types import TopicPartition
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class NamedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic as the request names it."""
 
     name: str
@@ -31,23 +31,23 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 Errors = list[tuple[int, ErrorCode]]
 """Partitions of a topic with their errors, as often as the request names them."""
-Results = list[tuple[Told, Errors]]
+Results = list[tuple[NamedTopic, Errors]]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request asks for: what does not exist apart from what is to be committed."""
+    """The partitions of a request: unknown ones apart from those to commit."""
 
-    refused: dict[Told, Errors]
+    refused: dict[NamedTopic, Errors]
     positions: tuple[NewPosition, ...]
-    topics: tuple[tuple[Told, tuple[int, ...]], ...]
+    topics: tuple[tuple[NamedTopic, tuple[int, ...]], ...]
     """The partitions of the positions, under each topic of the request."""
 
     def results(self, errors: Iterable[ErrorCode]) -> Results:
-        """Errors of the positions behind those of what does not exist.
+        """Errors of unknown partitions, followed by those of the positions.
 
         A topic that the request names twice stays two, unless something does not exist.
         """
-        told_in_order = iter(errors)
+        in_order = iter(errors)
         results: Results = [(named, list(one)) for named, one in self.refused.items()]
         places = dict(results)
         for named, indexes in self.topics:
@@ -56,13 +56,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             else:
                 partitions = places[named] = []
                 results.append((named, partitions))
-            partitions += zip(indexes, told_in_order, strict=False)
+            partitions += zip(indexes, in_order, strict=False)
         return results
 
 
-def told(topic: Any) -> Told:
+def named_topic(topic: Any) -> NamedTopic:
     """The topic of a request, by name up to a version, by id from it on."""
-    return Told(
+    return NamedTopic(
         name=getattr(topic, "name", ""),
         topic_id=getattr(topic, "topic_id", None),
         is_by_id=hasattr(topic, "topic_id"),
@@ -70,12 +70,12 @@ def told(topic: Any) -> Told:
 
 
 def split(image: ClusterImage, topics: Iterable[Any]) -> Asked:
-    """What does not exist apart from what is to be committed."""
-    refused: dict[Told, Errors] = {}
+    """Separate unknown partitions from those to commit."""
+    refused: dict[NamedTopic, Errors] = {}
     positions: list[NewPosition] = []
-    known: list[tuple[Told, tuple[int, ...]]] = []
+    known: list[tuple[NamedTopic, tuple[int, ...]]] = []
     for topic in topics:
-        named = told(topic)
+        named = named_topic(topic)
         found = find_topic(image, named)
         if isinstance(found, ErrorCode):
             refused.setdefault(named, []).extend(
@@ -105,7 +105,7 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> Asked:
     return Asked(refused=refused, positions=tuple(positions), topics=tuple(known))
 
 
-def find_topic(image: ClusterImage, named: Told) -> TopicImage | ErrorCode:
+def find_topic(image: ClusterImage, named: NamedTopic) -> TopicImage | ErrorCode:
     """The topic; UNKNOWN_TOPIC_ID where it was named by an id that no topic has, as the zero id."""
     if named.is_by_id:
         found = None if named.topic_id is None else image.topic_by_id(named.topic_id)
@@ -125,7 +125,7 @@ def errors_of(outcome: PartitionErrors | Rejection) -> Iterable[ErrorCode]:
 def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
     """The same error for every partition asked for."""
     return [
-        (told(topic), [(each.partition_index, error) for each in topic.partitions])
+        (named_topic(topic), [(each.partition_index, error) for each in topic.partitions])
         for topic in topics
     ]
 
@@ -134,7 +134,7 @@ def answered(request: Request, results: Results, *, entity: str) -> Any:
     """The answer.
 
     Args:
-        request: What is answered.
+        request: The request to answer.
         results: Errors by topic.
         entity: What the schema's classes of a topic and a partition begin with.
     """

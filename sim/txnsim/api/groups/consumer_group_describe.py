@@ -1,12 +1,13 @@
 """ConsumerGroupDescribe (key 69): groups of the consumer protocol and their members (KIP-848).
 
-Versions: 1 tells which protocol a member speaks. A group of another protocol does not exist here.
+Versions: 1 has the protocol of each member. A group of another protocol does not exist here.
 Kafka's counterpart: KafkaApis.handleConsumerGroupDescribe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ async def handle(request: Request) -> Reply:
     """Describe each group."""
     if not is_enabled(request):
         return refuse(request, ErrorCode.unsupported_version)
-    found = [_describe(request, group_id) for group_id in request.message.group_ids]
+    found = await request.each(partial(_describe, request), request.message.group_ids, weight=4)
     return request.answer(groups=tuple(found))
 
 
@@ -95,7 +96,7 @@ def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> A
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.topic_names)),
         subscribed_topic_regex=member.topic_regex or "",
-        # What it still has to give up is its own until it has.
+        # A member owns a partition until it has given it up.
         assignment=_assignment(request, (*member.assigned, *member.pending_revocation)),
         target_assignment=_assignment(request, group.target.get(member.member_id, ())),
         **({"member_type": kind} if "member_type" in cls.__dataclass_fields__ else {}),

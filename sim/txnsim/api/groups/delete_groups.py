@@ -18,10 +18,12 @@ VERSIONS: Final = (0, 2)
 async def handle(request: Request) -> Reply:
     """Delete each group; answered when the tombstones are replicated."""
     results = {}
+    request.expect(len(request.message.groups_names) * 4)
     for group_id in request.message.groups_names:
         if group_id not in results:
             refusal = await request.broker.groups.delete(group_id)
             results[group_id] = ErrorCode.none if refusal is None else refusal.error
+            await request.have_done(4)
     return _answer(request, results)
 
 

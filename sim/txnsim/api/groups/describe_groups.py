@@ -1,12 +1,13 @@
 """DescribeGroups (key 15): classic groups and their members.
 
-Versions: 3 may tell the operations that are allowed, 4 knows static members, 6 has an error for a
+Versions: 3 may have the authorized operations, 4 knows static members, 6 has an error for a
 group that does not exist; before, it is Dead. Groups of another protocol don't exist here. Kafka's
 counterpart: KafkaApis.handleDescribeGroupsRequest.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import NOT_ASKED, Reply, Request
@@ -35,7 +36,7 @@ def group_operations(request: Request) -> int:
 
 async def handle(request: Request) -> Reply:
     """Describe each group."""
-    found = [_describe(request, group_id) for group_id in request.message.groups]
+    found = await request.each(partial(_describe, request), request.message.groups, weight=4)
     return request.answer(groups=tuple(found))
 
 

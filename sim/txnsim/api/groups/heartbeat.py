@@ -1,7 +1,7 @@
 """Heartbeat (key 12): a member of a classic group is alive, and hears whether it has to join again.
 
 Versions: 3 knows static members (KIP-345). While the group is being loaded there is no error, so
-that nobody leaves for that. Kafka's counterpart: KafkaApis.handleHeartbeatRequest.
+that no member leaves the group. Kafka's counterpart: KafkaApis.handleHeartbeatRequest.
 """
 
 from __future__ import annotations

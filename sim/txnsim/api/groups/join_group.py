@@ -1,6 +1,6 @@
 """JoinGroup (key 11): become a member of a classic group's next generation.
 
-Versions: 1 tells the rebalance timeout apart from the session's, 4 makes a new member ask twice
+Versions: 1 has a rebalance timeout beside the session's, 4 makes a new member ask twice
 (KIP-394), 5 knows static members (KIP-345), 7 answers with the protocol's type and has none where
 there is an error, 9 lets a static leader skip the assignment (KIP-814). The answer waits for the
 generation. Kafka's counterpart: KafkaApis.handleJoinGroupRequest.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.request import Answer, Reply, Request, may_describe
+from txnsim.api.request import NoResponse, Reply, Request, may_describe
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import JoinGroup, JoinReply
 
@@ -46,7 +46,7 @@ async def handle(request: Request) -> Reply:
             assignment_skippable=version >= SKIP_ASSIGNMENT_FROM,
         )
     )
-    return Answer.NEVER if reply is None else _answer(request, reply)
+    return NoResponse.NEVER if reply is None else _answer(request, reply)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

@@ -6,11 +6,12 @@ Versions: up to 2 a member leaves by itself; 3 names several, static ones by the
 
 from __future__ import annotations
 
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
-from txnsim.group.commands import LeaveGroup, LeaveReply
+from txnsim.group.commands import LeaveGroup
 
 KEY: Final = 13
 VERSIONS: Final = (0, 5)
@@ -26,25 +27,20 @@ async def handle(request: Request) -> Reply:
     else:
         members = tuple((each.member_id, each.group_instance_id) for each in message.members)
     reply = request.broker.groups.leave(LeaveGroup(group_id=message.group_id, members=members))
-    return _answer(request, reply)
+    if request.api_version < BATCHED_FROM:
+        error = reply.error or (reply.members[0][2] if reply.members else ErrorCode.none)
+        return request.answer(error_code=error)
+    left = await request.each(partial(_left, request.schema), reply.members)
+    return request.answer(error_code=reply.error, members=tuple(left))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
-    return _answer(request, LeaveReply(error=error))
+    return request.answer(error_code=error, members=())
 
 
-def _answer(request: Request, reply: LeaveReply) -> Reply:
-    if request.api_version < BATCHED_FROM:
-        error = reply.error or (reply.members[0][2] if reply.members else ErrorCode.none)
-        return request.answer(error_code=error)
-    schema = request.schema
-    return request.answer(
-        error_code=reply.error,
-        members=tuple(
-            schema.MemberResponse(
-                member_id=member_id, group_instance_id=instance_id, error_code=error
-            )
-            for member_id, instance_id, error in reply.members
-        ),
+def _left(schema: Any, member: tuple[str, str | None, ErrorCode]) -> Any:
+    member_id, instance_id, error = member
+    return schema.MemberResponse(
+        member_id=member_id, group_instance_id=instance_id, error_code=error
     )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
-from txnsim.coordinators.group.service import GroupListing
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.commands import GroupListing
 
 KEY: Final = 16
 VERSIONS: Final = (0, 5)

@@ -13,8 +13,8 @@ from txnsim.api.groups.committed_positions import answered, errors_of, everywher
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
 from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
 from txnsim.group.offset_commands import CommitOffsets
-from txnsim.types import Subject
 
 KEY: Final = 8
 VERSIONS: Final = (2, 10)
@@ -41,7 +41,8 @@ async def handle(request: Request) -> Reply:
             retention_ms=-1 if retention is None else round(retention.total_seconds() * 1_000),
             missing_group_named=request.api_version >= MISSING_GROUP_NAMED_FROM,
             api_version=request.api_version,
-        )
+        ),
+        request.pace_of(len(asked.positions)),
     )
     return answered(request, asked.results(errors_of(outcome)), entity=_ENTITY)
 

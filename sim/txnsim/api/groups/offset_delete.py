@@ -10,8 +10,9 @@ from typing import Any, Final
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.group.offset_commands import DeleteOffsets
-from txnsim.types import Subject, TopicPartition
+from txnsim.types import TopicPartition
 
 KEY: Final = 47
 VERSIONS: Final = (0, 0)

@@ -12,29 +12,32 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.api.groups.committed_positions import Told, find_topic, told
+from txnsim.api.groups.committed_positions import NamedTopic, find_topic, named_topic
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.group.offset_commands import FetchOffsets, Position
 from txnsim.metadata.image import TopicImage
 from txnsim.security.acls import Operation
-from txnsim.types import Subject, TopicPartition
+from txnsim.types import TopicPartition
 
 KEY: Final = 9
 VERSIONS: Final = (1, 10)
 
 TOP_LEVEL_ERROR_FROM: Final = 2
 GROUPS_FROM: Final = 8
+_GROUP_WEIGHT: Final = 4
+
 BY_ID_FROM: Final = 10
 
 
-class _Told(msgspec.Struct, frozen=True, kw_only=True):
+class _GroupPositions(msgspec.Struct, frozen=True, kw_only=True):
     """The answer about one group: (topic as the request named it, positions)."""
 
     group_id: str
     error: ErrorCode
-    topics: tuple[tuple[Told, tuple[Position, ...]], ...] = ()
+    topics: tuple[tuple[NamedTopic, tuple[Position, ...]], ...] = ()
 
 
 async def handle(request: Request) -> Reply:
@@ -42,7 +45,12 @@ async def handle(request: Request) -> Reply:
     message = request.message
     if request.api_version < GROUPS_FROM:
         return _answer(request, [await _fetch(request, message)])
-    return _answer(request, [await _fetch(request, group) for group in message.groups])
+    request.expect(len(message.groups) * _GROUP_WEIGHT)
+    found = []
+    for group in message.groups:
+        found.append(await _fetch(request, group))
+        await request.have_done(_GROUP_WEIGHT)
+    return _answer(request, found)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -63,17 +71,17 @@ def subject(request: Request) -> Subject:
     )
 
 
-async def _fetch(request: Request, group: Any) -> _Told:
+async def _fetch(request: Request, group: Any) -> _GroupPositions:
     image = request.broker.image
     access = request.access
     if access is not None and not access.may_group(Operation.DESCRIBE, group.group_id):
         return _refused(request, group, ErrorCode.group_authorization_failed)
-    asked: dict[str, Told] = {}
+    asked: dict[str, NamedTopic] = {}
     partitions: list[TopicPartition] = []
     topic_ids: dict[str, uuid.UUID] = {}
-    unknown: list[tuple[Told, tuple[Position, ...]]] = []
+    unknown: list[tuple[NamedTopic, tuple[Position, ...]]] = []
     for topic in group.topics or ():
-        named = told(topic)
+        named = named_topic(topic)
         name = named.name
         if request.api_version >= BY_ID_FROM:
             found = find_topic(image, named)
@@ -100,28 +108,32 @@ async def _fetch(request: Request, group: Any) -> _Told:
         return _refused(request, group, outcome.error)
     by_topic: dict[str, list[Position]] = {name: [] for name in asked}
     for position in outcome:
-        if access is not None and not access.may_topic(
-            Operation.DESCRIBE, position.topic_partition.topic
-        ):
-            continue  # of all positions of the group those that may be seen
         by_topic.setdefault(position.topic_partition.topic, []).append(position)
     topics = []
     for name, positions in by_topic.items():
-        named = asked.get(name) or Told(name=name, topic_id=None, is_by_id=False)
+        if (
+            access is not None
+            and name not in asked
+            and not access.may_topic(Operation.DESCRIBE, name)
+        ):
+            continue  # of all positions of the group those that may be seen
+        named = asked.get(name) or NamedTopic(name=name, topic_id=None, is_by_id=False)
         if request.api_version >= BY_ID_FROM and named.topic_id is None:
             there = image.topics.get(name)
             if there is None:
-                continue  # deleted meanwhile, and without a name nobody could tell
-            named = Told(name=name, topic_id=there.topic_id, is_by_id=True)
+                continue  # deleted meanwhile: there is no id to answer with
+            named = NamedTopic(name=name, topic_id=there.topic_id, is_by_id=True)
         topics.append((named, tuple(positions)))
-    return _Told(group_id=group.group_id, error=ErrorCode.none, topics=(*topics, *unknown))
+    return _GroupPositions(
+        group_id=group.group_id, error=ErrorCode.none, topics=(*topics, *unknown)
+    )
 
 
-def _refused(request: Request, group: Any, error: ErrorCode) -> _Told:
-    topics: tuple[tuple[Told, tuple[Position, ...]], ...] = ()
+def _refused(request: Request, group: Any, error: ErrorCode) -> _GroupPositions:
+    topics: tuple[tuple[NamedTopic, tuple[Position, ...]], ...] = ()
     if request.api_version < TOP_LEVEL_ERROR_FROM:
-        topics = tuple((told(topic), _errors(topic, error)) for topic in group.topics)
-    return _Told(group_id=group.group_id, error=error, topics=topics)
+        topics = tuple((named_topic(topic), _errors(topic, error)) for topic in group.topics)
+    return _GroupPositions(group_id=group.group_id, error=error, topics=topics)
 
 
 def _errors(topic: Any, error: ErrorCode) -> tuple[Position, ...]:
@@ -131,7 +143,7 @@ def _errors(topic: Any, error: ErrorCode) -> tuple[Position, ...]:
     )
 
 
-def _answer(request: Request, groups: list[_Told]) -> Reply:
+def _answer(request: Request, groups: list[_GroupPositions]) -> Reply:
     schema = request.schema
     if request.api_version < GROUPS_FROM:
         only = groups[0]
@@ -157,7 +169,7 @@ def _answer(request: Request, groups: list[_Told]) -> Reply:
 
 
 def _topics(
-    request: Request, group: _Told, topic_class: Any, partition_class: Any
+    request: Request, group: _GroupPositions, topic_class: Any, partition_class: Any
 ) -> tuple[Any, ...]:
     by_id = request.api_version >= BY_ID_FROM
     has_epoch = "committed_leader_epoch" in partition_class.__dataclass_fields__

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.request import Answer, Reply, Request
+from txnsim.api.request import NoResponse, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import SyncGroup, SyncReply
 
@@ -35,7 +35,7 @@ async def handle(request: Request) -> Reply:
             assignments=tuple((each.member_id, each.assignment) for each in message.assignments),
         )
     )
-    return Answer.NEVER if reply is None else _answer(request, reply)
+    return NoResponse.NEVER if reply is None else _answer(request, reply)
 
 
 def names_its_protocol(request: Request) -> bool:

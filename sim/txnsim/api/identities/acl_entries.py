@@ -5,12 +5,13 @@ Kafka's counterpart: RequestUtils, DescribeAclsResponse.aclsResources.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import compress
 from typing import Any, Final
 
 from txnsim.api.request import Request
 from txnsim.errors import ErrorCode, MalformedFrameError, Rejection
-from txnsim.security.acls import AclBinding, AclFilter
-from txnsim.wire import codec
+from txnsim.security.acls import AclBinding, AclFilter, Acls
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 _UNKNOWN: Final = 0
@@ -29,14 +30,21 @@ def filter_of(asked: Any) -> AclFilter:
     )
 
 
-def decode_creations(header: codec.RequestHeader, frame: bytes) -> Any:
-    """CreateAcls, as far as it can be read.
+async def found_in_slices(request: Request, acls: Acls, wanted: AclFilter) -> list[AclBinding]:
+    """What ``Acls.found`` finds; all of many ACLs are looked at with breaks."""
+    if wanted.name is not None:
+        return acls.found(wanted)
+    everything = acls.all()
+    return list(compress(everything, await request.each(wanted.takes, everything)))
+
+
+def check_creations(message: Any) -> None:
+    """Look for creations that can't be read.
 
     Raises:
         MalformedFrameError: A kind is UNKNOWN: Kafka's own classes refuse to be made of that, which
             closes the connection.
     """
-    message = codec.decode_request(header, frame)
     for creation in message.creations:
         _check_known(
             creation.resource_type,
@@ -44,21 +52,18 @@ def decode_creations(header: codec.RequestHeader, frame: bytes) -> Any:
             creation.operation,
             creation.permission_type,
         )
-    return message
 
 
-def decode_filters(header: codec.RequestHeader, frame: bytes) -> Any:
-    """DescribeAcls, which is a filter, or DeleteAcls, which has some.
+def check_filters(message: Any) -> None:
+    """The same for DescribeAcls, which is a filter, or DeleteAcls, which has some.
 
     Raises:
-        MalformedFrameError: As for ``decode_creations``.
+        MalformedFrameError: As for ``check_creations``.
     """
-    message = codec.decode_request(header, frame)
     for one in getattr(message, "filters", (message,)):
         _check_known(
             one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type
         )
-    return message
 
 
 def _check_known(*kinds: int) -> None:
@@ -66,32 +71,34 @@ def _check_known(*kinds: int) -> None:
         raise MalformedFrameError("an ACL is of the kind UNKNOWN")
 
 
-def described(request: Request, found: list[AclBinding]) -> tuple[Any, ...]:
-    """Bindings by their resources."""
+async def described(request: Request, found: list[AclBinding]) -> tuple[Any, ...]:
+    """Bindings by their resources; many of them are made with breaks."""
     schema = request.schema
-    by_resource: dict[tuple[int, str, int], list[AclBinding]] = {}
-    for acl in found:
-        by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), []).append(acl)
-    return tuple(
-        schema.DescribeAclsResource(
-            resource_type=kind,
-            resource_name=name,
-            pattern_type=pattern,
-            acls=tuple(
-                schema.AclDescription(
-                    principal=acl.principal,
-                    host=acl.host,
-                    operation=acl.operation,
-                    permission_type=acl.permission,
-                )
-                for acl in acls
-            ),
-        )
-        for (kind, name, pattern), acls in by_resource.items()
+    rules = await request.each(partial(_rule, schema), found)
+    by_resource: dict[tuple[int, str, int], list[Any]] = {}
+    for acl, rule in zip(found, rules, strict=True):
+        by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), []).append(rule)
+    resources = await request.each(partial(_resource, schema), by_resource.items())
+    return tuple(resources)
+
+
+def _rule(schema: Any, acl: AclBinding) -> Any:
+    return schema.AclDescription(
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
     )
 
 
-def told(rejection: Rejection | None) -> dict[str, Any]:
+def _resource(schema: Any, resource: tuple[tuple[int, str, int], list[Any]]) -> Any:
+    (kind, name, pattern), rules = resource
+    return schema.DescribeAclsResource(
+        resource_type=kind, resource_name=name, pattern_type=pattern, acls=tuple(rules)
+    )
+
+
+def error_fields(rejection: Rejection | None) -> dict[str, Any]:
     """Error and message of one result."""
     if rejection is None:
         return {"error_code": ErrorCode.none, "error_message": None}
@@ -99,5 +106,5 @@ def told(rejection: Rejection | None) -> dict[str, Any]:
 
 
 def security_disabled() -> Rejection:
-    """What is answered without an authorizer."""
+    """The answer without an authorizer."""
     return Rejection(error=ErrorCode.security_disabled, reason=NO_AUTHORIZER)

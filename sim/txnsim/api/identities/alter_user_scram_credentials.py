@@ -6,52 +6,58 @@ counterpart: ScramControlManager.alterCredentials.
 
 from __future__ import annotations
 
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from txnsim.api.identities.acl_entries import told
+from txnsim.api.identities.acl_entries import error_fields
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.security.scram import Deletion, Outcomes, Upsertion, alter
+from txnsim.security.scram import Deletion, ScramCredential, Upsertion, alter, derived
 
 KEY: Final = 51
 VERSIONS: Final = (0, 0)
 
 
 async def handle(request: Request) -> Reply:
-    """Alter each user by itself."""
+    """Alter each user by itself: credentials are derived in slices, then all of them are set in one
+    step.
+    """
     message = request.message
     metadata = request.broker.metadata
+    upsertions = await request.each(_derived, message.upsertions, weight=2)
     changed, outcomes = alter(
         metadata.image.scram,
         deletions=(
             Deletion(user=one.name, mechanism=int(one.mechanism)) for one in message.deletions
         ),
-        upsertions=(
-            Upsertion(
-                user=one.name,
-                mechanism=int(one.mechanism),
-                iterations=int(one.iterations),
-                salt=one.salt,
-                salted_password=one.salted_password,
-            )
-            for one in message.upsertions
-        ),
+        upsertions=upsertions,
     )
     if any(refused is None for refused in outcomes.values()):
         metadata.publish(metadata.image.with_scram(changed))
-    return _answer(request, outcomes)
+    return request.answer(
+        results=tuple(await request.each(partial(_result, request), outcomes.items()))
+    )
+
+
+def _derived(one: Any) -> tuple[Upsertion, ScramCredential | Rejection]:
+    upsertion = Upsertion(
+        user=one.name,
+        mechanism=int(one.mechanism),
+        iterations=int(one.iterations),
+        salt=one.salt,
+        salted_password=one.salted_password,
+    )
+    return upsertion, derived(upsertion)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every user."""
     message = request.message
     rejection = Rejection(error=error, reason="")
-    names = [one.name for one in (*message.deletions, *message.upsertions)]
-    return _answer(request, dict.fromkeys(names, rejection))
+    unique = dict.fromkeys(one.name for one in (*message.deletions, *message.upsertions))
+    return request.answer(results=tuple(_result(request, (name, rejection)) for name in unique))
 
 
-def _answer(request: Request, outcomes: Outcomes) -> Reply:
-    result = request.schema.AlterUserScramCredentialsResult
-    return request.answer(
-        results=tuple(result(user=user, **told(refused)) for user, refused in outcomes.items())
-    )
+def _result(request: Request, outcome: tuple[str, Rejection | None]) -> Any:
+    user, refused = outcome
+    return request.schema.AlterUserScramCredentialsResult(user=user, **error_fields(refused))

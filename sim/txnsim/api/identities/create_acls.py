@@ -6,40 +6,47 @@ counterparts: AclApis.handleCreateAcls, AclControlManager.createAcls.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
-from txnsim.api.identities.acl_entries import decode_creations, security_disabled, told
+from txnsim.api.identities.acl_entries import check_creations, error_fields, security_disabled
 from txnsim.api.request import Reply, Request
+from txnsim.controller.controller import RECORDS_MAX, TOO_MANY_RECORDS
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.acls import AclBinding, creation_complaint, is_for_filters
 
 KEY: Final = 30
 VERSIONS: Final = (1, 3)
 
-decode = decode_creations
+check = check_creations
 
 
 async def handle(request: Request) -> Reply:
     """Add each by itself."""
     creations = request.message.creations
     if request.access is None:
-        return _answer(request, [security_disabled() for _ in creations])
-    wanted = [_binding(creation) for creation in creations]
-    if any(is_for_filters(acl) for acl in wanted):
+        return _all_alike(request, security_disabled())
+    wanted = await request.each(_binding, creations)
+    if any(map(is_for_filters, wanted)):
         # Kafka can't make a binding of it at all, and fails the whole request.
         return refuse(request, ErrorCode.unknown_server_error)
-    complaints = [creation_complaint(acl) for acl in wanted]
+    complaints = await request.each(creation_complaint, wanted)
     metadata = request.broker.metadata
     image = metadata.image
-    good = (acl for acl, wrong in zip(wanted, complaints, strict=True) if wrong is None)
-    metadata.publish(image.with_acls(image.acls.plus(good)))
-    return _answer(request, complaints)
+    acls = image.acls.plus(
+        acl for acl, wrong in zip(wanted, complaints, strict=True) if wrong is None
+    )
+    if acls.count - image.acls.count > RECORDS_MAX:
+        complaints = [wrong or TOO_MANY_RECORDS for wrong in complaints]
+    else:
+        metadata.publish(image.with_acls(acls))
+    results = await request.each(partial(_result, request.schema), complaints)
+    return request.answer(results=tuple(results))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every ACL."""
-    rejection = Rejection(error=error, reason="")
-    return _answer(request, [rejection for _ in request.message.creations])
+    return _all_alike(request, Rejection(error=error, reason=""))
 
 
 def _binding(creation: Any) -> AclBinding:
@@ -54,13 +61,12 @@ def _binding(creation: Any) -> AclBinding:
     )
 
 
-def _answer(request: Request, outcomes: list[Rejection | None]) -> Reply:
-    result = request.schema.AclCreationResult
-    return request.answer(
-        results=tuple(
-            result(error_code=ErrorCode.none, error_message="")
-            if outcome is None
-            else result(**told(outcome))
-            for outcome in outcomes
-        )
-    )
+def _result(schema: Any, complaint: Rejection | None) -> Any:
+    if complaint is None:
+        return schema.AclCreationResult(error_code=ErrorCode.none, error_message="")
+    return schema.AclCreationResult(**error_fields(complaint))
+
+
+def _all_alike(request: Request, complaint: Rejection) -> Reply:
+    result = _result(request.schema, complaint)
+    return request.answer(results=(result,) * len(request.message.creations))

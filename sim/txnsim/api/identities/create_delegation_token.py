@@ -1,8 +1,8 @@
 """CreateDelegationToken (key 38): a token to authenticate with (KIP-48).
 
-Versions: 2 is flexible, 3 an owner other than who asks. Who is anonymous may not ask; to others
-tokens are disabled, because there is no secret to make them with (``delegation.token.secret.key``).
-Kafka's counterpart: KafkaApis.handleCreateTokenRequest.
+Versions: 2 is flexible, 3 an owner other than the requester. An anonymous client may not ask. Any
+other client gets the error that tokens are disabled, because the broker has no secret to make them
+with (``delegation.token.secret.key``). Kafka's counterpart: KafkaApis.handleCreateTokenRequest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top, and whose token it would have been."""
+    """The error at the top, and the owner and requester of the token."""
     if _is_half_an_owner(request):
         return _answer(request, error, principal=ANONYMOUS)
     name = getattr(request.message, "owner_principal_name", None)
@@ -42,7 +42,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _is_half_an_owner(request: Request) -> bool:
-    """A name without a type: a real broker fails with it, whoever asks."""
+    """A name without a type: a real broker fails with it for every client."""
     message = request.message
     return bool(
         getattr(message, "owner_principal_name", None)

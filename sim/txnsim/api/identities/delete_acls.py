@@ -6,71 +6,116 @@ counterparts: AclApis.handleDeleteAcls, AclControlManager.deleteAcls.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.identities.acl_entries import (
-    decode_filters,
+    check_filters,
+    error_fields,
     filter_of,
+    found_in_slices,
     security_disabled,
-    told,
 )
 from txnsim.api.request import Reply, Request
+from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.acls import AclBinding
 
 KEY: Final = 31
 VERSIONS: Final = (1, 3)
 
-decode = decode_filters
+check = check_filters
 
-Outcome = list[AclBinding] | Rejection
+MATCHES_MAX: Final = 100_000
+"""Of all filters of a request together: an ACL is answered for each filter that it matches."""
+TOO_MANY: Final = Rejection(
+    error=ErrorCode.invalid_request,
+    reason=f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation.",
+)
+DEVIATIONS: Final = (
+    "The filters of one DeleteAcls match 100,000 ACLs at most, counted for each filter; a request "
+    "that matches more is refused as one that removes more than 10,000 is. Apache Kafka does not "
+    "bound how often one ACL is matched.",
+)
+
+_Outcomes = list[list[AclBinding] | Rejection]
 
 
 async def handle(request: Request) -> Reply:
-    """Remove for each filter what is there; an ACL that two filters take is told to both."""
-    filters = request.message.filters
+    """Remove what each filter matches. An ACL that two filters match is in both results."""
     if request.access is None:
-        return _answer(request, [security_disabled() for _ in filters])
-    metadata = request.broker.metadata
-    image = metadata.image
-    outcomes: list[Outcome] = []
-    gone: list[AclBinding] = []
-    for asked in filters:
-        wanted = filter_of(asked)
-        complaint = wanted.complaint()
-        if complaint is not None:
-            outcomes.append(complaint)
+        return _all_alike(request, security_disabled())
+    outcomes = await _removed(request)
+    if outcomes is None:
+        return _all_alike(request, TOO_MANY)
+    schema = request.schema
+    results = []
+    for outcome in outcomes:
+        if isinstance(outcome, Rejection):
+            results.append(_result(schema, outcome, ()))
         else:
-            found = image.acls.found(wanted)
-            outcomes.append(found)
-            gone += found
-    metadata.publish(image.with_acls(image.acls.minus(gone)))
-    return _answer(request, outcomes)
+            matching = await request.each(partial(_matching, schema), outcome)
+            results.append(_result(schema, None, tuple(matching)))
+        await request.have_done(1)
+    return request.answer(filter_results=tuple(results))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every filter."""
-    rejection = Rejection(error=error, reason="")
-    return _answer(request, [rejection for _ in request.message.filters])
+    return _all_alike(request, Rejection(error=error, reason=""))
 
 
-def _answer(request: Request, outcomes: list[Any]) -> Reply:
-    schema = request.schema
-    return request.answer(
-        filter_results=tuple(
-            schema.DeleteAclsFilterResult(**told(outcome), matching_acls=())
-            if isinstance(outcome, Rejection)
-            else schema.DeleteAclsFilterResult(
-                **told(None), matching_acls=tuple(_removed(request, acl) for acl in outcome)
-            )
-            for outcome in outcomes
-        )
-    )
+async def _removed(request: Request) -> _Outcomes | None:
+    """Remove what the filters match, all at one moment; decide again where the ACLs have changed
+    meanwhile. None, and nothing is removed, where they match too much.
+    """
+    metadata = request.broker.metadata
+    filters = await request.each(filter_of, request.message.filters)
+    while True:
+        acls = metadata.image.acls
+        outcomes: _Outcomes = []
+        gone: set[AclBinding] = set()
+        matches = 0
+        for wanted in filters:
+            complaint = wanted.complaint()
+            if complaint is not None:
+                outcomes.append(complaint)
+                continue
+            found = await found_in_slices(request, acls, wanted)
+            matches += len(found)
+            if matches > MATCHES_MAX or not _has_room(gone, found):
+                return None
+            outcomes.append(found)
+            await request.have_done(1)
+        if metadata.image.acls is acls:
+            metadata.publish(metadata.image.with_acls(acls.minus(gone)))
+            return outcomes
 
 
-def _removed(request: Request, acl: AclBinding) -> Any:
-    return request.schema.DeleteAclsMatchingAcl(
-        **told(None),
+def _has_room(gone: set[AclBinding], found: list[AclBinding]) -> bool:
+    """Add what was found; whether there was room for it. Once ``RECORDS_MAX`` different ones are to
+    go, there is none for any match, not even for one of these
+    (AclControlManager.deleteAclsForFilter).
+    """
+    for acl in found:
+        if len(gone) >= RECORDS_MAX:
+            return False
+        gone.add(acl)
+    return True
+
+
+def _all_alike(request: Request, complaint: Rejection) -> Reply:
+    result = _result(request.schema, complaint, ())
+    return request.answer(filter_results=(result,) * len(request.message.filters))
+
+
+def _result(schema: Any, complaint: Rejection | None, matching: tuple[Any, ...]) -> Any:
+    return schema.DeleteAclsFilterResult(**error_fields(complaint), matching_acls=matching)
+
+
+def _matching(schema: Any, acl: AclBinding) -> Any:
+    return schema.DeleteAclsMatchingAcl(
+        **error_fields(None),
         resource_type=acl.resource_type,
         resource_name=acl.name,
         pattern_type=acl.pattern,

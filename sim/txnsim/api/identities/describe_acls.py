@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.identities.acl_entries import decode_filters, described, filter_of
+from txnsim.api.identities.acl_entries import check_filters, described, filter_of, found_in_slices
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 
 KEY: Final = 29
 VERSIONS: Final = (1, 3)
 
-decode = decode_filters
+check = check_filters
 
 _NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 
 
 async def handle(request: Request) -> Reply:
-    """List what is there."""
+    """List the ACLs that match."""
     if request.access is None:
         return _answer(request, ErrorCode.security_disabled, _NO_AUTHORIZER)
-    wanted = filter_of(request.message)
+    found = await found_in_slices(request, request.broker.image.acls, filter_of(request.message))
     return request.answer(
         error_code=ErrorCode.none,
         error_message="",
-        resources=described(request, request.broker.image.acls.found(wanted)),
+        resources=await described(request, found),
     )
 
 

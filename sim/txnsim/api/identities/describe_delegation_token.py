@@ -1,8 +1,8 @@
-"""DescribeDelegationToken (key 41): the tokens that somebody owns (KIP-48).
+"""DescribeDelegationToken (key 41): the tokens of an owner (KIP-48).
 
-Versions: 2 is flexible, 3 tells who asked for a token. Who is anonymous may not ask; to others
-tokens are disabled, because there is no secret to make them with (``delegation.token.secret.key``).
-Kafka's counterpart: KafkaApis.handleDescribeTokensRequest.
+Versions: 2 is flexible, 3 names the requester of a token. An anonymous client may not ask. Any
+other client gets the error that tokens are disabled, because the broker has no secret to make them
+with (``delegation.token.secret.key``). Kafka's counterpart: KafkaApis.handleDescribeTokensRequest.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ KafkaApis.handleDescribeUserScramCredentialsRequest.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
@@ -21,39 +22,35 @@ async def handle(request: Request) -> Reply:
     schema = request.schema
     known = _known(request)
     asked = [user.name for user in request.message.users or ()] or list(known)
-    results = []
-    for name in dict.fromkeys(asked):
-        if asked.count(name) > 1:
-            results.append(
-                _failed(
-                    request,
-                    name,
-                    ErrorCode.duplicate_resource,
-                    "Cannot describe SCRAM credentials for the same user twice in a single "
-                    f"request: {name}",
-                )
+    times = Counter(asked)
+
+    def describe(name: str) -> Any:
+        if times[name] > 1:
+            return _failed(
+                request,
+                name,
+                ErrorCode.duplicate_resource,
+                "Cannot describe SCRAM credentials for the same user twice in a single "
+                f"request: {name}",
             )
-        elif name not in known:
-            results.append(
-                _failed(
-                    request,
-                    name,
-                    ErrorCode.resource_not_found,
-                    "Attempt to describe a user credential that does not exist: " + name,
-                )
+        if name not in known:
+            return _failed(
+                request,
+                name,
+                ErrorCode.resource_not_found,
+                "Attempt to describe a user credential that does not exist: " + name,
             )
-        else:
-            results.append(
-                schema.DescribeUserScramCredentialsResult(
-                    user=name,
-                    error_code=ErrorCode.none,
-                    error_message="",
-                    credential_infos=tuple(
-                        schema.CredentialInfo(mechanism=mechanism, iterations=iterations)
-                        for mechanism, iterations in known[name]
-                    ),
-                )
-            )
+        return schema.DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=ErrorCode.none,
+            error_message="",
+            credential_infos=tuple(
+                schema.CredentialInfo(mechanism=mechanism, iterations=iterations)
+                for mechanism, iterations in known[name]
+            ),
+        )
+
+    results = await request.each(describe, times)
     return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(results))
 
 

@@ -1,8 +1,9 @@
 """RenewDelegationToken (key 39): let a token live longer (KIP-48).
 
-Versions: 2 is flexible. Who is anonymous may not ask; to others tokens are disabled, because there
-is no secret to make them with (``delegation.token.secret.key``). Kafka's counterpart:
-KafkaApis.handleRenewTokenRequest.
+Versions: 2 is flexible. An anonymous client may not ask. Any other client gets the error that
+tokens
+are disabled, because the broker has no secret to make them with (``delegation.token.secret.key``).
+Kafka's counterpart: KafkaApis.handleRenewTokenRequest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ VERSIONS: Final = (1, 2)
 
 NO_TIME: Final = -1
 NEVER_SET: Final = 0
-"""What the controller, who is asked for those that are known, leaves in the field."""
+"""The value that the controller leaves in the field."""
 
 
 async def handle(request: Request) -> Reply:

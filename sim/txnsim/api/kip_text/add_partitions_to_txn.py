@@ -10,10 +10,10 @@ from typing import Final
 
 from txnsim.api.kip_text.errors import server_failure, verification_error
 from txnsim.api.peers.peer_codec import add_partitions_command
-from txnsim.api.request import Answer, Reply, Request
+from txnsim.api.request import NoResponse, Reply, Request
 from txnsim.api.transactions import add_partitions_to_txn
 from txnsim.errors import ErrorCode
-from txnsim.types import AddPartitionsToTxnReply
+from txnsim.interbroker.transactions import AddPartitionsToTxnReply
 
 NEW_FROM: Final = 4
 
@@ -23,9 +23,9 @@ async def handle(request: Request) -> Reply:
     if request.api_version < NEW_FROM:
         return await add_partitions_to_txn.handle(request)
     if not request.message.transactions:
-        return Answer.NEVER
+        return NoResponse.NEVER
     reply = await request.broker.add_partitions_to_txn(add_partitions_command(request.message))
-    told = AddPartitionsToTxnReply(
+    translated = AddPartitionsToTxnReply(
         error=reply.error,
         results=tuple(
             (
@@ -38,7 +38,7 @@ async def handle(request: Request) -> Reply:
             for transactional_id, results in reply.results
         ),
     )
-    return add_partitions_to_txn.answer_batch(request, told)
+    return await add_partitions_to_txn.answer_batch(request, translated)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

@@ -1,15 +1,15 @@
-"""The errors of KIP-890's text: when a producer is told to abort, and when to come again.
+"""The errors of KIP-890's text: which ones make a producer abort, and which ones make it retry.
 
 The text has one error for "something went wrong on the server, abort and go on", and does not say
 code by code what becomes of it. It is read so here:
 
-- Whatever the server failed at for no reason that it can name (UNKNOWN_SERVER_ERROR) is
-  TRANSACTION_ABORTABLE in every version of a transactional API that knows this error.
+- A server failure without a known reason (UNKNOWN_SERVER_ERROR) is TRANSACTION_ABORTABLE in every
+  version of a transactional API that knows this error.
 - On the write path a transaction that the partition or the coordinator does not know
   (INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING) is TRANSACTION_ABORTABLE too.
-- Fencing (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED) stays what it is, and so do errors that have
+- Fencing errors (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED) stay the same, and so do errors that have
   nothing to do with transactions.
-- What passes by itself is NOT_ENOUGH_REPLICAS for Produce, CONCURRENT_TRANSACTIONS included, and
+- A temporary error is NOT_ENOUGH_REPLICAS for Produce, CONCURRENT_TRANSACTIONS included, and
   COORDINATOR_NOT_AVAILABLE for TxnOffsetCommit.
 - A partition that is not part of the transaction is INVALID_TXN_STATE at the coordinator.
 
@@ -60,7 +60,7 @@ def produce_error(error: ErrorCode) -> ErrorCode:
 
 
 def verification_error(error: ErrorCode) -> ErrorCode:
-    """What the coordinator says of a partition that it was asked to verify."""
+    """The coordinator's error for a partition that it should verify."""
     if error is ErrorCode.transaction_abortable:
         return ErrorCode.invalid_txn_state
     return error

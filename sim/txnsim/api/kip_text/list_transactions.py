@@ -1,5 +1,5 @@
-"""ListTransactions by the text of KIP-994: a duration of 0 filters nothing, and a greater one lets
-through what has been running for longer than that, so nothing that is over.
+"""ListTransactions by the text of KIP-994: a duration of 0 filters nothing. A greater one selects
+transactions that have been running for longer than that, so no finished ones.
 
 Kafka takes -1 for off, lets 0 filter, and counts finished transactions from their old start.
 """

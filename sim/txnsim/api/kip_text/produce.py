@@ -2,7 +2,7 @@
 knows TRANSACTION_ABORTABLE.
 
 Kafka split it in two, v11 for the error and v12 for the implicit add. Here v11 does both; v12 and
-v13 do as well, as they follow it. What is told for errors: ``kip_text.errors``. The short time for
+v13 do as well, as they follow it. ``kip_text.errors`` translates the errors. The short time for
 which Kafka asks again by itself while the last transaction is ending is kept.
 """
 
@@ -23,24 +23,24 @@ NEW_FROM: Final = 11
 
 
 async def handle(request: Request) -> Reply:
-    """Append; a new version adds implicitly and tells errors in the words of the text."""
+    """Append. A new version adds implicitly and answers with the errors of the text."""
     if request.api_version < NEW_FROM:
         return await produce.handle(request)
     return await produce.handle(
         request,
         operation=TransactionOperation.ADD_PARTITION,
-        told=None if request.message.transactional_id is None else _told,
+        client_outcome=None if request.message.transactional_id is None else _by_text,
     )
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error on every partition, in the words of the text."""
+    """The error on every partition, as the text names it."""
     if request.api_version >= NEW_FROM and request.message.transactional_id is not None:
         error = produce_error(error)
     return produce.refuse(request, error)
 
 
-def _told(outcome: ProduceOutcome) -> ProduceOutcome:
+def _by_text(outcome: ProduceOutcome) -> ProduceOutcome:
     error = produce_error(outcome.error)
     if error is outcome.error:
         return outcome

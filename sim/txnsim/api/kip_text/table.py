@@ -1,5 +1,5 @@
-"""What the listener of ``--kip-text`` speaks: all that Kafka ships, but for what the texts have
-otherwise.
+"""The APIs of the listener of ``--kip-text``: those that Kafka ships, with the differences of the
+texts.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _OWN: Final[Mapping[int, Mapping[str, Any]]] = {
     },
     LIST_TRANSACTIONS: {"handle": list_transactions.handle},
 }
-"""API key -> what of the handler is the text's."""
+"""API key -> the parts of the handler that follow the text."""
 
 KIP_TEXT: Final = ApiTable(
     listener=LISTENER,

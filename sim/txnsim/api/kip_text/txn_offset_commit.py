@@ -1,5 +1,5 @@
 """TxnOffsetCommit by the text of KIP-890: one new version that both adds the group's partition to
-the transaction and knows TRANSACTION_ABORTABLE, and COORDINATOR_NOT_AVAILABLE for whatever passes.
+the transaction and knows TRANSACTION_ABORTABLE, and COORDINATOR_NOT_AVAILABLE for temporary errors.
 
 Kafka split it in two, v4 for the error and v5 for the implicit add. Here v4 does both, and so does
 v5, which follows it. Only what the transaction's coordinator says is put in other words.
@@ -25,11 +25,11 @@ NEW_FROM: Final = 4
 async def handle(request: Request) -> Reply:
     """Commit; a new version adds implicitly."""
     if request.api_version < NEW_FROM:
-        return await txn_offset_commit.handle(request, told=passing_error)
+        return await txn_offset_commit.handle(request, renamed=passing_error)
     return await txn_offset_commit.handle(
         request,
         operation=TransactionOperation.ADD_PARTITION,
-        told=txn_offset_commit_error,
+        renamed=txn_offset_commit_error,
         failed=server_failure,
     )
 

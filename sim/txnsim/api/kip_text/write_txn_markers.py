@@ -1,14 +1,14 @@
 """WriteTxnMarkers by the text of KIP-664: an operator names the transaction that is to be aborted.
 
 In v1 each partition may say since which offset the transaction is open. Coordinator epoch -1 then
-says that no coordinator stands behind the marker: only the producer's exact epoch counts
+says that the marker is from no coordinator: only the producer's exact epoch counts
 (INVALID_PRODUCER_EPOCH), the transaction must be open since there (INVALID_TXN_STATE), and the
 coordinator epoch that the partition knows stays (``log.append_info.check_marker_of``). The epoch is
 looked at first. A start offset beside a coordinator's epoch is checked in addition to Kafka's
 rules, and without one these are all there is.
 
-Who may act as a broker may write markers; the right to alter the cluster, which Kafka takes as
-well, is not enough.
+A principal that may act as a broker may write markers; the right to alter the cluster, which Kafka
+accepts as well, is not enough.
 
 The layout of v1 differs from the one that Kafka ships, so a stock client that uses it fails. v2
 (KIP-1228) is Kafka's.
@@ -19,21 +19,14 @@ from __future__ import annotations
 from typing import Any
 
 from txnsim.api.access import FORBIDDEN
-from txnsim.api.peers.peer_codec import write_markers_command, write_markers_response
+from txnsim.api.peers.peer_codec import write_markers_command
 from txnsim.api.request import Reply, Request
 from txnsim.api.transactions import write_txn_markers
 from txnsim.errors import ErrorCode
-from txnsim.runtime.peer_subject import subject_of
+from txnsim.faults.subjects import Subject, subject_of
+from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand
 from txnsim.security.acls import Operation, ResourceType
-from txnsim.types import (
-    CoordinatorEpoch,
-    ProducerEpoch,
-    ProducerId,
-    Subject,
-    TopicPartition,
-    TxnMarker,
-    WriteTxnMarkersCommand,
-)
+from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
 
@@ -53,7 +46,7 @@ async def handle(request: Request) -> Reply:
     if access is not None and not access.may_cluster(Operation.CLUSTER_ACTION):
         return refuse(request, FORBIDDEN[ResourceType.CLUSTER])
     reply = await request.broker.write_txn_markers(_command(request))
-    return write_markers_response(request.api_version, reply)
+    return await write_txn_markers.answer_in_slices(request, reply)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

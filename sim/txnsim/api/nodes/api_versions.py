@@ -25,7 +25,7 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 async def handle(request: Request) -> Reply:
-    """Tell what is spoken here."""
+    """List the API versions of this broker."""
     if not is_valid(request):
         return _answer(request, ErrorCode.invalid_request, ranges={})
     if request.api_version >= FEATURES_FROM:

@@ -53,7 +53,7 @@ def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
     return request.answer(
         error_code=error,
         error_message=message,
-        # What was reached, not what was asked for.
+        # The type of the endpoint that was reached, not of the one that was asked for.
         endpoint_type=BROKERS,
         cluster_id=image.cluster_id if error is ErrorCode.none else "",
         controller_id=brokers[0].broker_id if brokers else -1,

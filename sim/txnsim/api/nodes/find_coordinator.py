@@ -13,17 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.api.access import TEXTS, Access
-from txnsim.api.request import INVALID_REQUEST_TEXT, NOBODY, Reply, Request
+from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from txnsim.api.subjects import of_transactions
 from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.metadata.image import BrokerImage
 from txnsim.security.acls import Operation
-from txnsim.types import (
-    CONSUMER_OFFSETS_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-    Subject,
-    TransactionalId,
-)
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TransactionalId
 
 KEY: Final = 10
 VERSIONS: Final = (0, 6)
@@ -43,7 +39,7 @@ fails.
 
 
 class KeyType(IntEnum):
-    """What a key stands for."""
+    """The kind of a key."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -66,9 +62,9 @@ async def handle(request: Request) -> Reply:
     if key_type not in list(KeyType):
         return refuse(request, ErrorCode.invalid_request)
     if request.api_version >= BATCHED_FROM:
-        return _answer(
-            request, [(key, _find(request, key_type, key)) for key in message.coordinator_keys]
-        )
+        keys = message.coordinator_keys
+        found = await request.each(lambda key: (key, _find(request, key_type, key)), keys)
+        return _answer(request, found)
     return _answer(request, [(message.key, _find(request, key_type, message.key))])
 
 
@@ -84,7 +80,7 @@ def subject(request: Request) -> Subject:
     """Each transactional id asked about."""
     message = request.message
     if getattr(message, "key_type", KeyType.GROUP) != KeyType.TRANSACTION:
-        return NOBODY
+        return NO_SUBJECT
     keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
     return of_transactions(keys)
 

@@ -1,7 +1,7 @@
 """GetTelemetrySubscriptions (key 71): which metrics a client is to push, and how often (KIP-714).
 
-Versions: 0 is all there is. Advertised only where somebody takes the metrics, as a metrics reporter
-with a ClientTelemetryExporter does in Apache Kafka (`client_telemetry_enable`). Kafka's
+Versions: 0 is all there is. Advertised only where the broker takes client metrics, as Apache Kafka
+does with a metrics reporter that is a ClientTelemetryExporter (`client_telemetry_enable`). Kafka's
 counterpart: ClientMetricsManager.processGetTelemetrySubscriptionRequest.
 """
 
@@ -20,7 +20,7 @@ VERSIONS: Final = (0, 0)
 
 
 async def handle(request: Request) -> Reply:
-    """Tell a client what is wanted of it."""
+    """Answer which metrics a client has to push."""
     broker = request.broker
     wanted = broker.client_metrics.get(
         request.message.client_instance_id,

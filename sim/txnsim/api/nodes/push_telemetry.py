@@ -1,6 +1,6 @@
 """PushTelemetry (key 72): metrics of a client (KIP-714).
 
-Versions: 0 is all there is. Advertised only where somebody takes the metrics
+Versions: 0 is all there is. Advertised only where the broker takes client metrics
 (`client_telemetry_enable`). Kafka's counterpart: ClientMetricsManager.processPushTelemetryRequest.
 """
 
@@ -23,7 +23,7 @@ DEVIATIONS: Final = (
 
 
 async def handle(request: Request) -> Reply:
-    """Take what is pushed."""
+    """Take the pushed metrics."""
     broker, message = request.broker, request.message
     refused = broker.client_metrics.push(
         Push(

@@ -1,4 +1,4 @@
-"""Who pushes metrics: what GetTelemetrySubscriptions and PushTelemetry know of a client."""
+"""Clients that push metrics: what GetTelemetrySubscriptions and PushTelemetry know of each."""
 
 from __future__ import annotations
 

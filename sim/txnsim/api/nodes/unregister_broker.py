@@ -22,7 +22,7 @@ DEVIATIONS: Final = (
 
 
 async def handle(request: Request) -> Reply:
-    """Refuse: who is registered stays, and nobody else can be forgotten."""
+    """Refuse: a registered broker stays, and an unknown one can't be removed."""
     broker_id = request.message.broker_id
     if BrokerId(broker_id) in request.broker.image.brokers:
         return request.answer(

@@ -2,19 +2,21 @@
 (KIP-455).
 
 Versions: 1 can insist on as many replicas as before (KIP-860). An answer says that a reassignment
-has begun; ListPartitionReassignments tells how long it goes on. Kafka's counterpart:
+has begun; ListPartitionReassignments lists it while it goes on. Kafka's counterpart:
 ReplicationControlManager.alterPartitionReassignments.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
 from txnsim.controller.reassignments import cancel, reassign
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.types import BrokerId, Subject, TopicPartition
+from txnsim.faults.subjects import Subject
+from txnsim.types import BrokerId, TopicPartition
 
 KEY: Final = 45
 VERSIONS: Final = (0, 1)
@@ -34,17 +36,23 @@ async def handle(request: Request) -> Reply:
     if has_no_time(request):
         return refuse(request, ErrorCode.request_timed_out)
     allowed = getattr(message, "allow_replication_factor_change", True)
-    results = tuple(
+
+    def alter(topic: str, one: Any) -> tuple[int, Rejection | None]:
+        return one.partition_index, _alter(request, topic, one, may_change_factor=allowed)
+
+    request.expect(len(message.topics) * CHANGE_WEIGHT)
+    results = [
         (
             topic.name,
             tuple(
-                (one.partition_index, _alter(request, topic.name, one, may_change_factor=allowed))
-                for one in topic.partitions
+                await request.each(
+                    partial(alter, topic.name), topic.partitions, weight=CHANGE_WEIGHT
+                )
             ),
         )
         for topic in message.topics
-    )
-    return _answer(request, ErrorCode.none, None, results, may_change_factor=allowed)
+    ]
+    return _answer(request, ErrorCode.none, None, tuple(results), may_change_factor=allowed)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

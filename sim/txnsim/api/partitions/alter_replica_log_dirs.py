@@ -13,7 +13,8 @@ from txnsim.api.partitions.describe_log_dirs import directory_of
 from txnsim.api.request import Reply, Request
 from txnsim.api.topics import by_topic
 from txnsim.errors import ErrorCode
-from txnsim.types import Subject, TopicPartition
+from txnsim.faults.subjects import Subject
+from txnsim.types import TopicPartition
 
 KEY: Final = 34
 VERSIONS: Final = (1, 2)

@@ -38,15 +38,16 @@ async def handle(request: Request) -> Reply:
     duplicate = Rejection(error=ErrorCode.invalid_request, reason="Duplicate topic name.")
     results = [_result(request, name, duplicate) for name in twice]
     image, added = request.broker.metadata.image, 0
+    grown: list[TopicImage] = []
     for topic in topics:
         if times[topic.name] == 1:
             outcome = _grown(topic, image, records_before=added)
             if isinstance(outcome, TopicImage):
                 added += len(outcome.partitions) - len(image.topics[topic.name].partitions)
-                image = image.with_topic(outcome)
+                grown.append(outcome)
             results.append(_result(request, topic.name, outcome))
     if not request.message.validate_only:
-        request.broker.metadata.publish(image)
+        request.broker.metadata.publish(image.with_topics(grown))
     return request.answer(results=tuple(results))
 
 

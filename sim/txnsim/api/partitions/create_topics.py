@@ -29,6 +29,9 @@ DEVIATIONS: Final = (
 
 Outcome = TopicImage | Rejection
 
+RESULT_WEIGHT: Final = 16
+"""Weight of a topic in an answer, which has all of its configs."""
+
 _TWICE: Final = Rejection(error=ErrorCode.invalid_request, reason="Duplicate topic name.")
 
 
@@ -39,13 +42,19 @@ async def handle(request: Request) -> Reply:
     message = request.message
     times = Counter(topic.name for topic in message.topics)
     asked = [topic for topic in message.topics if times[topic.name] == 1]
-    made = request.broker.metadata.create_topics(
-        [_wanted(topic) for topic in asked], validate_only=message.validate_only
+    wanted = await request.each(_wanted, asked)
+    made = await request.broker.metadata.create_topics_in_slices(
+        wanted, request.pace_of(len(wanted)), validate_only=message.validate_only
     )
     outcomes: dict[str, Outcome] = dict.fromkeys(times, _TWICE)
     outcomes |= zip((topic.name for topic in asked), made, strict=True)
+    await request.broker.up_to_date()
     return request.answer(
-        topics=tuple(_result(request, name, outcome) for name, outcome in outcomes.items())
+        topics=tuple(
+            await request.each(
+                lambda each: _result(request, *each), outcomes.items(), weight=RESULT_WEIGHT
+            )
+        )
     )
 
 

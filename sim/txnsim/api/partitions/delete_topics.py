@@ -6,10 +6,11 @@ Versions: 5 error messages, 6 topic ids. Kafka's counterpart: ControllerApis.del
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.wire.codec import build
 
@@ -40,15 +41,17 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.request_timed_out)
     wanted = _wanted(request)
     aliases = _aliases(request, wanted)
-    results = []
-    for one in dict.fromkeys(wanted):
+    aliased = set(aliases.values())
+    times = Counter(wanted)
+
+    def delete(one: Wanted) -> Any:
         name, topic_id = one
-        if name is None and topic_id in aliases.values():
-            continue
         if topic_id is None and name in aliases:
-            results.append(_result(request, (name, aliases[name]), _NAMED_TWICE))
-        else:
-            results.append(_result(request, one, _delete(request, one, wanted)))
+            return _result(request, (name, aliases[name]), _NAMED_TWICE)
+        return _result(request, one, _delete(request, one, is_twice=times[one] > 1))
+
+    named = [one for one in times if one[0] is not None or one[1] not in aliased]
+    results = await request.each(delete, named, weight=CHANGE_WEIGHT)
     return request.answer(responses=tuple(results))
 
 
@@ -71,7 +74,7 @@ def _wanted(request: Request) -> list[Wanted]:
 
 
 def _aliases(request: Request, wanted: list[Wanted]) -> dict[str, uuid.UUID]:
-    """Topics that are wanted by name and by id in one request: id by name."""
+    """Topics that one request names both by name and by id: id by name."""
     ids = {topic_id for name, topic_id in wanted if name is None}
     named = [name for name, topic_id in wanted if name is not None and topic_id is None]
     topics = request.broker.metadata.image.topics
@@ -82,8 +85,8 @@ def _aliases(request: Request, wanted: list[Wanted]) -> dict[str, uuid.UUID]:
     }
 
 
-def _delete(request: Request, one: Wanted, wanted: list[Wanted]) -> Wanted | Rejection:
-    """What was deleted, by name and id."""
+def _delete(request: Request, one: Wanted, *, is_twice: bool) -> Wanted | Rejection:
+    """The deleted topics, by name and id."""
     name, topic_id = one
     metadata = request.broker.metadata
     if name is not None and topic_id is not None:
@@ -95,7 +98,7 @@ def _delete(request: Request, one: Wanted, wanted: list[Wanted]) -> Wanted | Rej
         return Rejection(
             error=ErrorCode.invalid_request, reason="Neither topic name nor id were specified."
         )
-    if wanted.count(one) > 1:
+    if is_twice:
         return Rejection(
             error=ErrorCode.invalid_request,
             reason="Duplicate topic name." if topic_id is None else "Duplicate topic id.",

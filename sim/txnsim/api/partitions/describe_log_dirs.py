@@ -1,7 +1,7 @@
 """DescribeLogDirs (key 35): how large the replicas of a broker are.
 
 Versions: 2 is flexible, 3 has a top-level error, 4 sizes of the disk (KIP-827), 5 cordoned
-directories. What this broker does not host is left out. Kafka's counterpart:
+directories. The answer leaves out partitions that this broker does not host. Kafka's counterpart:
 ReplicaManager.describeLogDirs.
 """
 
@@ -13,7 +13,8 @@ from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
 from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
-from txnsim.types import Subject, TopicPartition
+from txnsim.faults.subjects import Subject
+from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
 
 KEY: Final = 35
@@ -27,7 +28,7 @@ DEVIATIONS: Final = (
 
 
 async def handle(request: Request) -> Reply:
-    """The one directory with what was asked for; one that is offline tells nothing else."""
+    """The one directory with the requested partitions; an offline one has only its error."""
     schema = request.schema
     if request.broker.logs.has_failed:
         failed = build(
@@ -38,16 +39,22 @@ async def handle(request: Request) -> Reply:
         )
         return request.answer(error_code=ErrorCode.none, results=(failed,))
     by_topic: dict[str, list[Any]] = {}
-    for topic_partition in _wanted(request):
-        log = request.broker.replicas.hosted[topic_partition]
+    hosted = request.broker.replicas.hosted
+
+    def describe(topic_partition: TopicPartition) -> None:
+        log = hosted.get(topic_partition)
+        if log is None:
+            return  # deleted in a break
         by_topic.setdefault(topic_partition.topic, []).append(
             schema.DescribeLogDirsPartition(
                 partition_index=topic_partition.partition,
-                partition_size=log.size_bytes,
+                partition_size=log.local.segments.size_bytes,
                 offset_lag=0,
                 is_future_key=False,
             )
         )
+
+    await request.each(describe, _wanted(request))
     directory = build(
         schema.DescribeLogDirsResult,
         error_code=ErrorCode.none,
@@ -76,7 +83,7 @@ def directory_of(broker: Broker) -> str:
 
 
 def _wanted(request: Request) -> list[TopicPartition]:
-    """Each hosted partition that was asked for, once."""
+    """Each hosted partition of the request, once."""
     hosted = request.broker.replicas.hosted
     if request.message.topics is None:
         return list(hosted)

@@ -5,12 +5,13 @@ One version. Kafka's counterpart: DescribeTopicPartitionsRequestHandler.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import NOT_ASKED, TOPIC_OPERATIONS, Reply, Request
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode
-from txnsim.metadata.image import NO_LEADER, PartitionImage
+from txnsim.metadata.image import NO_LEADER, TopicImage
 
 KEY: Final = 75
 VERSIONS: Final = (0, 0)
@@ -43,7 +44,7 @@ async def handle(request: Request) -> Reply:
             message.response_partition_limit,
         ),
     )
-    return _page(request, names, first_partition, limit)
+    return await _page(request, names, first_partition, limit)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -57,11 +58,13 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     )
 
 
-def _page(request: Request, names: list[str], first_partition: int, limit: int) -> Reply:
+async def _page(request: Request, names: list[str], first_partition: int, limit: int) -> Reply:
     schema = request.schema
     image = request.broker.image
     topics: list[Any] = []
+    request.expect(len(names))
     for name in names:
+        await request.have_done(1)
         topic = image.topics.get(name)
         if topic is None:
             error = (
@@ -79,8 +82,10 @@ def _page(request: Request, names: list[str], first_partition: int, limit: int) 
                 topic_id=topic.topic_id,
                 is_internal=topic.is_internal,
                 partitions=tuple(
-                    _partition(request, index, topic.partitions[index])
-                    for index in range(first_partition, upper)
+                    await request.each(
+                        partial(_partition, request, topic),
+                        range(first_partition, upper),
+                    )
                 ),
                 topic_authorized_operations=TOPIC_OPERATIONS,
             )
@@ -99,8 +104,9 @@ def _cut(request: Request, topics: list[Any], name: str, partition: int) -> Repl
     return request.answer(topics=tuple(topics), next_cursor=cursor)
 
 
-def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
+def _partition(request: Request, topic: TopicImage, index: int) -> Any:
     image = request.broker.image
+    partition = topic.partitions[index]
     has_leader = partition.leader in image.brokers
     return request.schema.DescribeTopicPartitionsResponsePartition(
         # A partition without a leader is no error here, unlike in Metadata.

@@ -1,20 +1,22 @@
 """ElectLeaders (key 43): make the preferred replica the leader, or any replica of a leaderless
 partition.
 
-Versions: 0 preferred only, 1 election types (KIP-460) and a top-level error, 2 is flexible. Whoever
-names no partitions means all of them and is told only of those where an election was needed.
+Versions: 0 preferred only, 1 election types (KIP-460) and a top-level error, 2 is flexible. A
+request without partitions means all of them; its answer lists only those that needed an election.
 Kafka's counterpart: ReplicationControlManager.electLeaders.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
 from txnsim.controller.elections import NOT_NEEDED, ElectionType, elect_leader
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.types import Subject, TopicPartition
+from txnsim.faults.subjects import Subject
+from txnsim.types import TopicPartition
 
 KEY: Final = 43
 VERSIONS: Final = (0, 2)
@@ -31,10 +33,16 @@ async def handle(request: Request) -> Reply:
         return _refuse(request, ErrorCode.invalid_request, f"Unknown election type {number}")
     is_all = request.message.topic_partitions is None
     results = []
-    for topic, partitions in _asked(request):
-        outcomes = [(index, _elect(request, topic, index, kind)) for index in partitions]
-        told = [one for one in outcomes if not (is_all and one[1] is NOT_NEEDED)]
-        results.append(_result(request, topic, told))
+    asked = _asked(request)
+    request.expect(len(asked) * CHANGE_WEIGHT)
+    for topic, partitions in asked:
+        outcomes = await request.each(
+            partial(_elect, request, kind, topic),
+            partitions,
+            weight=CHANGE_WEIGHT,
+        )
+        listed = [one for one in outcomes if not (is_all and one[1] is NOT_NEEDED)]
+        results.append(_result(request, topic, listed))
     return _answer(request, ErrorCode.none, results)
 
 
@@ -62,13 +70,16 @@ def _asked(request: Request) -> list[tuple[str, tuple[int, ...]]]:
     return [(topic.topic, topic.partitions) for topic in wanted]
 
 
-def _elect(request: Request, topic: str, index: int, kind: ElectionType) -> Rejection | None:
+def _elect(
+    request: Request, kind: ElectionType, topic: str, index: int
+) -> tuple[int, Rejection | None]:
+    """A partition, and why its leader stays."""
     metadata = request.broker.metadata
     elected = elect_leader(metadata.image, TopicPartition(topic, index), kind, metadata.settings)
     if isinstance(elected, Rejection):
-        return elected
+        return index, elected
     metadata.publish(elected)
-    return None
+    return index, None
 
 
 def _refuse(request: Request, error: ErrorCode, reason: str) -> Reply:

@@ -12,15 +12,16 @@ from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
 from txnsim.controller.reassignments import reassigning
 from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
 from txnsim.metadata.image import PartitionImage
-from txnsim.types import Subject, TopicPartition
+from txnsim.types import TopicPartition
 
 KEY: Final = 46
 VERSIONS: Final = (0, 0)
 
 
 async def handle(request: Request) -> Reply:
-    """Tell of the partitions that are asked for, or of all."""
+    """List the reassignments of the requested partitions, or of all."""
     moving = reassigning(request.broker.metadata.image)
     wanted = request.message.topics
     if wanted is not None:
@@ -37,7 +38,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top; what was asked for is named, without replicas."""
+    """The error at the top. The answer repeats the partitions of the request, without replicas."""
     nothing = request.schema.OngoingPartitionReassignment
     by_topic = {
         topic.name: [

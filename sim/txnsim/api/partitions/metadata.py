@@ -8,6 +8,7 @@ topic id; 13 a top-level error. Kafka's counterpart: KafkaApis.handleTopicMetada
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import (
@@ -32,7 +33,7 @@ BY_TOPIC_ID_FROM: Final = 12
 ZERO_ID: Final = uuid.UUID(int=0)
 
 _NOT_MADE: Final = INTERNAL_TOPICS - {TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC}
-"""Internal topics of coordinators that are not here (share groups), so nobody makes them."""
+"""Internal topics of coordinators that are not here (share groups): never created."""
 
 
 async def handle(request: Request) -> Reply:
@@ -41,24 +42,33 @@ async def handle(request: Request) -> Reply:
     image = request.broker.image
     topics = message.topics
     if topics is None or (request.api_version < NONE_MEANS_ALL_FROM and not topics):
-        return _answer(
-            request, [_topic(request, image.topics[name]) for name in sorted(image.topics)]
-        )
+        return await _answer(request, [image.topics[name] for name in sorted(image.topics)])
     if 10 <= request.api_version < BY_TOPIC_ID_FROM and any(
         topic.name is None or _id_of(topic) != ZERO_ID for topic in topics
     ):
         return refuse(request, ErrorCode.invalid_request)
-    # Who asks twice is told once.
+    # An id that the request repeats is answered once.
     ids = list(dict.fromkeys(_id_of(topic) for topic in topics if _id_of(topic) != ZERO_ID))
     if ids:
         # If any id is given, names are ignored.
-        return _answer(request, [_by_id(request, topic_id) for topic_id in ids])
+        return await _answer(request, await request.each(partial(_by_id, request), ids))
     if any(topic.name is None for topic in topics):
         # Neither id nor name: Kafka trips over the null.
         return refuse(request, ErrorCode.unknown_server_error)
     may_create = getattr(message, "allow_auto_topic_creation", True)
     names = dict.fromkeys(topic.name for topic in topics)
-    return _answer(request, [_by_name(request, name, may_create=may_create) for name in names])
+    missing: list[str] = []
+    found = await request.each(partial(_by_name, request, missing), names)
+    broker = request.broker
+    if missing and may_create and broker.settings.auto_create_topics_enable:
+        creatable = [name for name in missing if name not in _NOT_MADE]
+        if creatable and broker.reaches_controller:
+            # This answer still says that there are no such topics; clients ask again. It is one
+            # request to the controller, which makes none where they are too many.
+            wanted = await request.each(broker.metadata.automatic, creatable)
+            pace = request.pace_of(len(wanted))
+            await broker.metadata.create_topics_in_slices(wanted, pace)
+    return await _answer(request, found)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -81,24 +91,21 @@ def _id_of(topic: Any) -> uuid.UUID:
 
 
 def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
+    """The topic's image, or the answer for an unknown one."""
     topic = request.broker.image.topic_by_id(topic_id)
     if topic is None:
         return failed(request, ErrorCode.unknown_topic_id, name=None, topic_id=topic_id)
-    return _topic(request, topic)
+    return topic
 
 
-def _by_name(request: Request, name: str, *, may_create: bool) -> Any:
-    broker = request.broker
-    topic = broker.image.topics.get(name)
+def _by_name(request: Request, missing: list[str], name: str) -> Any:
+    """The same; names that a topic could have are added to ``missing``."""
+    topic = request.broker.image.topics.get(name)
     if topic is not None:
-        return _topic(request, topic)
+        return topic
     if name_complaint(name) is not None:
         return failed(request, ErrorCode.invalid_topic_exception, name=name)
-    wants_creation = may_create and broker.settings.auto_create_topics_enable
-    if wants_creation and name not in _NOT_MADE and broker.reaches_controller:
-        # Creation is started, this answer still says that there is no such topic; clients ask
-        # again.
-        broker.metadata.auto_create(name)
+    missing.append(name)
     return failed(request, ErrorCode.unknown_topic_or_partition, name=name)
 
 
@@ -118,7 +125,8 @@ def failed(
     )
 
 
-def _topic(request: Request, topic: TopicImage) -> Any:
+async def _topic(request: Request, topic: TopicImage) -> Any:
+    partitions = topic.partitions
     return build(
         request.schema.MetadataResponseTopic,
         error_code=ErrorCode.none,
@@ -126,8 +134,9 @@ def _topic(request: Request, topic: TopicImage) -> Any:
         topic_id=_wire_id(topic.topic_id),
         is_internal=topic.is_internal,
         partitions=tuple(
-            _partition(request, index, partition)
-            for index, partition in enumerate(topic.partitions)
+            await request.each(
+                lambda index: _partition(request, index, partitions[index]), range(len(partitions))
+            )
         ),
         topic_authorized_operations=TOPIC_OPERATIONS
         if getattr(request.message, "include_topic_authorized_operations", False)
@@ -165,8 +174,11 @@ def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
     )
 
 
-def _answer(request: Request, topics: list[Any]) -> Reply:
+async def _answer(request: Request, found: list[Any]) -> Reply:
+    """The answer; existing topics come as their images."""
     schema = request.schema
+    request.expect(len(found))
+    topics = [await _topic(request, one) if isinstance(one, TopicImage) else one for one in found]
     image = request.broker.image
     brokers = image.alive_brokers()
     return request.answer(

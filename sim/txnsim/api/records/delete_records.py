@@ -11,19 +11,22 @@ from typing import Any, Final, assert_never
 
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.metadata.configs import topic_text
 from txnsim.replication.deletions import Late, Outcome
-from txnsim.types import INTERNAL_TOPICS, Subject, TopicPartition
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 KEY: Final = 21
 VERSIONS: Final = (0, 2)
 
 
 async def handle(request: Request) -> Reply:
-    """Delete what lies below each offset, and wait until every live replica has done so."""
+    """Delete the records below each offset, and wait until every live replica has done so."""
     outcomes: dict[TopicPartition, Outcome] = {}
     deleted: dict[TopicPartition, int] = {}
-    for topic in request.message.topics:
+    topics = request.message.topics
+    request.expect(sum(len(topic.partitions) for topic in topics))
+    for topic in topics:
         # A partition that is named twice counts once, as it was named last.
         for partition in {one.partition_index: one for one in topic.partitions}.values():
             topic_partition = TopicPartition(topic.name, partition.partition_index)
@@ -31,6 +34,7 @@ async def handle(request: Request) -> Reply:
             outcomes[topic_partition] = start
             if not isinstance(start, ErrorCode):
                 deleted[topic_partition] = start
+            await request.have_done(1)
     timeout = request.message.timeout
     timeout_ms = timeout.days * 86_400_000 + timeout.seconds * 1_000 + timeout.microseconds // 1_000
     outcomes.update(await request.broker.deletions.wait(deleted, timeout_ms=timeout_ms))
@@ -60,8 +64,8 @@ def subject(request: Request) -> Subject:
     )
 
 
-def _told(outcome: Outcome) -> tuple[int, ErrorCode]:
-    """Low watermark and error; DelayedDeleteRecords tells both where it took too long."""
+def _result_of(outcome: Outcome) -> tuple[int, ErrorCode]:
+    """Low watermark and error; DelayedDeleteRecords answers with both after a timeout."""
     match outcome:
         case ErrorCode():
             return -1, outcome
@@ -79,7 +83,7 @@ def _answer(request: Request, outcomes: Mapping[TopicPartition, Outcome]) -> Rep
     for topic in request.message.topics:
         partitions = []
         for index in dict.fromkeys(one.partition_index for one in topic.partitions):
-            low_watermark, error = _told(outcomes[TopicPartition(topic.name, index)])
+            low_watermark, error = _result_of(outcomes[TopicPartition(topic.name, index)])
             partitions.append(
                 schema.DeleteRecordsPartitionResult(
                     partition_index=index, low_watermark=low_watermark, error_code=error

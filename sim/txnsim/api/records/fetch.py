@@ -1,13 +1,17 @@
 """Fetch (key 1): read batches from partitions, waiting for some where there are none.
 
 Versions: 4 isolation levels, 5 log start offset, 7 sessions, 9 leader epochs, 11 any replica
-(KIP-392), 12 divergence, 13 topic ids, 15 replica state, 16 tells the current leader (KIP-951), 17
-and 18 concern followers. What an answer lists of a session is decided in
-``replica.fetch_sessions``. Kafka's counterpart: KafkaApis.handleFetchRequest.
+(KIP-392), 12 divergence, 13 topic ids, 15 replica state, 16 names the current leader (KIP-951), 17
+and 18 concern followers. ``replica.fetch_sessions`` decides what the answer of a session lists.
+Kafka's counterpart: KafkaApis.handleFetchRequest.
 """
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -17,11 +21,11 @@ from txnsim.api.leaders import CurrentLeaders
 from txnsim.api.request import Reply, Request
 from txnsim.broker.fetch import FetchCommand
 from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
 from txnsim.replica.fetch_sessions import (
     FINAL_EPOCH,
     NO_SESSION,
     Plan,
-    Results,
     SessionRequest,
 )
 from txnsim.replica.fetch_values import (
@@ -31,7 +35,7 @@ from txnsim.replica.fetch_values import (
     PartitionKey,
 )
 from txnsim.security.acls import Operation
-from txnsim.types import IsolationLevel, Subject, TopicPartition
+from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build
 from txnsim.wire.values import Batches
 
@@ -58,11 +62,12 @@ _ISOLATIONS: Final = frozenset(IsolationLevel)
 
 
 async def handle(request: Request) -> Reply:
-    """Read what is wanted, or wait for it."""
+    """Read the wanted partitions, or wait for records."""
     broker = request.broker
     now_ms = broker.environment.clock.now_ms
+    asked = _asked(request) if request.pace is None else await _asked_in_slices(request)
     plan = broker.fetch_sessions.plan(
-        _session_request(request), topic_names=broker.image.topic_names, now_ms=now_ms()
+        _session_request(request, asked), topic_names=broker.image.topic_names, now_ms=now_ms()
     )
     if plan is ErrorCode.unknown_server_error:
         return refuse(request, plan)
@@ -70,10 +75,17 @@ async def handle(request: Request) -> Reply:
         return request.answer(error_code=plan, session_id=NO_SESSION, responses=())
     if request.message.isolation_level not in _ISOLATIONS:
         return refuse(request, ErrorCode.unknown_server_error)
+    if request.pace is not None:
+        _let_go(request, [*asked.values(), *plan.partitions])
+    del asked  # the plan has what is needed of it, and the request may wait for long
+    request.expect(len(plan.partitions))
+    await request.have_done(len(plan.partitions))
     outcomes = await _read(request, plan)
     concluded = broker.fetch_sessions.conclude(plan, outcomes, now_ms=now_ms())
+    leaders = CurrentLeaders(request)
+    partitions = await request.each(partial(_result_of, request, leaders), concluded.results)
     return _answer(
-        request, concluded.results, error=concluded.error, session_id=concluded.session_id
+        request, partitions, leaders, error=concluded.error, session_id=concluded.session_id
     )
 
 
@@ -83,20 +95,38 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     if request.api_version >= TOPIC_IDS_FROM:
         return request.answer(error_code=error, session_id=session_id, responses=())
     outcome = FetchOutcome(error=error, aborted=())
-    return _answer(
-        request,
-        [
-            ((topic.topic, partition.partition), outcome)
+    leaders = CurrentLeaders(request)
+    listed: list[PartitionKey]
+    if request.subject is not None:
+        listed = [(about.topic, about.partition) for about in request.subject.partitions]
+    else:
+        listed = [
+            (topic.topic, partition.partition)
             for topic in request.message.topics
             for partition in topic.partitions
-        ],
+        ]
+    return _answer(
+        request,
+        [_result_of(request, leaders, (key, outcome)) for key in listed],
+        leaders,
         error=error,
         session_id=session_id,
     )
 
 
+def _let_go(request: Request, wanted: list[FetchPartition]) -> None:
+    """Keep of a large message what is needed while the request waits: its elements take most of
+    the memory.
+    """
+    named = dict.fromkeys([each.topic_partition for each in wanted])
+    request.subject = Subject(partitions=tuple(named))
+    request.message = replace(request.message, topics=())
+
+
 def subject(request: Request) -> Subject:
     """The partitions wanted: those listed, and those of the session."""
+    if request.subject is not None:
+        return request.subject
     listed = [wanted.topic_partition for wanted in _asked(request).values()]
     session = request.broker.fetch_sessions.find(getattr(request.message, "session_id", NO_SESSION))
     if session is not None and request.message.session_epoch == session.epoch:
@@ -108,17 +138,19 @@ def subject(request: Request) -> Subject:
 
 
 async def _read(request: Request, plan: Plan) -> list[FetchOutcome]:
-    """Read what is wanted; what may not be read is answered without a look at it."""
+    """Read the partitions that the client may read; the others get an error without a read."""
     command = _command(request, plan)
     fetching = request.broker.fetching
     if request.access is None:
-        return await fetching.fetch(command)
+        return await fetching.fetch(command, request.pace)
     allowed = _allowed(request, request.access, command)
     if len(allowed) == len(command.partitions):
-        return await fetching.fetch(command)
+        return await fetching.fetch(command, request.pace)
     outcomes = [FetchOutcome(error=ErrorCode.topic_authorization_failed)] * len(command.partitions)
     partitions = tuple([command.partitions[at] for at in allowed])
-    read = await fetching.fetch(msgspec.structs.replace(command, partitions=partitions))
+    read = await fetching.fetch(
+        msgspec.structs.replace(command, partitions=partitions), request.pace
+    )
     for at, outcome in zip(allowed, read, strict=True):
         outcomes[at] = outcome
     return outcomes
@@ -134,13 +166,13 @@ def _allowed(request: Request, access: Access, command: FetchCommand) -> list[in
     return [
         at
         for at, wanted in enumerate(command.partitions)
-        # Of an id that nobody knows the handler says so: ids are no secret.
+        # The handler answers for an unknown id itself: ids are no secret.
         if wanted.naming is Naming.NO_NAME
         or access.may_topic(Operation.READ, wanted.topic_partition.topic)
     ]
 
 
-def _session_request(request: Request) -> SessionRequest:
+def _session_request(request: Request, asked: dict[PartitionKey, FetchPartition]) -> SessionRequest:
     message = request.message
     by_topic_ids = request.api_version >= TOPIC_IDS_FROM
     forgotten: list[PartitionKey] = []
@@ -150,7 +182,7 @@ def _session_request(request: Request) -> SessionRequest:
     return SessionRequest(
         session_id=getattr(message, "session_id", NO_SESSION),
         epoch=getattr(message, "session_epoch", FINAL_EPOCH),
-        asked=_asked(request),
+        asked=asked,
         forgotten=tuple(forgotten),
         by_topic_ids=by_topic_ids,
         is_privileged=_replica_id(request) >= 0,
@@ -160,24 +192,40 @@ def _session_request(request: Request) -> SessionRequest:
 def _asked(request: Request) -> dict[PartitionKey, FetchPartition]:
     """What the request lists. A partition that is named twice counts once, as it was named last."""
     asked: dict[PartitionKey, FetchPartition] = {}
-    names = request.broker.image.topic_names
     for topic in request.message.topics:
-        if request.api_version < TOPIC_IDS_FROM:
-            key, name = topic.topic, topic.topic
-        else:
-            key, name = topic.topic_id, names.get(topic.topic_id)
-        naming = Naming.NO_NAME if name is None else Naming.NAMED
-        for partition in topic.partitions:
-            index = partition.partition
-            asked[key, index] = FetchPartition(
-                topic_partition=TopicPartition(name or "", index),
-                offset=partition.fetch_offset,
-                max_bytes=partition.partition_max_bytes,
-                current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
-                last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),
-                naming=naming,
-            )
+        asked.update(map(_wanted(request, topic), topic.partitions))
     return asked
+
+
+async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartition]:
+    asked: dict[PartitionKey, FetchPartition] = {}
+    for topic in request.message.topics:
+        asked.update(await request.each(_wanted(request, topic), topic.partitions))
+    return asked
+
+
+def _wanted(request: Request, topic: Any) -> Callable[[Any], tuple[PartitionKey, FetchPartition]]:
+    """What is made of each partition of a topic that is asked for."""
+    key: str | uuid.UUID | None
+    name: str | None
+    if request.api_version < TOPIC_IDS_FROM:
+        key = name = topic.topic
+    else:
+        key, name = topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
+    naming = Naming.NO_NAME if name is None else Naming.NAMED
+
+    def wanted(partition: Any) -> tuple[PartitionKey, FetchPartition]:
+        index = partition.partition
+        return (key, index), FetchPartition(
+            topic_partition=TopicPartition(name or "", index),
+            offset=partition.fetch_offset,
+            max_bytes=partition.partition_max_bytes,
+            current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
+            last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),
+            naming=naming,
+        )
+
+    return wanted
 
 
 def _replica_id(request: Request) -> int:
@@ -206,15 +254,29 @@ def _command(request: Request, plan: Plan) -> FetchCommand:
 # Answering
 
 
-def _answer(request: Request, results: Results, *, error: ErrorCode, session_id: int) -> Reply:
+def _result_of(
+    request: Request, leaders: CurrentLeaders, result: tuple[PartitionKey, FetchOutcome]
+) -> tuple[Any, Any]:
+    """A partition's topic, and the answer for the partition."""
+    (key, index), outcome = result
+    return key, _partition(request, key, index, outcome, leaders)
+
+
+def _answer(
+    request: Request,
+    partitions: list[tuple[Any, Any]],
+    leaders: CurrentLeaders,
+    *,
+    error: ErrorCode,
+    session_id: int,
+) -> Reply:
     schema = request.schema
-    leaders = CurrentLeaders(request)
     # Neighbours of one topic share an entry, as FetchResponse.toMessage groups them.
     topics: list[tuple[Any, list[Any]]] = []
-    for (key, index), outcome in results:
+    for key, partition in partitions:
         if not topics or topics[-1][0] != key:
             topics.append((key, []))
-        topics[-1][1].append(_partition(request, key, index, outcome, leaders))
+        topics[-1][1].append(partition)
     key_field = "topic_id" if request.api_version >= TOPIC_IDS_FROM else "topic"
     return request.answer(
         error_code=error,

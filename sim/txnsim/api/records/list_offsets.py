@@ -13,9 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.api.request import Reply, Request
+from txnsim.broker.look_ahead import LookAhead
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.log.partition_log import PartitionLog
-from txnsim.types import IsolationLevel, Subject, TopicPartition
+from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build
 
 KEY: Final = 2
@@ -45,7 +47,7 @@ OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What one partition is answered; -1 where there is no such offset."""
+    """The answer for one partition; -1 where there is no such offset."""
 
     error: ErrorCode = ErrorCode.none
     timestamp_ms: int = -1
@@ -63,19 +65,36 @@ async def handle(request: Request) -> Reply:
         for partition in topic.partitions
     )
     twice = {partition for partition, times in asked.items() if times > 1}
-    return _answer(
-        request,
-        lambda topic_partition, partition: (
-            Found(error=ErrorCode.invalid_request)
-            if topic_partition in twice
-            else _find(request, topic_partition, partition)
-        ),
-    )
+
+    topics = request.message.topics
+    request.expect(len(topics) + asked.total())
+    look = LookAhead(request.broker.environment.tasks)
+    answers: list[list[Any]] = []
+    for topic in topics:
+        answers.append([])
+        for partition in _named_once(topic).values():
+            place = TopicPartition(topic.name, partition.partition_index)
+            found = Found(error=ErrorCode.invalid_request)
+            if place not in twice:
+                found = await _find(request, look, place, partition)
+            answers[-1].append(_partition_answer(request, partition, found))
+            await request.have_done(1)
+    return _answer(request, answers)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return _answer(request, lambda _topic_partition, _partition: Found(error=error))
+    failed = Found(error=error)
+    return _answer(
+        request,
+        [
+            [
+                _partition_answer(request, partition, failed)
+                for partition in _named_once(topic).values()
+            ]
+            for topic in request.message.topics
+        ],
+    )
 
 
 def subject(request: Request) -> Subject:
@@ -89,31 +108,35 @@ def subject(request: Request) -> Subject:
     )
 
 
-def _answer(request: Request, find: Any) -> Reply:
+def _named_once(topic: Any) -> dict[int, Any]:
+    """A partition that the request repeats is answered once."""
+    return {one.partition_index: one for one in topic.partitions}
+
+
+def _answer(request: Request, found: list[list[Any]]) -> Reply:
     schema = request.schema
-    topics = []
-    for topic in request.message.topics:
-        partitions = []
-        # Who asks twice is told once.
-        for partition in {one.partition_index: one for one in topic.partitions}.values():
-            found = find(TopicPartition(topic.name, partition.partition_index), partition)
-            partitions.append(
-                build(
-                    schema.ListOffsetsPartitionResponse,
-                    partition_index=partition.partition_index,
-                    error_code=found.error,
-                    timestamp=found.timestamp_ms,
-                    offset=found.offset,
-                    leader_epoch=found.leader_epoch,
-                )
-            )
-        topics.append(
+    return request.answer(
+        topics=tuple(
             schema.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions))
+            for topic, partitions in zip(request.message.topics, found, strict=True)
         )
-    return request.answer(topics=tuple(topics))
+    )
 
 
-def _find(request: Request, topic_partition: TopicPartition, partition: Any) -> Found:
+def _partition_answer(request: Request, partition: Any, found: Found) -> Any:
+    return build(
+        request.schema.ListOffsetsPartitionResponse,
+        partition_index=partition.partition_index,
+        error_code=found.error,
+        timestamp=found.timestamp_ms,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+async def _find(
+    request: Request, look: LookAhead, topic_partition: TopicPartition, partition: Any
+) -> Found:
     target = partition.timestamp
     if target < 0 and request.api_version < _SINCE.get(target, 1 << 15):
         return Found(error=ErrorCode.unsupported_version)
@@ -130,15 +153,15 @@ def _find(request: Request, topic_partition: TopicPartition, partition: Any) -> 
         return Found(error=log.error)
     isolation = IsolationLevel(getattr(message, "isolation_level", 0))
     is_consumer = message.replica_id == CONSUMER
-    found = _look_up(log, target, isolation, is_consumer=is_consumer)
+    found = await _look_up(look, log, target, isolation, is_consumer=is_consumer)
     if is_consumer and log.leader_epoch_start_offset > log.high_watermark and target != EARLIEST:
         return _without_high_watermark(request, target, found)
     return found
 
 
 def _without_high_watermark(request: Request, target: int, found: Found) -> Found:
-    """A new leader that has not heard of its followers yet knows too little: what it told could be
-    below what the last leader has told (KIP-207, Partition.fetchOffsetForTimestamp).
+    """A new leader that has not heard from its followers has no safe high watermark: its offset
+    could be below one that the last leader answered (KIP-207, Partition.fetchOffsetForTimestamp).
     """
     if target == EARLIEST_LOCAL or (target != LATEST and found.offset >= 0):
         return found
@@ -147,8 +170,8 @@ def _without_high_watermark(request: Request, target: int, found: Found) -> Foun
     return Found(error=ErrorCode.leader_not_available)
 
 
-def _look_up(
-    log: PartitionLog, target: int, isolation: IsolationLevel, *, is_consumer: bool
+async def _look_up(
+    look: LookAhead, log: PartitionLog, target: int, isolation: IsolationLevel, *, is_consumer: bool
 ) -> Found:
     to_end = not is_consumer
     if target == LATEST:
@@ -156,16 +179,20 @@ def _look_up(
             offset=log.latest(isolation, up_to_log_end=to_end), leader_epoch=log.leader_epoch
         )
     if target in (EARLIEST, EARLIEST_LOCAL):
-        earliest = log.earliest()
-        return Found(offset=earliest, leader_epoch=log.leader_epoch_of(earliest))
+        earliest = log.log_start_offset
+        return Found(offset=earliest, leader_epoch=log.epochs.epoch_of(earliest))
     if target in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         # Nothing is tiered here, so there is no such offset.
         return Found()
-    found = (
+    steps = (
         log.offset_of_max_timestamp(isolation, up_to_log_end=to_end)
         if target == MAX_TIMESTAMP
         else log.offset_for_timestamp(target, isolation, up_to_log_end=to_end)
     )
+    try:
+        found = await look.take(steps)
+    finally:
+        look.leave()
     if found is None:
         return Found()
     return Found(

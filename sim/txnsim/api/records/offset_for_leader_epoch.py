@@ -7,11 +7,13 @@ KafkaApis.handleOffsetForLeaderEpochRequest.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.types import Subject, TopicPartition
+from txnsim.faults.subjects import Subject
+from txnsim.types import TopicPartition
 
 KEY: Final = 23
 VERSIONS: Final = (2, 4)
@@ -19,12 +21,28 @@ VERSIONS: Final = (2, 4)
 
 async def handle(request: Request) -> Reply:
     """Answer each partition by itself."""
-    return _answer(request, None)
+    topics = request.message.topics
+    request.expect(len(topics))
+    found = [
+        await request.each(partial(_partition, request, topic.topic), topic.partitions)
+        for topic in topics
+    ]
+    return _answer(request, found)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return _answer(request, error)
+    schema = request.schema
+    return _answer(
+        request,
+        [
+            [
+                schema.EpochEndOffset(error_code=error, partition=partition.partition)
+                for partition in topic.partitions
+            ]
+            for topic in request.message.topics
+        ],
+    )
 
 
 def subject(request: Request) -> Subject:
@@ -38,32 +56,24 @@ def subject(request: Request) -> Subject:
     )
 
 
-def _answer(request: Request, error: ErrorCode | None) -> Reply:
+def _answer(request: Request, found: list[list[Any]]) -> Reply:
     schema = request.schema
     return request.answer(
         topics=tuple(
-            schema.OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=tuple(
-                    _partition(request, topic.topic, partition, error)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.message.topics
+            schema.OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(partitions))
+            for topic, partitions in zip(request.message.topics, found, strict=True)
         )
     )
 
 
-def _partition(request: Request, topic: str, partition: Any, error: ErrorCode | None) -> Any:
+def _partition(request: Request, topic: str, partition: Any) -> Any:
     schema = request.schema
     log = request.broker.replicas.leader(
         TopicPartition(topic, partition.partition),
         current_leader_epoch=partition.current_leader_epoch,
     )
-    if error is None and isinstance(log, Rejection):
-        error = log.error
-    if error is not None or isinstance(log, Rejection):
-        return schema.EpochEndOffset(error_code=error, partition=partition.partition)
+    if isinstance(log, Rejection):
+        return schema.EpochEndOffset(error_code=log.error, partition=partition.partition)
     found = log.end_offset_for_epoch(partition.leader_epoch)
     return schema.EpochEndOffset(
         error_code=ErrorCode.none,

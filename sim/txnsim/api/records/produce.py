@@ -1,7 +1,7 @@
 """Produce (key 0): append a batch to each partition.
 
 Versions: 3 magic 2 and transactional ids, 5 the log start offset in the answer, 7 zstd, 8 record
-errors, 9 flexible, 10 tells the current leader (KIP-951), 11 knows TRANSACTION_ABORTABLE, 12 adds
+errors, 9 flexible, 10 names the current leader (KIP-951), 11 knows TRANSACTION_ABORTABLE, 12 adds
 partitions to the transaction implicitly (KIP-890), 13 topic ids. Advertised from 0 because
 librdkafka refuses to run otherwise (KAFKA-18659); 0 to 2 close the connection. Kafka's counterpart:
 KafkaApis.handleProduceRequest.
@@ -9,17 +9,18 @@ KafkaApis.handleProduceRequest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from txnsim.api.leaders import CurrentLeaders
 from txnsim.api.prepared import Gap, prepared
-from txnsim.api.request import Answer, Reply, Request, answer
+from txnsim.api.request import NoResponse, Reply, Request, answer
 from txnsim.broker.produce import ProduceCommand, ProduceOutcome, ProducePartition
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import CorruptBatchError, ErrorCode
-from txnsim.types import Subject, TopicPartition, TransactionalId
+from txnsim.faults.subjects import Subject
+from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire import codec
 from txnsim.wire.batch_header import (
     LOG_OVERHEAD,
@@ -30,6 +31,7 @@ from txnsim.wire.batch_header import (
     read_batch_header,
 )
 from txnsim.wire.codec import build
+from txnsim.wire.values import Rows
 
 KEY: Final = 0
 VERSIONS: Final = (3, 13)
@@ -68,14 +70,14 @@ async def handle(
     request: Request,
     *,
     operation: TransactionOperation | None = None,
-    told: Callable[[ProduceOutcome], ProduceOutcome] | None = None,
+    client_outcome: Callable[[ProduceOutcome], ProduceOutcome] | None = None,
 ) -> Reply:
     """Append; answered as ``acks`` says.
 
     Args:
         request: The request.
         operation: What its version supports; by default what Kafka ships.
-        told: What a partition's outcome is called towards the client, where that differs.
+        client_outcome: Changes a partition's outcome into the one that the client gets.
     """
     message = request.message
     results: Outcomes = []
@@ -87,7 +89,7 @@ async def handle(
         key, name = _topic(request, topic)
         for data in topic.partition_data:
             if data.records is None:
-                return Answer.NEVER
+                return NoResponse.NEVER
             part = _part(request, name, data)
             if isinstance(part, ProduceOutcome):
                 results.append((key, data.index, part))
@@ -95,6 +97,8 @@ async def handle(
                 parts[part.topic_partition] = part
                 keys[part.topic_partition] = key
                 has_transactional = has_transactional or part.header.is_transactional
+            if request.pace is not None and request.pace.has_done(1):
+                await request.pace.rest()
     if message.transactional_id is None and (
         has_transactional or (results and carries_transactions(message))
     ):
@@ -110,26 +114,29 @@ async def handle(
                 operation=operation or operation_of(request.api_version),
                 partitions=tuple(parts.values()),
                 internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
-            )
+            ),
+            request.pace,
         )
         results += [
             (keys[partition], partition.partition, outcome)
             for partition, outcome in outcomes.items()
         ]
-    if told is not None:
-        results = [(key, index, told(outcome)) for key, index, outcome in results]
+    if client_outcome is not None:
+        results = [(key, index, client_outcome(outcome)) for key, index, outcome in results]
     if message.acks == 0:
-        # Nobody waits for an answer; closing the connection is the only way to say that something
-        # failed.
+        # No client waits for an answer: closing the connection is the only way to report an error.
         failed = any(outcome.error for _, _, outcome in results)
-        return Answer.CLOSE if failed else Answer.NONE
-    return _answer(request, results)
+        return NoResponse.CLOSE if failed else NoResponse.NONE
+    pace = request.pace_of(len(results))
+    if pace is None:
+        return _answer(request, results)
+    return await pace.run(_answer_in_steps(request, results))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
     if request.message.acks == 0:
-        return Answer.CLOSE
+        return NoResponse.CLOSE
     outcome = ProduceOutcome(error=error)
     return _answer(
         request,
@@ -273,6 +280,11 @@ def _answer(request: Request, results: Outcomes) -> Reply:
             if request.api_version >= LOG_START_OFFSET_FROM:
                 return _appended(request.api_version, key, index).fill(*offsets)
             return _appended(request.api_version, key, index).fill(*offsets[:2])
+    return codec.at_once(_answer_in_steps(request, results))
+
+
+def _answer_in_steps(request: Request, results: Outcomes) -> Generator[int, None, Reply]:
+    """The answer to many partitions, with a break after each."""
     schema = request.schema
     by_key: dict[Any, list[Any]] = {}
     leaders = CurrentLeaders(request)
@@ -284,6 +296,7 @@ def _answer(request: Request, results: Outcomes) -> Reply:
         ):
             values["current_leader"] = leaders.of(_partition_of(request, key, index))
         by_key.setdefault(key, []).append(_partition(request, index, outcome, values))
+        yield 1
     return request.answer(
         responses=tuple(
             schema.TopicProduceResponse(
@@ -300,12 +313,15 @@ def _partition(
     request: Request, index: int, outcome: ProduceOutcome, values: dict[str, object]
 ) -> Any:
     schema = request.schema
-    errors: tuple[Any, ...] = ()
+    errors: Rows | tuple[Any, ...] = ()
     if outcome.record_errors and request.api_version >= RECORD_ERRORS_FROM:
-        errors = tuple(
-            schema.BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=why)
-            for batch_index, why in outcome.record_errors
+        make = codec.builder(schema.BatchIndexAndErrorMessage)
+        errors = Rows(
+            lambda error: make(batch_index=error[0], batch_index_error_message=error[1]),
+            outcome.record_errors,
         )
+        if request.pace_of(len(errors)) is None:
+            errors = tuple(errors)
     time_ms = outcome.log_append_time_ms
     return build(
         schema.PartitionProduceResponse,

@@ -12,13 +12,13 @@ from typing import Final
 from txnsim.api.prepared import prepared
 from txnsim.api.request import Reply, Request, answer
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.placement import partition_for
 from txnsim.txn.commands import AddPartitions
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     ProducerEpoch,
     ProducerId,
-    Subject,
     TopicPartition,
     TransactionalId,
     TransactionVersion,

@@ -8,7 +8,8 @@ would refuse it. Kafka's counterpart: KafkaApis.handleAddPartitionsToTxnRequest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.peers.peer_codec import (
@@ -17,17 +18,17 @@ from txnsim.api.peers.peer_codec import (
     topic_results,
 )
 from txnsim.api.prepared import prepared
-from txnsim.api.request import Answer, Reply, Request, answer
+from txnsim.api.request import NoResponse, Reply, Request, answer
+from txnsim.api.topics import by_topic
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.runtime.peer_subject import subject_of
+from txnsim.faults.subjects import Subject, subject_of
+from txnsim.interbroker.transactions import AddPartitionsToTxnReply
 from txnsim.security.acls import Operation
 from txnsim.txn.commands import AddPartitions
 from txnsim.types import (
     INTERNAL_TOPICS,
-    AddPartitionsToTxnReply,
     ProducerEpoch,
     ProducerId,
-    Subject,
     TopicPartition,
     TransactionalId,
     TransactionVersion,
@@ -97,39 +98,56 @@ async def _handle_batch(request: Request) -> Reply:
     if not request.message.transactions:
         # A real broker answers when the last transaction of the batch has its result, so it never
         # answers this one.
-        return Answer.NEVER
+        return NoResponse.NEVER
     reply = await request.broker.add_partitions_to_txn(add_partitions_command(request.message))
-    return answer_batch(request, reply)
+    return await answer_batch(request, reply)
 
 
-def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Reply:
-    """The answer to a batch, in the order in which it was asked."""
+async def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Reply:
+    """The answer to a batch, in the order of the request; a large one is made with breaks."""
     if reply.error:
         return request.refuse(ErrorCode(reply.error))
     schema = request.schema
-    transactions = request.message.transactions
+    request.expect(sum(len(results) for _, results in reply.results))
     return request.answer(
         error_code=ErrorCode.none,
         results_by_transaction=tuple(
-            schema.AddPartitionsToTxnResult(
-                transactional_id=transaction.transactional_id,
-                topic_results=_of_transaction(request, transaction, dict(results)),
-            )
-            for transaction, (_, results) in zip(transactions, reply.results, strict=True)
+            [
+                schema.AddPartitionsToTxnResult(
+                    transactional_id=transaction.transactional_id,
+                    topic_results=await _of_transaction(request, transaction, dict(results)),
+                )
+                for transaction, (_, results) in zip(
+                    request.message.transactions, reply.results, strict=True
+                )
+            ]
         ),
     )
 
 
-def _of_transaction(
+async def _of_transaction(
     request: Request, transaction: Any, errors: Mapping[TopicPartition, int]
 ) -> tuple[Any, ...]:
-    """One error for all partitions is told in the words of the question, errors of their own once
-    for each (AddPartitionsToTxnRequest.errorResponseForTransaction,
+    """The results of one transaction.
+
+    One error for all partitions repeats the topics as the request has them. Errors of single
+    partitions are grouped by topic (AddPartitionsToTxnRequest.errorResponseForTransaction,
     AddPartitionsToTxnResponse.resultForTransaction).
     """
     if transaction.verify_only or ErrorCode.operation_not_attempted in errors.values():
-        return topic_results(request.schema, errors.items())
-    return _by_topic(request, transaction.topics, errors)
+        topics = list(by_topic(errors.items()).items())
+    else:
+        topics = list(_as_asked(transaction.topics, errors))
+    schema = request.schema
+    return tuple(
+        [
+            schema.AddPartitionsToTxnTopicResult(
+                name=name,
+                results_by_partition=tuple(await request.each(partial(_result, schema), found)),
+            )
+            for name, found in topics
+        ]
+    )
 
 
 @prepared
@@ -182,18 +200,29 @@ def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:
 def _by_topic(
     request: Request, topics: Iterable[Any], errors: Mapping[TopicPartition, int]
 ) -> tuple[Any, ...]:
-    """Errors in the order, and under the topics, in which the partitions were asked for."""
+    """Errors in the order, and under the topics, of the request."""
     schema = request.schema
     return tuple(
         schema.AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=tuple(
-                schema.AddPartitionsToTxnPartitionResult(
-                    partition_index=index,
-                    partition_error_code=ErrorCode(errors[TopicPartition(topic.name, index)]),
-                )
-                for index in topic.partitions
-            ),
+            name=name, results_by_partition=tuple(_result(schema, one) for one in found)
         )
-        for topic in topics
+        for name, found in _as_asked(topics, errors)
+    )
+
+
+def _as_asked(
+    topics: Iterable[Any], errors: Mapping[TopicPartition, int]
+) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Each topic of the request with its partitions and their errors."""
+    for topic in topics:
+        yield (
+            topic.name,
+            [(index, errors[TopicPartition(topic.name, index)]) for index in topic.partitions],
+        )
+
+
+def _result(schema: Any, found: tuple[int, int]) -> Any:
+    index, error = found
+    return schema.AddPartitionsToTxnPartitionResult(
+        partition_index=index, partition_error_code=ErrorCode(error)
     )

@@ -6,29 +6,43 @@ One version. Any replica answers. Kafka's counterpart: KafkaApis.handleDescribeP
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.log.answers import ProducerSnapshot
-from txnsim.types import Subject, TopicPartition
+from txnsim.types import TopicPartition
 
 KEY: Final = 61
 VERSIONS: Final = (0, 0)
 
 _NO_SUCH_TOPIC: Final = "This server does not host this topic-partition."
-"""Said where the topic is unknown; where only the partition is, nothing is said."""
+"""The message for an unknown topic; an unknown partition has none."""
 
 
 async def handle(request: Request) -> Reply:
     """List every producer that the partitions know."""
-    return _answer(request, None)
+    topics = request.message.topics
+    request.expect(len(topics))
+    described = [
+        await request.each(partial(_partition, request, topic.name), topic.partition_indexes)
+        for topic in topics
+    ]
+    return _answer(request, described)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return _answer(request, error)
+    return _answer(
+        request,
+        [
+            [_partition_answer(request, index, error) for index in topic.partition_indexes]
+            for topic in request.message.topics
+        ],
+    )
 
 
 def subject(request: Request) -> Subject:
@@ -42,40 +56,45 @@ def subject(request: Request) -> Subject:
     )
 
 
-def _answer(request: Request, error: ErrorCode | None) -> Reply:
+def _answer(request: Request, described: list[list[Any]]) -> Reply:
     schema = request.schema
     return request.answer(
         topics=tuple(
-            schema.TopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _partition(request, TopicPartition(topic.name, index), error)
-                    for index in topic.partition_indexes
-                ),
-            )
-            for topic in request.message.topics
+            schema.TopicResponse(name=topic.name, partitions=tuple(partitions))
+            for topic, partitions in zip(request.message.topics, described, strict=True)
         )
     )
 
 
-def _partition(request: Request, partition: TopicPartition, error: ErrorCode | None) -> Any:
+def _partition(request: Request, topic: str, index: int) -> Any:
+    complaint = name_complaint(topic)
+    if complaint is not None:
+        return _partition_answer(
+            request,
+            index,
+            ErrorCode.invalid_topic_exception,
+            message=f"Topic name is invalid: {complaint}",
+        )
+    log = request.broker.replicas.replica(TopicPartition(topic, index))
+    if isinstance(log, Rejection):
+        is_there = topic in request.broker.image.topics
+        return _partition_answer(
+            request, index, log.error, message=None if is_there else _NO_SUCH_TOPIC
+        )
+    return _partition_answer(request, index, ErrorCode.none, log.producers.all())
+
+
+def _partition_answer(
+    request: Request,
+    index: int,
+    error: ErrorCode,
+    producers: tuple[ProducerSnapshot, ...] = (),
+    *,
+    message: str | None = None,
+) -> Any:
     schema = request.schema
-    message = None
-    producers: tuple[ProducerSnapshot, ...] = ()
-    if error is None:
-        complaint = name_complaint(partition.topic)
-        log = request.broker.replicas.replica(partition)
-        if complaint is not None:
-            error = ErrorCode.invalid_topic_exception
-            message = f"Topic name is invalid: {complaint}"
-        elif isinstance(log, Rejection):
-            error = log.error
-            if partition.topic not in request.broker.image.topics:
-                message = _NO_SUCH_TOPIC
-        else:
-            error, producers = ErrorCode.none, log.producers()
     return schema.PartitionResponse(
-        partition_index=partition.partition,
+        partition_index=index,
         error_code=error,
         error_message=message,
         active_producers=tuple(

@@ -7,14 +7,16 @@ TransactionCoordinator.handleDescribeTransactions.
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import NO_THROTTLE, Reply, Request
 from txnsim.api.subjects import of_transactions
 from txnsim.api.topics import by_topic
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import TransactionDescription
-from txnsim.types import Subject, TransactionalId
+from txnsim.types import TransactionalId
 from txnsim.wire.codec import build
 
 KEY: Final = 65
@@ -27,8 +29,7 @@ async def handle(request: Request) -> Reply:
     """Describe each id by itself."""
     return request.answer(
         transaction_states=tuple(
-            _describe(request, transactional_id)
-            for transactional_id in request.message.transactional_ids
+            await request.each(partial(_describe, request), request.message.transactional_ids)
         )
     )
 

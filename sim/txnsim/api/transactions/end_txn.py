@@ -12,14 +12,9 @@ from typing import Final
 from txnsim.api.prepared import Gap, prepared
 from txnsim.api.request import Reply, Request, answer
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import EndTxn
-from txnsim.types import (
-    ProducerEpoch,
-    ProducerId,
-    Subject,
-    TransactionalId,
-    TransactionVersion,
-)
+from txnsim.types import ProducerEpoch, ProducerId, TransactionalId, TransactionVersion
 from txnsim.wire.codec import encode_body
 
 KEY: Final = 26

@@ -1,5 +1,5 @@
-"""InitProducerId (key 22): an identity for a producer; fences whoever held the transactional id
-before.
+"""InitProducerId (key 22): an identity for a producer; fences the producer that held the
+transactional id before.
 
 Versions: 3 brings the expected identity (KIP-360), 4 the error PRODUCER_FENCED, 5
 TRANSACTION_ABORTABLE. 6 (KIP-939) knows two-phase commit; it is not stable in 4.3 and closed unless
@@ -13,20 +13,15 @@ from typing import Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import InitProducerId
-from txnsim.types import (
-    ProducerEpoch,
-    ProducerId,
-    ProducerIdAndEpoch,
-    Subject,
-    TransactionalId,
-)
+from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TransactionalId
 
 KEY: Final = 22
 VERSIONS: Final = (0, 6)
 
 FENCED_KNOWN_FROM: Final = 4
-"""Older versions are told INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
+"""Older versions get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
 
 
 async def handle(request: Request) -> Reply:

@@ -22,8 +22,9 @@ from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.group.offset_commands import NO_GENERATION, CommitOffsets, CommittingProducer
-from txnsim.types import ProducerEpoch, ProducerId, Subject, TransactionalId
+from txnsim.types import ProducerEpoch, ProducerId, TransactionalId
 
 KEY: Final = 28
 VERSIONS: Final = (0, 5)
@@ -39,7 +40,7 @@ async def handle(
     request: Request,
     *,
     operation: TransactionOperation | None = None,
-    told: Callable[[ErrorCode], ErrorCode] | None = None,
+    renamed: Callable[[ErrorCode], ErrorCode] | None = None,
     failed: Callable[[ErrorCode], ErrorCode] | None = None,
 ) -> Reply:
     """Ask the transaction's coordinator, then commit; pending until the marker.
@@ -47,7 +48,7 @@ async def handle(
     Args:
         request: The request.
         operation: What its version supports; by default what Kafka ships.
-        told: What an error of the transaction's coordinator is called, where that differs.
+        renamed: What an error of the transaction's coordinator is called, where that differs.
         failed: What an error of all positions is called, where that differs.
     """
     message = request.message
@@ -59,8 +60,8 @@ async def handle(
 
     async def verify(partition: int, producer: CommittingProducer) -> int | Rejection:
         guard = await broker.group_host.verify(partition, producer, supported)
-        if told is not None and isinstance(guard, Rejection):
-            return Rejection(error=told(guard.error), reason=guard.reason)
+        if renamed is not None and isinstance(guard, Rejection):
+            return Rejection(error=renamed(guard.error), reason=guard.reason)
         return guard
 
     outcome = await broker.groups.commit_in_transaction(
@@ -80,6 +81,7 @@ async def handle(
             producer_epoch=ProducerEpoch(message.producer_epoch),
         ),
         verify=verify,
+        pace=request.pace_of(len(asked.positions)),
     )
     if failed is not None and isinstance(outcome, Rejection):
         outcome = Rejection(error=failed(outcome.error), reason=outcome.reason)

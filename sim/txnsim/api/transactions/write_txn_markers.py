@@ -7,13 +7,19 @@ Versions: 1 is flexible, 2 carries the transaction version that makes leaders ch
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from txnsim.api.peers.peer_codec import write_markers_command, write_markers_response
-from txnsim.api.request import Answer, Reply, Request
+from txnsim.api.peers.peer_codec import (
+    marked_partition,
+    write_markers_command,
+    write_markers_response,
+)
+from txnsim.api.request import NoResponse, Reply, Request
+from txnsim.api.topics import by_topic
 from txnsim.errors import ErrorCode
-from txnsim.runtime.peer_subject import subject_of
-from txnsim.types import Subject, WriteTxnMarkersCommand, WriteTxnMarkersReply
+from txnsim.faults.subjects import Subject, subject_of
+from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
 
 KEY: Final = 27
 VERSIONS: Final = (1, 2)
@@ -29,9 +35,29 @@ DEVIATIONS: Final = (
 async def handle(request: Request) -> Reply:
     """Write the markers; answered when all of them are."""
     reply = await request.broker.write_txn_markers(write_markers_command(request.message))
-    if reply.is_forgotten:
-        return Answer.NEVER
-    return write_markers_response(request.api_version, reply)
+    return NoResponse.NEVER if reply.is_forgotten else await answer_in_slices(request, reply)
+
+
+async def answer_in_slices(request: Request, reply: WriteTxnMarkersReply) -> Reply:
+    """The reply as a message; a large one is made with breaks."""
+    request.expect(sum(len(results) for _, results in reply.results))
+    schema = request.schema
+    markers = []
+    for producer_id, results in reply.results:
+        made = await request.each(partial(marked_partition, schema), results)
+        topics = by_topic((where, one) for (where, _), one in zip(results, made, strict=True))
+        markers.append(
+            schema.WritableTxnMarkerResult(
+                producer_id=producer_id,
+                topics=tuple(
+                    schema.WritableTxnMarkerTopicResult(
+                        name=name, partitions=tuple(one for _, one in partitions)
+                    )
+                    for name, partitions in topics.items()
+                ),
+            )
+        )
+    return schema.WriteTxnMarkersResponse(markers=tuple(markers))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

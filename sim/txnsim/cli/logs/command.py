@@ -11,11 +11,18 @@ import argparse
 from types import ModuleType
 from typing import Final
 
+from txnsim.cli.logs import collect as logs_collect
 from txnsim.cli.logs import describe as logs_describe
 from txnsim.cli.logs import export as logs_export
+from txnsim.cli.logs import extract as logs_extract
 from txnsim.cli.logs import find_hanging as logs_find_hanging
+from txnsim.cli.logs import growth as logs_growth
+from txnsim.cli.logs import lost as logs_lost
+from txnsim.cli.logs import report as logs_report
 from txnsim.cli.logs import timeline as logs_timeline
 from txnsim.cli.logs import verify as logs_verify
+from txnsim.cli.logs import waiting as logs_waiting
+from txnsim.cli.logs import who as logs_who
 from txnsim.cli.logs import write as logs_write
 
 ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
@@ -31,6 +38,10 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
         logs_find_hanging,
         "transactions that hang, in the directories of stopped brokers, with what to do",
     ),
+    "collect": (
+        logs_collect,
+        "what a search for hanging transactions needs of a running broker, as one small archive",
+    ),
     "verify": (
         logs_verify,
         "whether log directories are sound: CRCs, sequences, markers, indexes, snapshots, replicas",
@@ -39,7 +50,13 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
         logs_timeline,
         "the life of a transactional id: what its coordinator wrote, what lies in the partitions",
     ),
+    "report": (logs_report, "all of that as one HTML file, with time lines and figures"),
     "export": (logs_export, "tables of log directories as Parquet"),
+    "extract": (logs_extract, "every record of a transactional id as Parquet, with its outcome"),
+    "waiting": (logs_waiting, "which consumer groups wait, behind whose transaction, since when"),
+    "who": (logs_who, "which application a producer id belonged to"),
+    "lost": (logs_lost, "what aborted and open transactions wrote, and no reader gets"),
+    "growth": (logs_growth, "why __transaction_state grows: bytes per id, what of it is dead"),
 }
 """Name -> module, and its line of help."""
 

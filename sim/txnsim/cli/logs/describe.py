@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.spark import add_directories, misused
-from txnsim.cli.output import format_table, print_json, print_line, progress
+from txnsim.cli.output import format_table, print_json, print_line, progress, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
@@ -17,8 +17,11 @@ DESCRIPTION: Final = (
     "Read every replica in log directories of stopped brokers, or in copies of them, and tell its"
     " offsets, how far read_committed consumers come, the transactions without an end, and where a"
     " segment stops making sense; of each directory, whether its broker stopped in order. An open"
-    " transaction is not a hanging one yet: its coordinator may know it."
+    " transaction is not a hanging one yet: its coordinator may know it. Exit status 4: something"
+    " could not be read and was passed by; 2: a misuse."
 )
+INCOMPLETE: Final = 4
+"""Something could not be read; as that of ``logs find-hanging``."""
 HEADERS: Final = (
     "Replica",
     "Segments",
@@ -42,14 +45,25 @@ def run(args: argparse.Namespace) -> int:
     from txnsim.errors import BadInputError
     from txnsim.pipeline.describe import described
 
+    problems: list[str] = []
     try:
-        found = list(described(args.directory, frozenset(args.topic), progress=progress))
+        found = list(
+            described(
+                args.directory,
+                frozenset(args.topic),
+                progress=progress,
+                on_problem=problems.append,
+            )
+        )
     except (BadInputError, OSError) as error:
         misused(error)
         return MISUSE_STATUS
+    for problem in problems:
+        warn(problem)
+    status = INCOMPLETE if problems else 0
     if args.json:
         print_json(found)
-        return 0
+        return status
     for line in _log_dirs(found):
         print_line(line)
     print_line(format_table(HEADERS, [_row(one) for one in found]).rstrip("\n"))
@@ -59,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
                 f"{one.directory}/{one.torn_file}, byte {one.torn.position}: {one.torn.reason}; "
                 f"a broker would cut off {one.torn.size} bytes"
             )
-    return 0
+    return status
 
 
 def _log_dirs(found: Iterable[Described]) -> Iterator[str]:

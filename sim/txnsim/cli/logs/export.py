@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.spark import add_directories, add_master, misused, session
 from txnsim.cli.output import print_json, print_line, progress
 from txnsim.cli.parsing import MISUSE_STATUS
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.export import Export, Written
 
 DESCRIPTION: Final = (
     "Write tables of log directories as Parquet, one folder per table, below it one per topic:"
@@ -42,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write them; returns the exit status."""
     from txnsim.errors import BadInputError, MissingExtraError
-    from txnsim.pipeline.export import Export, check, export, tables_of
+    from txnsim.pipeline.export import Export, check, tables_of
 
     wanted = Export(
         paths=tuple(args.directory),
@@ -54,11 +59,12 @@ def run(args: argparse.Namespace) -> int:
     tables = tables_of(wanted)
     written = []
     try:
-        check(wanted)  # a misuse is told before Spark is started
-        with session(args.master) as spark:
+        check(wanted)  # a misuse is refused before Spark is started
+        with ExitStack() as stack:
+            write = _writer(args, wanted, stack)
             for number, table in enumerate(tables, 1):
                 progress(f"writing {table}, {number} of {len(tables)} tables")
-                one = export(spark, wanted, table)
+                one = write(table)
                 written.append(one)
                 if not args.json:
                     print_line(f"{one.directory}: {one.rows} rows, {one.files} files")
@@ -68,6 +74,24 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(written)
     return 0
+
+
+def _writer(args: argparse.Namespace, wanted: Export, stack: ExitStack) -> Callable[[str], Written]:
+    """Writes a table: here where it is little, on Spark where it is much.
+
+    Raises:
+        MissingExtraError: A library, PySpark or Java is missing.
+    """
+    from txnsim.pipeline import export
+    from txnsim.pipeline.libraries import require_libraries
+
+    require_libraries()
+    from txnsim.pipeline.tables.read_here import is_little
+
+    if args.master is None and is_little(export.tables_of(wanted), wanted.paths, wanted.topics):
+        return lambda table: export.export_here(wanted, table)
+    spark = stack.enter_context(session(args.master))
+    return lambda table: export.export(spark, wanted, table)
 
 
 def _names(text: str) -> tuple[str, ...]:

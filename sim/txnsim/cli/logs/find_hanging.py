@@ -8,25 +8,26 @@ TransactionsCommand.FindHangingTransactionsCommand.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
-from contextlib import ExitStack
-from datetime import datetime
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.spark import add_directories, misused, session
-from txnsim.cli.output import format_table, print_json, print_line, progress, warn
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.searching import add_as_of, find, show_progress
+from txnsim.cli.logs.spark import add_directories
+from txnsim.cli.output import format_table, print_line, warn
 
 if TYPE_CHECKING:
     from txnsim.pipeline.forensics.findings import Finding, Report
 
 DESCRIPTION: Final = (
     "Find hanging transactions in log directories of stopped brokers, or in copies of them: several"
-    " brokers' at once, with their coordinators' logs. Snapshots of producer state are used where"
+    " brokers' at once, with their coordinators' logs; or in the archives of 'txnsim logs collect'."
+    " Snapshots of producer state are used where"
     " brokers left them; what has to be read is read by Apache Spark where it is much. Exit status"
-    " 3: something hangs or replicas disagree; 4: nothing that was seen does, but something could"
-    " not be judged; 0: nothing; 2: a misuse."
+    " 3: something hangs or replicas disagree; 4: nothing that was seen does, but something is too"
+    " recent or could not be judged; 0: nothing; 2: a misuse."
 )
 HANGS: Final = 3
 INCOMPLETE: Final = 4
@@ -55,6 +56,7 @@ FIGURES: Final = (
     "Late",
 )
 _MINUTE_MS: Final = 60_000
+_SECOND_MS: Final = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,82 +67,71 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_whole_minutes,
         default=15,
         metavar="MIN",
-        help="only what has no write for longer than this is called hanging (default 15 minutes)",
+        help="a transaction hangs only if its last write is older than this (default 15 minutes)",
     )
-    parser.add_argument(
-        "--as-of",
-        type=_time_ms,
-        metavar="TIME",
-        help="when it was: ISO 8601, or milliseconds since 1970; ages are counted to it (default:"
-        " the newest time that files and coordinators' records tell)",
-    )
+    add_as_of(parser)
     parser.add_argument(
         "--all", action="store_true", help="every open transaction, with its verdict; LSO lag too"
     )
     parser.add_argument(
         "--read-all",
         action="store_true",
-        help="read every segment, whatever snapshots say",
+        help="do not use snapshots: read every segment",
+    )
+    parser.add_argument(
+        "--accept-damage",
+        action="store_true",
+        help="print abort commands on damaged or incomplete evidence too; first look at what is"
+        " lost",
     )
     parser.add_argument(
         "--bootstrap-server",
         default="localhost:9092",
         metavar="host:port",
-        help="for the commands that are told (default %(default)s)",
+        help="goes into the printed commands (default %(default)s)",
     )
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="read with Spark there, also where it is little: local[*], spark://HOST:PORT",
+        help="use Spark at this address, for small directories too: local[*], spark://HOST:PORT",
     )
     parser.add_argument("--json", action="store_true", help="as JSON: docs/forensics.md")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, judge, tell."""
-    from txnsim.errors import BadInputError, MissingExtraError
+    """Look, judge and print; returns the exit status."""
+    return answered(args, _read, partial(_print, everything=args.all), status_of)
+
+
+def _read(args: argparse.Namespace) -> Report:
     from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
+    from txnsim.runtime.real import wall_ms
 
     search = Search(
         paths=tuple(args.directory),
         topics=frozenset(args.topic),
         as_of_ms=args.as_of,
         max_transaction_timeout_ms=args.max_transaction_timeout * _MINUTE_MS,
+        now_ms=wall_ms(),
         bootstrap=args.bootstrap_server,
+        accepts_damage=args.accept_damage,
         use_snapshots=not args.read_all,
         with_spark=args.master is not None,
     )
-    try:
-        with ExitStack() as stack:  # Spark is started only where there is much to read
-            report = find_hanging(
-                search,
-                new_session=lambda: stack.enter_context(session(args.master, is_short=True)),
-                progress=_told,
-            )
-    except (BadInputError, MissingExtraError, OSError) as error:
-        misused(error)
-        return MISUSE_STATUS
-    if args.json:
-        print_json(report)
-    else:
-        _print(report, everything=args.all)
-    return _status(report)
+    if any(path.is_file() for path in search.paths):
+        from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
+
+        return find_hanging_in_archives(search, progress=show_progress)
+    return find(args.master, find_hanging, search)
 
 
-def _told(text: str) -> None:
-    """Progress: replaced on a terminal; elsewhere only what takes long is told."""
-    if sys.stderr.isatty():
-        progress(text)
-    elif "Spark" in text:
-        warn(text)
+def status_of(report: Report) -> int:
+    """The exit status that a report means."""
+    from txnsim.txn.withheld import OpenTxnStatus
 
-
-def _status(report: Report) -> int:
-    from txnsim.pipeline.forensics.verdicts import Verdict
-
-    if report.of(Verdict.HANGING, Verdict.REPLICAS_DISAGREE):
+    if report.of(OpenTxnStatus.HANGING, OpenTxnStatus.REPLICAS_DISAGREE):
         return HANGS
-    if report.of(Verdict.UNKNOWN) or report.source.problems:
+    if report.of(OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT) or report.source.problems:
         return INCOMPLETE
     return 0
 
@@ -149,44 +140,73 @@ def _status(report: Report) -> int:
 
 
 def _print(report: Report, *, everything: bool) -> None:
-    from txnsim.pipeline.forensics.verdicts import Verdict
+    from txnsim.txn.withheld import OpenTxnStatus
 
-    bad = report.of(Verdict.HANGING, Verdict.REPLICAS_DISAGREE, Verdict.UNKNOWN)
+    bad = report.of(
+        OpenTxnStatus.HANGING,
+        OpenTxnStatus.REPLICAS_DISAGREE,
+        OpenTxnStatus.UNKNOWN,
+        OpenTxnStatus.RECENT,
+    )
     shown = report.findings if everything else bad
-    _summarize(report)
+    summarize(report)
     headers = (*HEADERS, "Verdict") if everything else HEADERS
     rows = [(*_row(one), one.verdict) if everything else _row(one) for one in shown]
     print_line(format_table(headers, rows).rstrip("\n"))
     for one in shown:
         print_line(f"{one.topic_partition} at offset {one.start_offset}: {one.reason}")
-        if one.abort is not None:
-            print_line(f"  {one.abort.txnsim}")
+        for line in _below(one):
+            print_line(f"  {line}")
     if everything and report.partitions:
         figures = [_figures_row(report, number) for number in range(len(report.partitions))]
         print_line(format_table(FIGURES, figures).rstrip("\n"))
 
 
-def _summarize(report: Report) -> None:
+def _below(one: Finding) -> Iterator[str]:
+    """What stands below a finding: what is wrong with the evidence, and what to do."""
+    from txnsim.cli.output import time_text
+
+    if one.evidence.replicas.missing:
+        yield one.evidence.replicas.summary
+    for reason in one.evidence.reasons:
+        yield f"evidence {one.evidence.status}: {reason}"
+    if one.recent_until_ms is not None:
+        when = time_text(one.recent_until_ms + _SECOND_MS)
+        yield f"if no broker ran since then, try --as-of {when}"
+    if one.decided is not None:
+        yield str(one.decided)
+    if one.abort is not None and one.outcome == "commit":
+        yield "an abort drops what was committed; 'txnsim txns repair' writes COMMIT"
+    if one.abort is not None:
+        yield one.abort.txnsim
+    elif one.verdict == "hanging":
+        yield "no command on this evidence; --accept-damage prints it all the same"
+
+
+def summarize(report: Report) -> None:
     """What was looked at, and how many of which verdict, for people."""
     from txnsim.cli.output import time_text
-    from txnsim.pipeline.forensics.verdicts import Verdict
+    from txnsim.txn.withheld import OpenTxnStatus
 
     source = report.source
     counts = Counter(one.verdict for one in report.findings)
     words = {
-        Verdict.HANGING: "hanging",
-        Verdict.REPLICAS_DISAGREE: "replicas disagree",
-        Verdict.DECIDED: "decided and not yet marked",
-        Verdict.ALIVE: "alive",
-        Verdict.RECENT: "nobody's, and recent",
-        Verdict.UNKNOWN: "unknown",
+        OpenTxnStatus.HANGING: "hanging",
+        OpenTxnStatus.REPLICAS_DISAGREE: "replicas disagree",
+        OpenTxnStatus.DECIDED: "decided and not yet marked",
+        OpenTxnStatus.ALIVE: "alive",
+        OpenTxnStatus.RECENT: "unlisted, and recent",
+        OpenTxnStatus.UNKNOWN: "unknown",
     }
-    told = [f"replicas: {source.replicas}, scanned: {source.scanned}"]
-    told += [f"{word}: {counts[verdict]}" for verdict, word in words.items() if counts[verdict]]
+    parts = [f"replicas: {source.replicas}, scanned: {source.scanned}"]
+    parts += [f"{word}: {counts[verdict]}" for verdict, word in words.items() if counts[verdict]]
+    unsound = sum(not one.evidence.is_sound for one in report.findings)
+    if unsound:
+        parts.append(f"evidence not sound: {unsound}")
     late = sum(one.is_late for one in report.findings)
     if late:
-        told.append(f"late: {late}")
-    warn("; ".join(told) + f"; as of {time_text(report.as_of_ms)}.")
+        parts.append(f"late: {late}")
+    warn("; ".join(parts) + f"; as of {time_text(report.as_of_ms)}.")
     if source.transaction_log_gap:
         warn(f"Not everything can be judged: {source.transaction_log_gap}.")
     for cut in source.cut_off:
@@ -232,17 +252,3 @@ def _whole_minutes(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of minutes")
     return int(text)
-
-
-def _time_ms(text: str) -> int:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither ISO 8601 nor a number of milliseconds"
-        ) from None
-    if when.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} needs a time zone, such as Z at its end")
-    return round(when.timestamp() * 1_000)

@@ -5,14 +5,13 @@ far a job is.
 from __future__ import annotations
 
 import argparse
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import progress, warn
+from txnsim.cli.output import complain, may_move_cursor, progress
 
 if TYPE_CHECKING:
     from txnsim.pipeline.session import SparkSession
@@ -39,8 +38,8 @@ def add_master(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="where Spark runs: local[N], spark://HOST:PORT … (default: all cores of this machine,"
-        " or what spark-submit was told)",
+        help="where Spark runs: local[N], spark://HOST:PORT … (default: the master of spark-submit,"
+        " else all cores of this machine)",
     )
 
 
@@ -62,7 +61,7 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
     spark = spark_session(master, config=SHORT_LIVED if is_short else None)
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
-    if sys.stderr.isatty():
+    if may_move_cursor():
         watcher.start()
     try:
         yield spark
@@ -92,4 +91,4 @@ def said(error: OSError) -> str:
 
 def misused(error: Exception) -> None:
     """Tell what was wrong with the command's arguments, or what is missing on this machine."""
-    warn(f"txnsim: {said(error) if isinstance(error, OSError) else error}")
+    complain(said(error) if isinstance(error, OSError) else str(error))

@@ -6,9 +6,9 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.spark import add_directories, add_master, misused, session
-from txnsim.cli.output import print_json, print_line, warn
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.spark import add_directories, add_master, session
+from txnsim.cli.output import print_line, warn
 
 if TYPE_CHECKING:
     from txnsim.pipeline.forensics.timeline import Event, Timeline
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = (
     "Tell the life of a transactional id from log directories of stopped brokers, or from copies of"
     " them: what its coordinator wrote, and first record, last record and marker on each partition,"
-    " in order of time; what is still open, and where the two sides disagree. Exit status 0: told;"
+    " in order of time; what is still open, and where the two sides disagree. Exit status 0: known;"
     " 1: they disagree, or nothing is known of the id; 2: a misuse."
 )
 DISAGREEMENT: Final = 1
@@ -31,26 +31,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tell it; returns the exit status."""
-    from txnsim.errors import BadInputError, MissingExtraError
+    """Print it; returns the exit status."""
+    return answered(args, _read, _print, _status)
+
+
+def _status(found: Timeline) -> int:
+    return DISAGREEMENT if found.disagreements or not found.events else 0
+
+
+def _read(args: argparse.Namespace) -> Timeline:
+    """Here where it is little, on Spark where it is much.
+
+    Raises:
+        MissingExtraError: A library, PySpark or Java is missing.
+    """
+    from txnsim.pipeline.libraries import require_libraries
     from txnsim.pipeline.scan.segments import replicas_in
 
-    try:
-        replicas_in(args.directory)  # a misuse is told before Spark is started
-        with session(args.master) as spark:
-            from txnsim.pipeline.forensics.timeline_sql import read_timeline
+    replicas_in(args.directory)  # wrong arguments are refused before anything is read
+    require_libraries()
+    from txnsim.pipeline.tables.read_here import is_little
 
-            found = read_timeline(
-                spark, args.directory, args.transactional_id, frozenset(args.topic)
-            )
-    except (BadInputError, MissingExtraError, OSError) as error:
-        misused(error)
-        return MISUSE_STATUS
-    if args.json:
-        print_json(found)
-    else:
-        _print(found)
-    return DISAGREEMENT if found.disagreements or not found.events else 0
+    asked = (args.directory, args.transactional_id, frozenset(args.topic))
+    if args.master is None and is_little(("batches", "transactions"), args.directory, asked[2]):
+        from txnsim.pipeline.forensics.timeline_here import read_timeline_here
+
+        return read_timeline_here(*asked)
+    with session(args.master) as spark:
+        from txnsim.pipeline.forensics.timeline_sql import read_timeline
+
+        return read_timeline(spark, *asked)
 
 
 def _print(found: Timeline) -> None:

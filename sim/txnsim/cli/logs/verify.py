@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.spark import add_directories, add_master, misused, session
@@ -11,8 +12,8 @@ from txnsim.cli.output import print_json, print_line, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.soundness.findings import Finding
     from txnsim.pipeline.soundness.verify import Plan
+    from txnsim.pipeline.soundness.violations import Violation
 
 DESCRIPTION: Final = (
     "Check every batch and every file beside it in log directories of stopped brokers, or in copies"
@@ -46,16 +47,20 @@ def run(args: argparse.Namespace) -> int:
     from txnsim.errors import BadInputError, MissingExtraError
 
     try:
-        with session(args.master) as spark:
-            from txnsim.pipeline.soundness.verify import plan, verify
+        from txnsim.pipeline.soundness.verify import HERE_BYTES_MAX, plan, verify, verify_here
 
-            planned = plan(
-                args.directory,
-                frozenset(args.topic),
-                producer_expiration_ms=args.producer_expiration_ms,
-            )
-            found: list[Finding] = []
-            for finding in verify(spark, planned):
+        planned = plan(
+            args.directory,
+            frozenset(args.topic),
+            producer_expiration_ms=args.producer_expiration_ms,
+        )
+        found: list[Violation] = []
+        with ExitStack() as stack:
+            if args.master is None and planned.bytes <= HERE_BYTES_MAX:
+                findings = verify_here(planned)
+            else:
+                findings = verify(stack.enter_context(session(args.master)), planned)
+            for finding in findings:
                 found.append(finding)
                 if not args.json:
                     print_line(_line(finding))
@@ -70,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     return UNSOUND if counts["error"] or (args.strict and found) else 0
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Violation) -> str:
     where = f"{finding.topic}-{finding.partition}/{finding.file}"
     if finding.partition < 0:
         where = finding.file
@@ -86,16 +91,16 @@ def _line(finding: Finding) -> str:
 
 
 def _summary(planned: Plan, counts: Counter[str]) -> str:
-    told = ", ".join(
+    counted = ", ".join(
         f"{count} {name}{'' if count == 1 else 's'}" for name, count in sorted(counts.items())
     )
     return (
         f"replicas: {planned.replicas}, segments: {planned.segments}, bytes: {planned.bytes}: "
-        f"{told or 'sound'}"
+        f"{counted or 'sound'}"
     )
 
 
-def _told(planned: Plan, found: list[Finding]) -> dict[str, object]:
+def _told(planned: Plan, found: list[Violation]) -> dict[str, object]:
     """The JSON of docs/logs.md."""
     return {
         "replicas": planned.replicas,

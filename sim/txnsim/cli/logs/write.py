@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 import msgspec
 
 from txnsim.cli.control_token import token_from
-from txnsim.cli.output import print_json, print_line, progress, warn
+from txnsim.cli.output import complain, print_json, print_line, progress
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError
 
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             _tell_written(_write_apart(args), as_json=args.json)
     except (HTTPError, URLError, OSError, tarfile.TarError, BadInputError) as error:
-        warn(f"txnsim: {_told(error)}")
+        complain(f"{_told(error)}")
         return MISUSE_STATUS
     return 0
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli.output import format_table, log_to_stderr, print_json, print_line, warn
+from txnsim.cli.output import complain, format_table, print_json, print_line, warn
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.scenario import elsewhere, template
 from txnsim.cli.scenario.matrix import matrix_of
 from txnsim.cli.scenario.output import facts_of, progress_of, show_of, story_of, table_of
-from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.cli.traces import one_file
+from txnsim.errors import ConfigError
 from txnsim.scenario.catalog import find, scenarios
-from txnsim.scenario.suggestions import unknown
+from txnsim.suggestions import unknown
 
 if TYPE_CHECKING:
+    from txnsim.scenario.given_inputs import GivenInputs
     from txnsim.scenario.model import Scenario
     from txnsim.scenario.runner import RunResult, Telling
 
 HELP: Final = "list, show and run stories about transactions"
 DIFFERENT_STATUS: Final = 1
-MISUSE_STATUS: Final = 2
 TAKES: Final = ("armed", "disarmed", "control")
 
 
@@ -33,15 +36,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = commands.add_parser("list", help="the scenarios that come with txnsim")
     listing.add_argument("--json", action="store_true", help="as JSON")
-    show = commands.add_parser("show", help="one scenario: goal, method, steps, verdicts")
+    show = commands.add_parser("show", help="the YAML of one scenario, to read or to begin with")
     show.add_argument("name", help="a scenario's name or alias, or a YAML file")
-    show.add_argument("--json", action="store_true", help="as JSON")
+    form = show.add_mutually_exclusive_group()
+    form.add_argument(
+        "--summary", action="store_true", help="goal, method, steps and verdicts in words instead"
+    )
+    form.add_argument("--json", action="store_true", help="as JSON")
+    new = commands.add_parser("new", help="write NAME.yaml: a story that runs, with comments")
+    new.add_argument("name", metavar="NAME", help="lower case with hyphens, as in late-answer")
+    check = commands.add_parser("check", help="whether files are sound scenarios, without a run")
+    check.add_argument("name", nargs="+", help="a YAML file, or a scenario's name; several")
+    check.add_argument("--json", action="store_true", help="as JSON")
     run_some = commands.add_parser("run", help="tell stories and judge them")
     run_some.add_argument(
         "name", nargs="+", help="a scenario's name or alias, or a YAML file; several"
     )
     _run_options(run_some)
-    which = run_some.add_mutually_exclusive_group()
+    tellings = run_some.add_argument_group("which tellings")
+    which = tellings.add_mutually_exclusive_group()
     which.add_argument("--armed", action="store_true", help="only with the fault")
     which.add_argument(
         "--disarmed", action="store_true", help="only without the fault, to see the difference"
@@ -49,7 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--control", action="store_true", help="only what looks like the anomaly and is none"
     )
-    _player_options(run_some)
+    run_some.add_argument(
+        "--inputs",
+        metavar="JSON",
+        help="what was done to the run besides its story, as the page gives it (Share); one run"
+        " and one take",
+    )
+    _player_options(run_some.add_argument_group("who plays"))
     run_some.add_argument("--quiet", action="store_true", help="the table only")
     matrix = commands.add_parser(
         "matrix", help="run every scenario in every mode: anomaly by mode, expected and observed"
@@ -57,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _run_options(matrix)
     matrix.set_defaults(
         armed=False, disarmed=False, control=False, quiet=True, real=False, player=None,
-        program=None,
+        program=None, inputs=None,
     )  # fmt: skip
 
 
@@ -83,9 +102,13 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         help="write there what everybody saw in each run, which is what is judged",
     )
     parser.add_argument("--json", action="store_true", help="verdicts as JSON")
+    parser.add_argument("--html", type=Path, default=None, metavar="FILE", help=one_file.HTML_HELP)
+    parser.add_argument("--open", action="store_true", help=one_file.OPEN_HELP)
+    parser.add_argument("--redact", action="store_true", help=one_file.REDACT_HELP)
+    elsewhere.add_arguments(parser)
 
 
-def _player_options(parser: argparse.ArgumentParser) -> None:
+def _player_options(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--real",
         action="store_true",
@@ -109,21 +132,23 @@ def _player_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
+    from txnsim.cli.event_log import log_to_stderr  # structlog: slow to import
+
     log_to_stderr()
-    try:
-        match args.action:
-            case "list":
-                return _list(args)
-            case "show":
-                return _show(args)
-            case "run":
-                return _run(tuple(find(name)[1] for name in args.name), args, table=table_of)
-            case _:
-                every = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
-                return _run(every, args, table=matrix_of)
-    except (ConfigError, MissingExtraError) as error:
-        warn(f"txnsim: {error}")
-        return MISUSE_STATUS
+    match args.action:
+        case "list":
+            return _list(args)
+        case "show":
+            return _show(args)
+        case "new":
+            return _new(args)
+        case "check":
+            return _check(args)
+        case "run":
+            return _run(tuple(find(name)[1] for name in args.name), args, table=table_of)
+        case _:
+            every = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
+            return _run(every, args, table=matrix_of)
 
 
 # list, show
@@ -154,9 +179,46 @@ def _show(args: argparse.Namespace) -> int:
     path, scenario = find(args.name)
     if args.json:
         print_json(scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True))
-        return 0
-    print_line(show_of(scenario, path))
+    elif args.summary:
+        print_line(show_of(scenario, path))
+    else:
+        print_line(f"# {path}")
+        print_line(path.read_text("utf-8").rstrip("\n"))
     return 0
+
+
+def _new(args: argparse.Namespace) -> int:
+    path = template.write(args.name)
+    print_line(f"{path}: a story that runs; its comments say how to go on")
+    print_line(f"  txnsim scenario check {path}")
+    print_line(f"  txnsim scenario run {path}")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    """Every file is read, also behind a wrong one."""
+    found: list[dict[str, Any]] = []
+    wrong = 0
+    for name in args.name:
+        try:
+            path, scenario = find(name)
+        except ConfigError as error:
+            wrong += 1
+            found.append({"file": name, "problems": str(error).splitlines()})
+            continue
+        tellings = len(scenario.runs) * len(scenario.takes)
+        found.append(
+            {"file": str(path), "name": scenario.name, "tellings": tellings, "problems": []}
+        )
+    if args.json:
+        print_json(found)
+    else:
+        for one in found:
+            for problem in one["problems"]:
+                complain(problem)
+            if not one["problems"]:
+                print_line(f"{one['file']}: {one['name']} is sound, {one['tellings']} tellings")
+    return MISUSE_STATUS if wrong else 0
 
 
 # run, matrix
@@ -169,14 +231,32 @@ def _run(
     table: Callable[[Sequence[RunResult]], str],
 ) -> int:
     plan = _plan(chosen, args)
+    if args.on is not None:
+        return _run_elsewhere(plan, args)
     for directory in (args.trace, args.history):
         _make(directory)
     results = _run_all(plan, args)
+    _show_page(results, args)
     if args.json:
         print_json([facts_of(result) for result in results])
     else:
         print_line(table(results))
     return 0 if all(result.as_declared for result in results) else DIFFERENT_STATUS
+
+
+def _run_elsewhere(plan: Sequence[Telling], args: argparse.Namespace) -> int:
+    from txnsim.scenario.players.casting import Casting
+    from txnsim.scenario.runner import casts_of
+
+    for option in ("trace", "history", "html", "inputs"):
+        if getattr(args, option) is not None:
+            raise ConfigError(f"--{option} is of no use with --on")
+    casting = Casting(player=args.player or "own", program=args.program)
+    for telling in plan:
+        if any(one.plays == "application" for one in telling.scenario.actors.values()):
+            casts_of(telling, casting)  # a wish that can't be granted is refused before any run
+    cells = elsewhere.run(plan, casting, args)
+    return 0 if all(cell.agrees for cell in cells) else DIFFERENT_STATUS
 
 
 def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[Telling]:
@@ -237,13 +317,14 @@ def _run_all(plan: Sequence[Telling], args: argparse.Namespace) -> list[RunResul
     if is_real:
         for telling in plan:
             casts_of(telling, casting)  # a wish that can't be granted is refused before any run
+    pace = _pace_of(plan, args, is_real=is_real)
     results = []
     said: set[str] = set()
     for number, telling in enumerate(plan, 1):
         if is_real:
             result = real.run(tell_real(telling, casting))
         else:
-            result = tell_virtual(telling, seed=args.seed)
+            result = tell_virtual(telling, seed=args.seed, pace=pace)
         results.append(result)
         _write(args.trace, result, "jsonl", result.trace)
         _write(args.history, result, "history.jsonl", result.history)
@@ -255,7 +336,34 @@ def _run_all(plan: Sequence[Telling], args: argparse.Namespace) -> list[RunResul
     return results
 
 
+def _pace_of(
+    plan: Sequence[Telling], args: argparse.Namespace, *, is_real: bool
+) -> GivenInputs | None:
+    if args.inputs is None:
+        return None
+    from txnsim.scenario.given_inputs import GivenInputs, inputs_of
+
+    if len(plan) != 1 or is_real:
+        raise ConfigError("--inputs is for one run and one take in virtual time: name them")
+    return GivenInputs(inputs_of(args.inputs))
+
+
 # Files
+
+
+def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
+    if args.html is None and not args.open:
+        return
+    from txnsim.trace.reading import recording
+
+    runs = [
+        (f"{one.scenario} {one.run} {one.take}", recording("the trace", one.trace.splitlines()))
+        for one in results
+    ]
+    if args.html is not None:
+        one_file.write(args.html, runs, redact=args.redact)
+    if args.open:
+        one_file.show(runs, redact=args.redact)
 
 
 def _make(directory: Path | None) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from txnsim.scenario.model import Run, Scenario
-    from txnsim.scenario.runner import Finding, RunResult
+    from txnsim.scenario.runner import JudgesResult, RunResult
 
 WIDTH: Final = 100
 HEALTHY: Final = "healthy"
@@ -58,8 +58,8 @@ def show_of(scenario: Scenario, path: Path) -> str:
 
 
 def _sentences(steps: Sequence[object]) -> Iterator[str]:
-    told = [step for step in steps if getattr(step, "say", "")]
-    for number, step in enumerate(told, 1):
+    spoken = [step for step in steps if getattr(step, "say", "")]
+    for number, step in enumerate(spoken, 1):
         only = getattr(step, "only", ())
         where = f" [{', '.join(only)}]" if only else ""
         yield wrapped(f"{number}. {str(getattr(step, 'say', '')).strip()}{where}")
@@ -86,7 +86,7 @@ def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
         "",
     ]
     for sentence in result.story:
-        if sentence.told:
+        if sentence.is_narrated:
             lines.append(wrapped(sentence.text))
         else:
             event = f"{sentence.at_ms:6} ms  {sentence.who}: {sentence.text}"
@@ -129,7 +129,7 @@ def reasons(results: Sequence[RunResult]) -> Iterator[str]:
                 yield wrapped(f"{result.scenario} {result.run}, {result.take}: {because}")
 
 
-def findings(result: RunResult) -> Iterator[Finding]:
+def findings(result: RunResult) -> Iterator[JudgesResult]:
     """Its verdicts, before and after the cure."""
     yield result.verdict
     if result.cured is not None:

@@ -2,8 +2,8 @@
 columns and messages.
 
 Beyond Kafka's tool: ``--json`` on every subcommand, global options also behind the subcommand, an
-error at once where nobody listens or a topic does not exist (Kafka's waits a minute), and a second
-line that says what to do. What is sent is exactly what Kafka's tool sends. Kafka's counterpart is
+error at once where there is no broker or no such topic (Kafka's waits a minute), and a second line
+that says what to do. What is sent is exactly what Kafka's tool sends. Kafka's counterpart is
 ``TransactionsCommand``; ``txns_commands`` holds what each subcommand does.
 """
 
@@ -12,17 +12,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from txnsim.cli.client_properties import read_client_properties
-from txnsim.cli.output import time_text, warn
-from txnsim.cli.parsing import CommandParser, VersionAction
+from txnsim.cli.output import complain, time_text, warn
+from txnsim.cli.parsing import MISUSE_STATUS, VersionAction
 from txnsim.cli.txns import commands as txns_commands
 from txnsim.cli.txns import kip_text as txns_kip_text
-from txnsim.cli.txns.commands import Command, CommandFailure
+from txnsim.cli.txns.commands import Command, CommandFailure, MisuseFailure
 from txnsim.cli.txns.operator import HANGS, INCOMPLETE
 from txnsim.cli.txns.rights import missing_right
 from txnsim.client.admin import Admin
@@ -35,15 +36,15 @@ from txnsim.client.errors import (
     NotSupportedError,
     RequestTimeoutError,
 )
-from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.errors import ConfigError
+from txnsim.variables import BOOTSTRAP
 
 FAILED: Final = 1
-"""Exit status of every failure, a misuse included: that of Kafka's tool."""
+"""Exit status of what the cluster refuses."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare subcommands and options, those of Kafka 4.3's tool."""
-    _fail_like_kafka(parser)
     _add_globals(parser, default=None)
     parser.add_argument("-v", "--version", action=VersionAction, help="print the version")
     commands = parser.add_subparsers(
@@ -52,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     def branch(name: str, line: str) -> argparse.ArgumentParser:
         child = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
-        _fail_like_kafka(child)
         # Given behind the subcommand they replace those before it; not given they change nothing.
         _add_globals(child, default=argparse.SUPPRESS)
         child.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -83,8 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         branch("repair", "end hanging transactions, each judged again right before (--yes)")
     )
     why = branch("why", "explain why read_committed consumers of a partition stand still")
-    why.add_argument("topic", help="topic name")
-    why.add_argument("partition", type=_integer, help="partition number")
+    why.add_argument("topic", metavar="TOPIC[-PARTITION]", help="as in orders 0, or orders-0")
+    why.add_argument("partition", metavar="PARTITION", nargs="?", type=_integer, help="its number")
     _add_watch(why)
 
 
@@ -97,17 +97,12 @@ def _add_watch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _fail_like_kafka(parser: argparse.ArgumentParser) -> None:
-    if isinstance(parser, CommandParser):
-        parser.misuse_status = FAILED
-
-
 def _add_globals(parser: argparse.ArgumentParser, *, default: Any) -> None:
     parser.add_argument(
         "--bootstrap-server",
         metavar="host:port",
         default=default,
-        help="broker to connect to; several separated by commas",
+        help=f"broker to connect to; several separated by commas (default: {BOOTSTRAP})",
     )
     parser.add_argument(
         "--command-config",
@@ -191,6 +186,12 @@ def _add_repair(parser: argparse.ArgumentParser) -> None:
     )
     mode.add_argument("--yes", action="store_true", help="do it")
     parser.add_argument(
+        "--guess",
+        choices=("abort", "commit"),
+        help="the marker where the coordinator's decision is unknown; a known decision is always"
+        " followed",
+    )
+    parser.add_argument(
         "--audit-file",
         type=Path,
         default=Path("txnsim-repairs.jsonl"),
@@ -225,7 +226,9 @@ rewrite = txns_kip_text.rewrite
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one subcommand; every failure is a message and exit status 1."""
+    """Run one subcommand; a failure is a message and exit status 1, as of Kafka's tool, misuse one
+    with the status that it has in every command.
+    """
     try:
         settings, bootstrap = _settings(args)
         command = txns_commands.command_from(args, _again(args))
@@ -233,12 +236,9 @@ def run(args: argparse.Namespace) -> int:
         if watch_s is None:
             return asyncio.run(_run(bootstrap, settings, command, as_json=args.json))
         return asyncio.run(_watch(bootstrap, settings, command, args=args, pause_s=watch_s))
-    except (ConfigError, MissingExtraError) as error:
-        warn(f"txnsim txns: {error}")
-        return FAILED
     except (CommandFailure, ClientError) as failure:
         _complain(failure, args.txns_command)
-        return FAILED
+        return MISUSE_STATUS if isinstance(failure, MisuseFailure) else FAILED
 
 
 def _again(args: argparse.Namespace) -> str:
@@ -259,7 +259,7 @@ def _complain(failure: CommandFailure | ClientError, command: str) -> None:
             warn(failure.text)
             cause = failure.cause
         case ClientError():
-            warn(f"txnsim txns: {failure}")
+            complain(str(failure))
             cause = failure
     if cause is not None:
         _advise(cause, command)
@@ -271,10 +271,11 @@ def _settings(args: argparse.Namespace) -> tuple[ClientSettings, str]:
         settings, bootstrap, ignored = read_client_properties(args.command_config)
         if ignored:
             warn(f"{args.command_config}: without effect here: {', '.join(ignored)}")
-    bootstrap = args.bootstrap_server or bootstrap
-    if bootstrap is None:
+    bootstrap = args.bootstrap_server or bootstrap or os.environ.get(BOOTSTRAP)
+    if not bootstrap:
         raise ConfigError(
-            "argument --bootstrap-server is required: host:port of a broker, such as localhost:9092"
+            "--bootstrap-server is missing: host:port of a broker, such as localhost:9092;"
+            f" {BOOTSTRAP} says it for all commands"
         )
     return settings, bootstrap
 
@@ -294,7 +295,7 @@ async def _watch(
     args: argparse.Namespace,
     pause_s: float,
 ) -> NoReturn:
-    """Again and again; what fails after the cluster has been reached once is told, and tried
+    """Again and again; what fails after the cluster has been reached once is reported, and tried
     again.
     """
     async with Cluster(bootstrap, settings=settings) as cluster:
@@ -317,7 +318,7 @@ def _advise(error: ClientError, command: str) -> None:
         case ConnectionLostError() if isinstance(cause, OSError):
             if cause.errno == errno.ECONNREFUSED:
                 warn(
-                    "Nobody listens there. Check --bootstrap-server; `txnsim serve` prints the"
+                    "No broker listens there. Check --bootstrap-server; `txnsim serve` prints the"
                     " address of its brokers when it starts."
                 )
             else:

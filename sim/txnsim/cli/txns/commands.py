@@ -26,11 +26,14 @@ from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.inspection.txn_views import AbortSpec, OpenSince, TransactionListing
 from txnsim.client.inspection.txn_wording import message_of
+from txnsim.errors import ConfigError
+from txnsim.txn.decided import Decision
 from txnsim.types import TopicPartition
 
 NONE: Final = "None"
 """Cell of a value that there is none of."""
 _MINUTE_MS: Final = 60_000
+_GUESSES: Final = {"abort": Decision.ABORTED, "commit": Decision.COMMITTED}
 
 
 class CommandFailure(Exception):
@@ -40,6 +43,10 @@ class CommandFailure(Exception):
         super().__init__(text)
         self.text = text
         self.cause = cause
+
+
+class MisuseFailure(CommandFailure):
+    """Arguments that don't go together, in the words of Kafka's own tool."""
 
 
 def failed(what: str, cause: ClientError) -> CommandFailure:
@@ -100,7 +107,7 @@ class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
     transactional_id: str
     broker_id: int | None = None
-    """Ask this broker, whoever coordinates."""
+    """Ask this broker, not the coordinator."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Ask its coordinator. The duration goes on growing after the end, as the start stays."""
@@ -191,15 +198,15 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
         if self.start_offset is not None:
             return
         if self.producer_id is None:
-            raise CommandFailure(
+            raise MisuseFailure(
                 "The transaction to abort must be identified either with --start-offset (for"
                 " brokers on 3.0 or above) or with --producer-id, --producer-epoch, and"
                 " --coordinator-epoch (for older brokers)"
             )
         if self.producer_epoch is None:
-            raise CommandFailure("Missing required argument --producer-epoch")
+            raise MisuseFailure("Missing required argument --producer-epoch")
         if self.coordinator_epoch is None:
-            raise CommandFailure("Missing required argument --coordinator-epoch")
+            raise MisuseFailure("Missing required argument --coordinator-epoch")
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Write one abort marker to the leader."""
@@ -252,12 +259,12 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse a search without bounds, before anything is connected."""
         if self.topic is None and self.broker_id is None:
-            raise CommandFailure(
+            raise MisuseFailure(
                 "The `find-hanging` command requires either --topic or --broker-id to limit the"
                 " scope of the search"
             )
         if self.partition is not None and self.topic is None:
-            raise CommandFailure("The --partition argument requires --topic to be provided")
+            raise MisuseFailure("The --partition argument requires --topic to be provided")
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Search, compare, list."""
@@ -310,7 +317,7 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
 
     Args:
         args: As parsed.
-        again: How the program was called, with its global options, for commands that are told.
+        again: How the program was called, with its global options, for commands that are printed.
 
     Raises:
         ConfigError: As below.
@@ -318,7 +325,7 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
     """
     word = txns_kip_text.misplaced(args)
     if word is not None:
-        raise CommandFailure(f"argument {word}: only with {txns_kip_text.FLAG}")
+        raise ConfigError(f"{word}: only with {txns_kip_text.FLAG}")
     match args.txns_command:
         case "list":
             return _list(args)
@@ -333,12 +340,17 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
             return _abort(args)
         case "find-hanging" if args.all:
             if _broker_id(args) is not None:
-                raise CommandFailure("--all asks leaders; --broker-id does not go with it")
+                raise ConfigError("--all asks leaders; --broker-id does not go with it")
             return FindAll(scope=_scope(args), again=again)
         case "repair":
-            return RepairHanging(scope=_scope(args), yes=args.yes, audit_file=args.audit_file)
+            return RepairHanging(
+                scope=_scope(args),
+                yes=args.yes,
+                audit_file=args.audit_file,
+                guess=_GUESSES.get(args.guess),
+            )
         case "why":
-            return Why(partition=TopicPartition(args.topic, args.partition), again=again)
+            return Why(partition=_partition_of(args), again=again)
         case "find-hanging":
             found = FindHanging(
                 topic=args.topic,
@@ -353,13 +365,23 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
             raise AssertionError(f"argparse let {unknown!r} through")
 
 
+def _partition_of(args: argparse.Namespace) -> TopicPartition:
+    """``orders 0``, or ``orders-0`` as it is printed."""
+    if args.partition is not None:
+        return TopicPartition(args.topic, args.partition)
+    topic, hyphen, number = args.topic.rpartition("-")
+    if not hyphen or not topic or not number.isdecimal():
+        raise ConfigError(f"{args.topic}: which partition? expected TOPIC-PARTITION, as orders-0")
+    return TopicPartition(topic, int(number))
+
+
 def _list(args: argparse.Namespace) -> Command:
     asked = [one for one in (args.kip_broker, args.kip_coordinator) if one is not None]
     try:
         producer_ids = tuple(int(one) for one in txns_kip_text.listed(args.kip_producer_ids))
     except ValueError:
-        raise CommandFailure(
-            f"argument --producer-ids: numbers are expected, not {args.kip_producer_ids!r}"
+        raise ConfigError(
+            f"--producer-ids: numbers are expected, not {args.kip_producer_ids!r}"
         ) from None
     return ListTransactions(
         duration_ms=args.duration_filter if args.kip_duration is None else args.kip_duration,

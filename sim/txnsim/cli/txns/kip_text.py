@@ -5,7 +5,7 @@ In the texts the commands are flags (``--list``, ``--describe``), some options h
 some columns are there that were not shipped. With ``--kip-text`` all of them are taken beside the
 shipped ones. They work on any cluster; what the texts want of a *broker* (the time of a
 transaction's last update, an abort that checks its start offset) is there on the listener that
-``txnsim serve --kip-text`` opens, and is told as unknown, or done in Kafka's way, elsewhere. What
+``txnsim serve --kip-text`` opens, and is unknown, or done in Kafka's way, elsewhere. What
 the texts say and is not here stands in ``sim/txnsim/api/kip_text/differences.py`` with its reason.
 """
 
@@ -22,7 +22,6 @@ from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.hanging import OpenTransaction
-from txnsim.client.inspection.judgement import DECIDED_STATES
 from txnsim.client.inspection.txn_views import (
     AbortSpec,
     OpenSince,
@@ -30,11 +29,12 @@ from txnsim.client.inspection.txn_views import (
     TransactionDescription,
 )
 from txnsim.client.versions import Api
+from txnsim.txn.withheld import DECIDED_STATES
 from txnsim.types import IsolationLevel, TopicPartition
 
 FLAG: Final = "--kip-text"
 UNKNOWN: Final = -1
-"""Of a time that nobody tells (KIP-994)."""
+"""Of a time that no answer carries (KIP-994)."""
 
 _COMMANDS: Final = ("--list", "--describe", "--describe-producers", "--abort", "--find-hanging")
 _OPEN_STATES: Final = DECIDED_STATES | {"Ongoing"}

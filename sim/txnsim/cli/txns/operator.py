@@ -19,11 +19,13 @@ from txnsim.cli.txns.rights import missing_right
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode, NotSupportedError
 from txnsim.client.inspection.hanging import OpenTransaction
-from txnsim.client.inspection.judgement import Finding, Verdict
+from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.survey import Survey, survey
-from txnsim.client.inspection.waiting_readers import Cause, explain
+from txnsim.client.inspection.waiting_readers import explain
 from txnsim.errors import ConfigError
+from txnsim.txn.decided import Decision
+from txnsim.txn.withheld import Cause, OpenTxnStatus
 from txnsim.types import TopicPartition
 
 HANGS: Final = 3
@@ -63,7 +65,7 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: Scope
     again: str
-    """How this program was called, for the commands that are told."""
+    """How this program was called, for the commands that are printed."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Search everything, judge everything, tell what hangs, why, and how to end it."""
@@ -73,7 +75,8 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
             start = one.transaction.producer.txn_start_offset
             lines += [
                 f"{one.transaction.partition} at offset {start}: {one.reason}",
-                f"  {self._abort(one)}",
+                *([f"  {one.decided}"] if one.decided is not None else []),
+                f"  {self._end(one)}",
             ]
         _tell_rest(found)
         return Output(
@@ -86,7 +89,7 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
                     {
                         "finding": one,
                         "duration_min": one.transaction.duration_min(now_ms),
-                        "abort": self._abort(one) if one.verdict is Verdict.HANGING else None,
+                        "abort": self._abort(one) if one.verdict is OpenTxnStatus.HANGING else None,
                     }
                     for one in found.findings
                 ],
@@ -95,7 +98,18 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
             status=HANGS if found.hanging else INCOMPLETE if found.unread else 0,
         )
 
-    def _abort(self, one: Finding) -> str:
+    def _end(self, one: JudgedTransaction) -> str:
+        """The command that writes what was decided; where that is unknown, the operator says it."""
+        decision = Decision.UNKNOWN if one.decided is None else one.decided.decision
+        if decision is Decision.ABORTED:
+            return self._abort(one)
+        where = one.transaction.partition
+        guess = " --guess abort, or --guess commit" if decision is Decision.UNKNOWN else ""
+        return (
+            f"{self.again} repair --topic {where.topic} --partition {where.partition} --yes{guess}"
+        )
+
+    def _abort(self, one: JudgedTransaction) -> str:
         return f"{self.again} {one.abort_command}"
 
 
@@ -104,8 +118,10 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: Scope
     yes: bool = False
-    """Really; else it is only told what would be done."""
+    """Really; else it only says what would be done."""
     audit_file: Path
+    guess: Decision | None = None
+    """What to write where the decision is unknown."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Search; judge each one anew, abort it, look whether it is gone; keep a record.
@@ -120,12 +136,19 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
             for one in found.hanging:
                 audit.write(attempt=one, at_ms=now_ms)
                 try:
-                    outcome = await repair(admin, one, now_ms=now_ms, dry_run=not self.yes)
+                    outcome = await repair(
+                        admin, one, now_ms=now_ms, dry_run=not self.yes, guess=self.guess
+                    )
                 except ClientError as failure:
                     outcome = not_known(one, failure, now_ms=now_ms)
                 audit.write(repair=outcome)
                 done.append(outcome)
         _tell_rest(found)
+        if any(one.outcome is Outcome.NEEDS_A_GUESS for one in done):
+            warn(
+                "What was decided about some of them is unknown: say --guess abort, and what they"
+                " wrote is lost to readers, or --guess commit, and readers get it."
+            )
         if done and not self.yes:
             warn("Nothing was changed. To do it: the same command with --yes.")
         elif self.yes and done:
@@ -135,6 +158,9 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
         return Output(
             headers=(
                 *HANGING_HEADERS[:6],
+                "Decided",
+                "Marker",
+                "Offsets",
                 "Outcome",
                 "LastStableOffset",
                 "HighWatermark",
@@ -228,6 +254,9 @@ def _repair_row(one: Repair) -> tuple[str, ...]:
         str(one.producer_epoch),
         str(one.coordinator_epoch),
         str(one.start_offset),
+        one.decision,
+        one.marker,
+        "" if one.records is None else str(one.records),
         one.outcome,
         stable if after is None else f"{stable} -> {after}",
         "" if one.high_watermark_after is None else str(one.high_watermark_after),
@@ -239,14 +268,14 @@ def _tell_rest(found: Survey) -> None:
     """What was searched, and what was old and yet does not hang, for people."""
     counts = Counter(one.verdict for one in found.findings)
     hang, decided, alive = (
-        counts[one] for one in (Verdict.HANGING, Verdict.DECIDED, Verdict.ALIVE)
+        counts[one] for one in (OpenTxnStatus.HANGING, OpenTxnStatus.DECIDED, OpenTxnStatus.ALIVE)
     )
-    told = [f"partitions searched: {found.partitions}", f"hanging: {hang}"]
+    parts = [f"partitions searched: {found.partitions}", f"hanging: {hang}"]
     if decided:
-        told.append(f"decided and not yet marked: {decided}")
+        parts.append(f"decided and not yet marked: {decided}")
     if alive:
-        told.append(f"old and alive: {alive}")
-    warn("; ".join(told) + ".")
+        parts.append(f"old and alive: {alive}")
+    warn("; ".join(parts) + ".")
     by_reason: dict[str, list[str]] = {}
     for partition, why in sorted(found.unread.items()):
         by_reason.setdefault(str(why), []).append(str(partition))

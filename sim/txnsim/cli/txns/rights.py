@@ -1,4 +1,4 @@
-"""Which right a user of ``txnsim txns`` lacks, when a broker refuses: one line, fit for whoever
+"""Which right a user of ``txnsim txns`` lacks, when a broker refuses: one line, fit for the one who
 grants it.
 
 Brokers say only of which kind of resource it is; which operation, the command knows

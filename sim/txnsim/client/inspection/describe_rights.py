@@ -1,8 +1,9 @@
 """Whether an operator sees enough to say that a transaction hangs.
 
-Coordinators leave out what the asker may not describe (ListTransactions), so a living transaction
-of an id that is kept from us looks like one that nobody coordinates. Nothing tells how much was
-left out; but who may not describe an id that nobody has does not have the right for all of them.
+Coordinators leave out ids that the client may not describe (ListTransactions). A live transaction
+of such an id looks like one without a coordinator, and the answer does not say how much it leaves
+out. So this module asks for an id that does not exist: a client that may not describe that one
+lacks the right for all ids.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from txnsim.client.errors import ClientError, ErrorCode
 if TYPE_CHECKING:
     from txnsim.client.cluster import Cluster
 
-NOBODYS_ID: Final = "txnsim-sees-all-transactional-ids"
+UNUSED_ID: Final = "txnsim-sees-all-transactional-ids"
 """An authorizer judges the name, whether or not there is such an id."""
 
 
@@ -25,7 +26,7 @@ async def check_sight(cluster: Cluster) -> None:
     Raises:
         ClientError: Not every one may, or no broker answered.
     """
-    message = await cluster.ask_any(requests.describe_transactions((NOBODYS_ID,)))
+    message = await cluster.ask_any(requests.describe_transactions((UNUSED_ID,)))
     (row,) = message.transaction_states
     if ErrorCode(row.error_code) is ErrorCode.transactional_id_authorization_failed:
         raise ClientError(

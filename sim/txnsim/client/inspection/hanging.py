@@ -1,10 +1,10 @@
 """Which open transactions hang: the decision of ``find-hanging``, pure.
 
-A partition has a transaction open, and its coordinator knows nothing of it: then nobody will ever
-write the marker that ends it (KIP-664). Kafka's counterpart is
-``TransactionsCommand.FindHangingTransactionsCommand``; neither there nor here are epoch and state
-compared, although the KIP's text asks for it. A transaction whose coordinator is about to write the
-marker still has the partition in its description, and does not hang.
+A partition has a transaction open that its coordinator does not know: then no marker will ever end
+it (KIP-664). Kafka's counterpart is ``TransactionsCommand.FindHangingTransactionsCommand``; like
+Kafka, it does not compare epoch and state, although the KIP's text asks for it. A transaction whose
+coordinator is about to write the marker still has the partition in its description, and does not
+hang.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     producer: ProducerState
 
     def is_that_of(self, row: ProducerState) -> bool:
-        """Whether a later answer still tells of this very transaction."""
+        """Whether a later answer still has this very transaction."""
         mine = self.producer
         return (mine.producer_id, mine.producer_epoch, mine.txn_start_offset) == (
             row.producer_id,

@@ -1,25 +1,36 @@
-"""Ending hanging transactions so that it can be trusted: look, look again, abort, look once more.
+"""Ends hanging transactions with checks before and after.
 
-A hanging transaction is ended by an abort marker that is written to the partition alone
-(``Admin.abortTransaction``, KIP-664). That is right only while the transaction hangs: for one that
-lives it would be an abort behind its coordinator's back. So right before it is aborted each one is
-judged anew, and afterwards the partition is asked whether the transaction is gone and where its
-last stable offset stands.
+A hanging transaction is ended by a marker that is written to the partition alone
+(``Admin.abortTransaction``, KIP-664): the one that was decided, COMMIT or ABORT, where its
+coordinator still tells it, and else the one that somebody guesses aloud (``txn.decided``). That is
+right only while the transaction hangs. A live one would be ended without its coordinator's
+knowledge. So each one is judged again right before its marker. Afterwards the partition is asked
+whether the transaction is gone, and for its last stable offset.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode
-from txnsim.client.inspection.judgement import Finding, Verdict
+from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.client.offsets import LATEST
+from txnsim.client.requests import Marker
+from txnsim.txn.decided import Decision
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import IsolationLevel, TopicPartition
+
+MARKERS: Final = {
+    Decision.COMMITTED: "COMMIT",
+    Decision.ABORTED: "ABORT",
+    Decision.UNKNOWN: "",
+}
 
 
 class Outcome(StrEnum):
@@ -32,16 +43,20 @@ class Outcome(StrEnum):
     WOULD_REPAIR = "would be repaired"
     NO_LONGER_HANGS = "no longer hangs"
     """It ended by itself, or a coordinator knows it now: nothing was done."""
+    NEEDS_A_GUESS = "needs a guess"
+    """What was decided can't be known any more, and the operator has not said what to
+    write: nothing was done.
+    """
     REFUSED = "refused"
     """The leader did not write the marker."""
     NOT_KNOWN = "not known"
-    """It could not be judged anew, or not be looked at afterwards: to be looked at again."""
+    """It could not be judged again, or not be checked afterwards: check it again."""
     STILL_OPEN = "still open"
-    """The marker was written, and the transaction is there all the same."""
+    """The marker was written, but the transaction is still open."""
 
 
 class Repair(msgspec.Struct, frozen=True, kw_only=True):
-    """One transaction and what was done: a line of the audit file."""
+    """One transaction and the action: a line of the audit file."""
 
     partition: TopicPartition
     producer_id: int
@@ -53,6 +68,14 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why it hangs; or why it does not, or what the leader said."""
     outcome: Outcome
+    decision: Decision = Decision.UNKNOWN
+    """What was decided."""
+    marker: str = ""
+    """``COMMIT`` or ``ABORT``: what is written, or would be; empty where that is not known."""
+    records: int | None = None
+    """Offsets from the start of the transaction to the end of the log: what its producer wrote
+    there is given to readers by COMMIT and is lost to them by ABORT.
+    """
     last_stable_offset_before: int | None = None
     last_stable_offset_after: int | None = None
     high_watermark_after: int | None = None
@@ -61,34 +84,56 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     """What the leader answered where it refused."""
 
 
-async def repair(admin: Admin, finding: Finding, *, now_ms: int, dry_run: bool = False) -> Repair:
+async def repair(
+    admin: Admin,
+    finding: JudgedTransaction,
+    *,
+    now_ms: int,
+    dry_run: bool = False,
+    guess: Decision | None = None,
+) -> Repair:
     """End one hanging transaction, if it still hangs.
 
     Args:
         admin: The cluster.
         finding: As a survey found it.
         now_ms: The wall clock.
-        dry_run: Judge it anew, but write nothing.
+        dry_run: Judge it again, but write nothing.
+        guess: ``COMMITTED`` or ``ABORTED``: what to write where the decision is unknown. What was
+            decided is never overruled.
 
     Raises:
-        ClientError: It could not be judged anew, or not be looked at afterwards.
+        ClientError: It could not be judged again, or not be checked afterwards.
     """
     partition = finding.transaction.partition
     spec = AbortSpec.of(partition, finding.transaction.producer)
+    end = await admin.offset_of(partition, LATEST, IsolationLevel.READ_UNCOMMITTED)
     done = msgspec.structs.replace(
         _attempt(finding, now_ms),
+        records=end - (finding.transaction.producer.txn_start_offset or 0),
         last_stable_offset_before=await admin.offset_of(
             partition, LATEST, IsolationLevel.READ_COMMITTED
         ),
     )
     again = await _same_now(admin, finding, now_ms=now_ms)
-    if again is None or again.verdict is not Verdict.HANGING:
+    if again is None or again.verdict is not OpenTxnStatus.HANGING:
         why = "it has ended" if again is None else again.reason
         return msgspec.structs.replace(done, outcome=Outcome.NO_LONGER_HANGS, reason=why)
+    decision = Decision.UNKNOWN if again.decided is None else again.decided.decision
+    written = guess if decision is Decision.UNKNOWN else decision
+    done = msgspec.structs.replace(
+        done, decision=decision, marker="" if written is None else MARKERS[written]
+    )
+    if not done.marker:
+        why = f"{done.reason}. {again.decided}"
+        return msgspec.structs.replace(done, outcome=Outcome.NEEDS_A_GUESS, reason=why)
     if dry_run:
         return done
     try:
-        await admin.abort_transaction(spec)
+        if written is Decision.COMMITTED:
+            await _commit(admin, spec)
+        else:
+            await admin.abort_transaction(spec)
     except ClientError as refused:
         return msgspec.structs.replace(
             done, outcome=Outcome.REFUSED, reason=str(refused), error=refused.error
@@ -106,8 +151,22 @@ async def repair(admin: Admin, finding: Finding, *, now_ms: int, dry_run: bool =
     )
 
 
-def not_known(finding: Finding, failure: ClientError, *, now_ms: int) -> Repair:
-    """What is left to say where ``repair`` has failed."""
+async def _commit(admin: Admin, spec: AbortSpec) -> None:
+    """Write a COMMIT; Kafka's Admin has no call for it."""
+    marker = Marker(
+        producer_id=spec.producer_id,
+        producer_epoch=spec.producer_epoch,
+        committed=True,
+        coordinator_epoch=spec.coordinator_epoch,
+        partitions=(spec.partition,),
+    )
+    for outcome in (await admin.write_txn_marker(marker)).values():
+        if outcome is not None:
+            raise outcome
+
+
+def not_known(finding: JudgedTransaction, failure: ClientError, *, now_ms: int) -> Repair:
+    """The report where ``repair`` has failed."""
     return msgspec.structs.replace(
         _attempt(finding, now_ms),
         outcome=Outcome.NOT_KNOWN,
@@ -116,7 +175,7 @@ def not_known(finding: Finding, failure: ClientError, *, now_ms: int) -> Repair:
     )
 
 
-def _attempt(finding: Finding, now_ms: int) -> Repair:
+def _attempt(finding: JudgedTransaction, now_ms: int) -> Repair:
     producer = finding.transaction.producer
     start = producer.txn_start_offset
     assert start is not None, "a transaction without a start is not open"
@@ -133,8 +192,10 @@ def _attempt(finding: Finding, now_ms: int) -> Repair:
     )
 
 
-async def _same_now(admin: Admin, finding: Finding, *, now_ms: int) -> Finding | None:
-    """The same transaction judged anew; None if it is no longer open."""
+async def _same_now(
+    admin: Admin, finding: JudgedTransaction, *, now_ms: int
+) -> JudgedTransaction | None:
+    """The same transaction judged again; None if it is no longer open."""
     partition = finding.transaction.partition
     # However young: its age was judged before, and clocks that differ must not hide it now.
     found = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)

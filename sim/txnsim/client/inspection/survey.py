@@ -1,9 +1,9 @@
 """The open transactions of a whole cluster, judged: ``find-hanging --all``.
 
-Every partition's leader is asked who has a transaction open, every coordinator what it knows of
-them (KIP-664). The two can't be asked at one moment: a transaction may end in between, and would
-look as if nobody knew it. So whatever seems to hang is asked for again at its leader, and only what
-is still open there, the same transaction, is told.
+It asks every partition's leader for open transactions, and every coordinator what it knows of them
+(KIP-664). Both can't be asked at one moment: a transaction may end in between, and would look as if
+it had no coordinator. So each leader is asked again for the transactions that seem to hang, and the
+survey reports only those that are still open there.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from typing import Final
 import msgspec
 
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.decision_log import noted
 from txnsim.client.inspection.describe_rights import check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
     candidates,
 )
-from txnsim.client.inspection.judgement import Finding, Verdict, judge
+from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.txn_admin import TransactionAdmin, batches
+from txnsim.txn.decided import decided_by_log
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 ANY_AGE: Final = -(1 << 62)
@@ -33,26 +36,26 @@ Progress = Callable[[int, int], None]
 
 
 def _no_progress(_done: int, _total: int) -> None:
-    """Nobody watches."""
+    """Progress that goes nowhere."""
 
 
-NOBODY: Final[Progress] = _no_progress
+_NO_PROGRESS: Final[Progress] = _no_progress
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found."""
+    """The result of a survey."""
 
     partitions: int
-    """That were asked about."""
-    findings: tuple[Finding, ...]
-    """The open transactions without a write for as long as was asked, oldest write first."""
+    """How many partitions the survey has looked at."""
+    findings: tuple[JudgedTransaction, ...]
+    """The open transactions without a write for ``older_than_ms``, oldest write first."""
     unread: Mapping[TopicPartition, ClientError]
     """Partitions whose leader could not say, and why."""
 
     @property
-    def hanging(self) -> tuple[Finding, ...]:
-        """Those that nobody will end."""
-        return tuple(one for one in self.findings if one.verdict is Verdict.HANGING)
+    def hanging(self) -> tuple[JudgedTransaction, ...]:
+        """Those that no marker will end."""
+        return tuple(one for one in self.findings if one.verdict is OpenTxnStatus.HANGING)
 
 
 async def survey(
@@ -61,7 +64,7 @@ async def survey(
     now_ms: int,
     partitions: Sequence[TopicPartition] | None = None,
     older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
-    progress: Progress = NOBODY,
+    progress: Progress = _NO_PROGRESS,
 ) -> Survey:
     """Look at every partition.
 
@@ -70,11 +73,11 @@ async def survey(
         now_ms: The wall clock to measure ages by.
         partitions: These alone; all, those of internal topics included, unless given.
         older_than_ms: Transactions with a younger write are not looked at.
-        progress: Told after each request to the leaders.
+        progress: Called after each request to the leaders.
 
     Raises:
-        ClientError: Topics could not be listed, or a coordinator did not answer, or may not tell
-            of all transactional ids: what these have open would seem to hang.
+        ClientError: Topics could not be listed, or a coordinator did not answer, or the client may
+            not list all transactional ids: the transactions of the others would seem to hang.
     """
     wanted = await admin.partitions_to_search() if partitions is None else list(partitions)
     found: list[OpenTransaction] = []
@@ -86,15 +89,17 @@ async def survey(
         found += candidates(producers, now_ms=now_ms, max_transaction_timeout_ms=older_than_ms)
         done += len(batch)
         progress(done, len(wanted))
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[JudgedTransaction, ...] = ()
     if found:
         ids, descriptions = await admin.known_to_coordinators(
             {one.producer.producer_id for one in found}
         )
         judged = judge(found, ids, descriptions)
         gone = await _ended_meanwhile(admin, judged)
-        findings = tuple(one for one in judged if one.transaction not in gone)
-        if any(one.verdict is Verdict.HANGING for one in findings):
+        findings = tuple(
+            [await _with_decision(admin, one) for one in judged if one.transaction not in gone]
+        )
+        if any(one.verdict is OpenTxnStatus.HANGING for one in findings):
             await check_sight(admin.cluster)
     return Survey(
         partitions=len(wanted),
@@ -103,7 +108,21 @@ async def survey(
     )
 
 
-def _age(finding: Finding) -> tuple[int, TopicPartition]:
+async def _with_decision(admin: TransactionAdmin, one: JudgedTransaction) -> JudgedTransaction:
+    """What was decided about one that hangs, by its coordinator's log where that tells it."""
+    if one.verdict is not OpenTxnStatus.HANGING or one.transactional_id is None:
+        return one
+    producer = one.transaction.producer
+    log = await noted(
+        admin.cluster, one.transactional_id, last_timestamp_ms=producer.last_timestamp_ms
+    )
+    found = decided_by_log(
+        one.transaction.partition, producer.producer_id, producer.producer_epoch, log
+    )
+    return one if found is None else msgspec.structs.replace(one, decided=found)
+
+
+def _age(finding: JudgedTransaction) -> tuple[int, TopicPartition]:
     return finding.transaction.producer.last_timestamp_ms, finding.transaction.partition
 
 
@@ -121,10 +140,10 @@ async def _producers(
 
 
 async def _ended_meanwhile(
-    admin: TransactionAdmin, findings: Sequence[Finding]
+    admin: TransactionAdmin, findings: Sequence[JudgedTransaction]
 ) -> frozenset[OpenTransaction]:
     """Which of those that seem to hang are no longer there."""
-    seeming = [one.transaction for one in findings if one.verdict is Verdict.HANGING]
+    seeming = [one.transaction for one in findings if one.verdict is OpenTxnStatus.HANGING]
     asked = tuple(dict.fromkeys(one.partition for one in seeming))
     gone: set[OpenTransaction] = set()
     for batch in batches(asked):

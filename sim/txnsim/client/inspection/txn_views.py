@@ -50,9 +50,9 @@ class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     start_time_ms: int | None
     """Also of finished transactions; None where there was none yet."""
     partitions: tuple[TopicPartition, ...]
-    """Of an open transaction; while it is being ended, those that have no marker yet."""
+    """Partitions of an open transaction; while it ends, those without a marker yet."""
     last_update_time_ms: int | None = None
-    """By the text of KIP-994; None where the broker does not tell, as Apache Kafka does not."""
+    """By the text of KIP-994; None where the broker does not send it, as Apache Kafka does not."""
 
 
 class ProducerState(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class ProducerState(msgspec.Struct, frozen=True, kw_only=True):
     last_sequence: int
     last_timestamp_ms: int
     coordinator_epoch: int | None
-    """Of its last marker; None before the first."""
+    """Coordinator epoch of its last marker; None before the first."""
     txn_start_offset: int | None
     """Where its open transaction begins; None without one."""
 
@@ -126,12 +126,12 @@ def parse_description(broker_id: int, row: Any) -> TransactionDescription:
         partitions=tuple(
             TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions
         ),
-        last_update_time_ms=_told_time_ms(getattr(row, "transaction_last_update_time", None)),
+        last_update_time_ms=_optional_time_ms(getattr(row, "transaction_last_update_time", None)),
     )
 
 
-def _told_time_ms(told: Any) -> int | None:
-    return None if told is None else time_ms(told)
+def _optional_time_ms(value: Any) -> int | None:
+    return None if value is None else time_ms(value)
 
 
 def parse_producer(row: Any) -> ProducerState:

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Final, Protocol, assert_never
 
+import msgspec
 import structlog
 
 from txnsim.coordinators.group.writer import GroupWriter
@@ -80,55 +81,27 @@ class ClassicGroups(Protocol):
         """It was one of the consumer protocol."""
 
 
-class ConsumerMembership:
+class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     """The groups of the consumer protocol of one broker."""
 
-    __slots__ = (
-        "_classic_groups",
-        "_classic_members",
-        "_clock",
-        "_image",
-        "_is_current",
-        "_max_size",
-        "_may_upgrade",
-        "_protocol",
-        "_tasks",
-        "_timers",
-        "_writer",
-    )
-
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        tasks: Tasks,
-        writer: GroupWriter,
-        protocol: ConsumerProtocol,
-        classic_members: ClassicMembers,
-        classic_groups: ClassicGroups,
-        max_size: int,
-        may_upgrade: bool,
-        image: Callable[[], ClusterImage],
-        is_current: Callable[[GroupShard], bool],
-    ) -> None:
-        self._clock = clock
-        self._tasks = tasks
-        self._writer = writer
-        self._protocol = protocol
-        self._classic_members = classic_members
-        self._classic_groups = classic_groups
-        self._max_size = max_size
-        self._may_upgrade = may_upgrade
-        self._image = image
-        self._is_current = is_current
-        self._timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
-        """By partition of ``__consumer_offsets``."""
+    clock: Clock
+    tasks: Tasks
+    writer: GroupWriter
+    protocol: ConsumerProtocol
+    classic_members: ClassicMembers
+    classic_groups: ClassicGroups
+    max_size: int
+    may_upgrade: bool
+    image: Callable[[], ClusterImage]
+    is_current: Callable[[GroupShard], bool]
+    _timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
+    """By partition of ``__consumer_offsets``."""
 
     # Requests
 
     def check(self, command: ConsumerHeartbeat) -> Rejection | None:
-        """What is wrong with a heartbeat whatever the group."""
-        return self._protocol.check(command)
+        """Errors of a heartbeat that don't depend on the group."""
+        return self.protocol.check(command)
 
     async def heartbeat(
         self, shard: GroupShard, command: ConsumerHeartbeat
@@ -138,12 +111,12 @@ class ConsumerMembership:
         if isinstance(decided, Rejection):
             return decided
         group, outcome, records = decided
-        waiting = self._writer.admit(shard, None) if records or outcome.records else None
+        waiting = self.writer.admit(shard, None) if records or outcome.records else None
         if waiting is not None:
             refused = await waiting
             if refused is not None:
                 return refused
-            if not self._is_current(shard):
+            if not self.is_current(shard):
                 return Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
             decided = self._decided(shard, command)  # the group may be another one by now
             if isinstance(decided, Rejection):
@@ -158,16 +131,16 @@ class ConsumerMembership:
     def _decided(
         self, shard: GroupShard, command: ConsumerHeartbeat
     ) -> tuple[ConsumerGroup, ConsumerOutcome, list[GroupRecord]] | Rejection:
-        """The group, what the heartbeat does to it, and what is to be written before."""
+        """The group, the effect of the heartbeat on it, and the records to write before."""
         records: list[GroupRecord] = []
         group = self._group(shard, command, records)
         if isinstance(group, Rejection):
             return group
         if command.member_epoch in (LEFT, LEFT_FOR_A_WHILE):
-            outcome = self._protocol.leave(group, command, image=self._image())
+            outcome = self.protocol.leave(group, command, image=self.image())
         else:
-            outcome = self._protocol.heartbeat(
-                group, command, image=self._image(), now_ms=self._clock.now_ms()
+            outcome = self.protocol.heartbeat(
+                group, command, image=self.image(), now_ms=self.clock.now_ms()
             )
         return outcome if isinstance(outcome, Rejection) else (group, outcome, records)
 
@@ -188,9 +161,9 @@ class ConsumerMembership:
         if group.is_empty:
             records += group.tombstones()
             return made
-        if not self._may_upgrade:
+        if not self.may_upgrade:
             return not_upgraded(group, "online upgrade is disabled.")
-        upgraded = upgrade(group, max_size=self._max_size, image=self._image())
+        upgraded = upgrade(group, max_size=self.max_size, image=self.image())
         if isinstance(upgraded, Rejection):
             return upgraded
         records += (*group.tombstones(), *upgraded)
@@ -202,8 +175,8 @@ class ConsumerMembership:
         self, shard: GroupShard, group: ConsumerGroup, command: JoinGroup
     ) -> JoinReply:
         """JoinGroup into a group of the consumer protocol."""
-        reply, outcome = self._classic_members.join(
-            group, command, image=self._image(), now_ms=self._clock.now_ms()
+        reply, outcome = self.classic_members.join(
+            group, command, image=self.image(), now_ms=self.clock.now_ms()
         )
         refusal = await self._settled(shard, group, outcome, [])
         return reply if refusal is None else JoinReply(error=refusal.error)
@@ -212,7 +185,7 @@ class ConsumerMembership:
         self, shard: GroupShard, group: ConsumerGroup, command: SyncGroup
     ) -> SyncReply:
         """SyncGroup in a group of the consumer protocol."""
-        reply, effects = self._classic_members.sync(group, command, image=self._image())
+        reply, effects = self.classic_members.sync(group, command, image=self.image())
         self._carry_out(shard, group.group_id, effects)
         return reply
 
@@ -220,7 +193,7 @@ class ConsumerMembership:
         self, shard: GroupShard, group: ConsumerGroup, command: Heartbeat
     ) -> Rejection | None:
         """Heartbeat in a group of the consumer protocol."""
-        refusal, effects = self._classic_members.heartbeat(group, command)
+        refusal, effects = self.classic_members.heartbeat(group, command)
         self._carry_out(shard, group.group_id, effects)
         return refusal
 
@@ -228,7 +201,7 @@ class ConsumerMembership:
         self, shard: GroupShard, group: ConsumerGroup, command: LeaveGroup
     ) -> LeaveReply:
         """LeaveGroup from a group of the consumer protocol."""
-        reply, outcome = self._classic_members.leave(group, command, image=self._image())
+        reply, outcome = self.classic_members.leave(group, command, image=self.image())
         written = self._written(shard, group, outcome, [])
         return LeaveReply(error=written.error) if isinstance(written, Rejection) else reply
 
@@ -245,7 +218,7 @@ class ConsumerMembership:
         written = self._written(shard, group, outcome, before)
         if written is None or isinstance(written, Rejection):
             return written
-        error = await self._writer.committed(shard, written)
+        error = await self.writer.committed(shard, written)
         if not error:
             return None
         return Rejection(error=error, reason="the records could not be replicated in time")
@@ -266,24 +239,24 @@ class ConsumerMembership:
             downgraded = downgrade(
                 group,
                 outcome.classic_without,
-                image=self._image(),
-                now_ms=self._clock.now_ms(),
+                image=self.image(),
+                now_ms=self.clock.now_ms(),
             )
             records += (*group.tombstones(), downgraded.stored())
         written: int | Rejection | None = None
         if records:
-            written = self._writer.append(shard, records)
+            written = self.writer.append(shard, records)
             if isinstance(written, Rejection):
                 return written
         if isinstance(old, ClassicGroup) and records:
-            self._classic_groups.converted(shard, old)
+            self.classic_groups.converted(shard, old)
             for member in group.members.values():
-                self._carry_out(shard, group_id, self._protocol.resumed(group_id, member))
+                self._carry_out(shard, group_id, self.protocol.resumed(group_id, member))
         self._carry_out(shard, group_id, outcome.effects)
         if downgraded is not None:
             self.forget(shard, group_id)
             shard.groups[group_id] = downgraded
-            self._classic_groups.adopted(shard, downgraded)
+            self.classic_groups.adopted(shard, downgraded)
         return written
 
     # Life of a shard
@@ -293,7 +266,7 @@ class ConsumerMembership:
         for group in shard.groups.values():
             if isinstance(group, ConsumerGroup):
                 for member in group.members.values():
-                    resumed = self._protocol.resumed(group.group_id, member)
+                    resumed = self.protocol.resumed(group.group_id, member)
                     self._carry_out(shard, group.group_id, resumed)
 
     def unloaded(self, shard: GroupShard) -> None:
@@ -349,12 +322,12 @@ class ConsumerMembership:
                 case SyncOver():
                     self._disarm(shard, (_Timer.SYNC, group_id, effect.member_id))
                 case ResolveRegexes():
-                    self._tasks.soon(partial(self._resolve, shard, group_id, effect))
+                    self.tasks.soon(partial(self._resolve, shard, group_id, effect))
                 case _:
                     assert_never(effect)
 
     def _fence(self, group: ConsumerGroup, *, member_id: str) -> ConsumerOutcome:
-        return self._protocol.fence(group, member_id=member_id, image=self._image())
+        return self.protocol.fence(group, member_id=member_id, image=self.image())
 
     def _await_revocation(
         self, shard: GroupShard, group_id: str, effect: RevocationAwaited
@@ -363,11 +336,11 @@ class ConsumerMembership:
             shard,
             (_Timer.REVOCATION, group_id, effect.member_id),
             effect.delay_ms,
-            lambda group: self._protocol.revocation_over(
+            lambda group: self.protocol.revocation_over(
                 group,
                 effect.member_id,
                 member_epoch=effect.member_epoch,
-                image=self._image(),
+                image=self.image(),
             ),
         )
 
@@ -384,7 +357,7 @@ class ConsumerMembership:
             self._timers.get(shard.partition, {}).pop(key, None)
             self._apart(shard, key[1], decide)
 
-        self._timers.setdefault(shard.partition, {})[key] = self._clock.call_later(delay_ms, fire)
+        self._timers.setdefault(shard.partition, {})[key] = self.clock.call_later(delay_ms, fire)
 
     def _disarm(self, shard: GroupShard, key: _TimerKey) -> None:
         armed = self._timers.get(shard.partition, {}).pop(key, None)
@@ -396,8 +369,8 @@ class ConsumerMembership:
             found = resolve(
                 group,
                 effect.regexes,
-                image=self._image(),
-                now_ms=self._clock.now_ms(),
+                image=self.image(),
+                now_ms=self.clock.now_ms(),
                 may_describe=effect.may_describe,
             )
             return ConsumerOutcome(records=found)
@@ -410,11 +383,11 @@ class ConsumerMembership:
         group_id: str,
         decide: Callable[[ConsumerGroup], ConsumerOutcome],
     ) -> None:
-        """Decide and write without a request; what the log refuses is decided again by the next
-        heartbeat, or by a coordinator that loads.
+        """Decide and write without a request. After an error of the log the next heartbeat decides
+        again, or a coordinator that loads.
         """
         group = shard.groups.get(group_id)
-        if not self._is_current(shard) or not isinstance(group, ConsumerGroup):
+        if not self.is_current(shard) or not isinstance(group, ConsumerGroup):
             return
         written = self._written(shard, group, decide(group), [])
         if isinstance(written, Rejection):
@@ -429,7 +402,7 @@ def _missing(group_id: str, *, exists: bool) -> Rejection:
 
 
 def consumer_settings(settings: Settings) -> ConsumerSettings:
-    """What the protocol has to know of a broker's settings."""
+    """The settings of a broker that the protocol needs."""
     return ConsumerSettings(
         max_size=settings.group_consumer_max_size,
         classic_max_size=settings.group_max_size,

@@ -2,7 +2,7 @@
 
 The shell around ``group.classic``: it carries out what the rules ask for, in order, and calls them
 when a timer fires or a record is written. Sessions and rebalances run on the monotonic clock, like
-the clients that keep them alive; advancing the cluster's clock expels nobody.
+the clients that keep them alive; advancing the cluster's clock expels no member.
 
 Counterpart in Kafka: CoordinatorTimer and the appendFutures of GroupMetadataManager.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, assert_never
+
+import msgspec
 
 from txnsim.coordinators.group.writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
@@ -46,38 +48,18 @@ from txnsim.runtime.pending import Pending
 _TimerKey = tuple[TimerKind, str, str]
 
 
-class Membership:
+class Membership(msgspec.Struct, kw_only=True, eq=False):
     """The classic groups of one broker."""
 
-    __slots__ = (
-        "_clock",
-        "_is_current",
-        "_protocol",
-        "_tasks",
-        "_timers",
-        "_waiter_last",
-        "_waiting",
-        "_writer",
-    )
-
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        tasks: Tasks,
-        writer: GroupWriter,
-        protocol: ClassicProtocol,
-        is_current: Callable[[GroupShard], bool],
-    ) -> None:
-        self._clock = clock
-        self._tasks = tasks
-        self._writer = writer
-        self._protocol = protocol
-        self._is_current = is_current
-        self._waiting: dict[Waiter, Pending[Any]] = {}
-        self._waiter_last = 0
-        self._timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
-        """By partition of ``__consumer_offsets``."""
+    clock: Clock
+    tasks: Tasks
+    writer: GroupWriter
+    protocol: ClassicProtocol
+    is_current: Callable[[GroupShard], bool]
+    _waiting: dict[Waiter, Pending[Any]] = {}
+    _waiter_last: int = 0
+    _timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
+    """By partition of ``__consumer_offsets``."""
 
     # Requests
 
@@ -88,16 +70,16 @@ class Membership:
         if group is None:
             if command.member_id != NO_MEMBER:
                 return JoinReply(error=ErrorCode.unknown_member_id, member_id=command.member_id)
-            group = shard.classic_or_new(command.group_id, now_ms=self._clock.now_ms())
+            group = shard.classic_or_new(command.group_id, now_ms=self.clock.now_ms())
         if not isinstance(group, ClassicGroup):
             return JoinReply(error=ErrorCode.inconsistent_group_protocol)
         waiter, answer = self._wait()
-        effects = self._protocol.join(
+        effects = self.protocol.join(
             group,
             command,
             waiter=waiter,
             is_new_group=is_new_group,
-            now_ms=self._clock.now_ms(),
+            now_ms=self.clock.now_ms(),
         )
         self._carry_out(shard, effects)
         reply: JoinReply | None = await answer
@@ -109,7 +91,7 @@ class Membership:
         if not isinstance(group, ClassicGroup) or group.is_empty:
             return SyncReply(error=ErrorCode.unknown_member_id)
         waiter, answer = self._wait()
-        self._carry_out(shard, self._protocol.sync(group, command, waiter=waiter))
+        self._carry_out(shard, self.protocol.sync(group, command, waiter=waiter))
         reply: SyncReply | None = await answer
         return reply
 
@@ -120,7 +102,7 @@ class Membership:
             return Rejection(
                 error=ErrorCode.unknown_member_id, reason=f"no member of {command.group_id}"
             )
-        refusal, effects = self._protocol.heartbeat(group, command)
+        refusal, effects = self.protocol.heartbeat(group, command)
         self._carry_out(shard, effects)
         return refusal
 
@@ -132,14 +114,14 @@ class Membership:
             return LeaveReply(
                 members=tuple((member, instance, unknown) for member, instance in command.members)
             )
-        reply, effects = self._protocol.leave(group, command, now_ms=self._clock.now_ms())
+        reply, effects = self.protocol.leave(group, command, now_ms=self.clock.now_ms())
         self._carry_out(shard, effects)
         return reply
 
     def touched(self, shard: GroupShard, group: ClassicGroup, member_id: str) -> None:
         """A commit of positions shows that the member is alive."""
         if member_id in group.members:
-            self._carry_out(shard, self._protocol.touched(group, member_id))
+            self._carry_out(shard, self.protocol.touched(group, member_id))
 
     # Life of a shard
 
@@ -147,7 +129,7 @@ class Membership:
         """Give every member that the log knows the time of a session to show itself."""
         for group in shard.classic_groups():
             for member_id in group.members:
-                self._carry_out(shard, self._protocol.touched(group, member_id))
+                self._carry_out(shard, self.protocol.touched(group, member_id))
 
     def unloaded(self, shard: GroupShard) -> None:
         """Another broker coordinates these groups now."""
@@ -164,7 +146,7 @@ class Membership:
                     member.awaiting_sync = None
 
     def converted(self, shard: GroupShard, group: ClassicGroup) -> None:
-        """The group speaks the consumer protocol now: who waits is to join again."""
+        """The group speaks the consumer protocol now: waiting members have to join again."""
         self.forget(shard, group.group_id)
         again = ErrorCode.rebalance_in_progress
         for member in group.members.values():
@@ -176,7 +158,7 @@ class Membership:
 
     def adopted(self, shard: GroupShard, group: ClassicGroup) -> None:
         """The group spoke the consumer protocol before: its members are to join again."""
-        self._carry_out(shard, self._protocol.adopted(group, now_ms=self._clock.now_ms()))
+        self._carry_out(shard, self.protocol.adopted(group, now_ms=self.clock.now_ms()))
 
     def forget(self, shard: GroupShard, group_id: str) -> None:
         """The group was deleted: nothing of it fires any more."""
@@ -208,25 +190,25 @@ class Membership:
                     assert_never(effect)
 
     def _write(self, shard: GroupShard, effect: Written) -> None:
-        self._tasks.drive(
+        self.tasks.drive(
             self._append(shard, effect),
             lambda error, bug: self._written(shard, effect.then, error, bug),
             name="group-write",
         )
 
     async def _append(self, shard: GroupShard, effect: Written) -> ErrorCode:
-        """Write what a group's memory is ahead with; told once it is replicated."""
-        waiting = self._writer.admit(shard, None)
+        """Write records whose effect the group already has in memory; return once replicated."""
+        waiting = self.writer.admit(shard, None)
         if waiting is not None:
             refused = await waiting
             if refused is not None:
                 return refused.error
-            if not self._is_current(shard):
-                return ErrorCode.not_coordinator  # nobody hears it
-        written = self._writer.append(shard, effect.records, takes_effect=False)
+            if not self.is_current(shard):
+                return ErrorCode.not_coordinator  # the answer goes to no client
+        written = self.writer.append(shard, effect.records, takes_effect=False)
         if isinstance(written, Rejection):
             return written.error
-        return await self._writer.committed(shard, written)
+        return await self.writer.committed(shard, written)
 
     def _written(
         self,
@@ -235,7 +217,7 @@ class Membership:
         error: ErrorCode | None,
         bug: BaseException | None,
     ) -> None:
-        if bug is None and error is not None and self._is_current(shard):
+        if bug is None and error is not None and self.is_current(shard):
             self._after(shard, then, error)
 
     def _after(self, shard: GroupShard, then: AfterWrite | None, error: ErrorCode) -> None:
@@ -254,17 +236,17 @@ class Membership:
         if not isinstance(group, ClassicGroup):
             return  # deleted meanwhile
         if isinstance(then, AssignmentStored):
-            now_ms = self._clock.now_ms()
-            effects = self._protocol.assignment_stored(group, then, error, now_ms=now_ms)
+            now_ms = self.clock.now_ms()
+            effects = self.protocol.assignment_stored(group, then, error, now_ms=now_ms)
         else:
-            effects = self._protocol.static_member_stored(group, then, error)
+            effects = self.protocol.static_member_stored(group, then, error)
         self._carry_out(shard, effects)
 
     # Waiters
 
     def _wait(self) -> tuple[Waiter, Pending[Any]]:
         self._waiter_last += 1
-        answer: Pending[Any] = Pending(self._tasks)
+        answer: Pending[Any] = Pending(self.tasks)
         self._waiting[self._waiter_last] = answer
         return self._waiter_last, answer
 
@@ -278,7 +260,7 @@ class Membership:
     def _arm(self, shard: GroupShard, timer: TimerSet) -> None:
         key = (timer.kind, timer.group_id, timer.member_id)
         self._disarm(shard, key)
-        self._timers.setdefault(shard.partition, {})[key] = self._clock.call_later(
+        self._timers.setdefault(shard.partition, {})[key] = self.clock.call_later(
             timer.delay_ms, lambda: self._fire(shard, timer)
         )
 
@@ -295,23 +277,21 @@ class Membership:
         key = (timer.kind, timer.group_id, timer.member_id)
         self._timers.get(shard.partition, {}).pop(key, None)
         group = shard.groups.get(timer.group_id)
-        if not self._is_current(shard) or not isinstance(group, ClassicGroup):
+        if not self.is_current(shard) or not isinstance(group, ClassicGroup):
             return
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         match timer.kind:
             case TimerKind.HEARTBEAT:
-                effects = self._protocol.session_over(group, timer.member_id, now_ms=now_ms)
+                effects = self.protocol.session_over(group, timer.member_id, now_ms=now_ms)
             case TimerKind.JOIN:
-                effects = self._protocol.join_over(
+                effects = self.protocol.join_over(
                     group,
                     delay_ms=timer.delay_ms,
                     remaining_ms=timer.remaining_ms,
                     now_ms=now_ms,
                 )
             case TimerKind.SYNC:
-                effects = self._protocol.sync_over(
-                    group, generation=timer.generation, now_ms=now_ms
-                )
+                effects = self.protocol.sync_over(group, generation=timer.generation, now_ms=now_ms)
             case _:
                 assert_never(timer.kind)
         self._carry_out(shard, effects)

@@ -7,28 +7,27 @@ to verify and a clock: it knows no broker. Kafka's counterpart: GroupCoordinator
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
-import msgspec
 import structlog
 
-from txnsim.coordinators.group.consumer_membership import (
-    ConsumerMembership,
-    consumer_settings,
-)
+from txnsim.coordinators.coordinator_log import NO_GUARD, CoordinatorLog
+from txnsim.coordinators.group.consumer_membership import ConsumerMembership, consumer_settings
 from txnsim.coordinators.group.membership import Membership
 from txnsim.coordinators.group.tracing import OffsetTrace
 from txnsim.coordinators.group.writer import (
-    NO_GUARD,
+    DecideCommit,
     GroupWriter,
-    OffsetsLog,
     coordinator_error,
+    prepared,
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol, ClassicSettings
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
+    GroupListing,
     Heartbeat,
     JoinGroup,
     JoinReply,
@@ -62,21 +61,19 @@ from txnsim.group.offset_machine import (
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import ClassicGroupState, Group
+from txnsim.interbroker.transactions import TxnMarker
+from txnsim.metadata.group_configs import group_intervals
 from txnsim.metadata.image import ClusterImage
-from txnsim.metadata.resource_configs import group_intervals
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.placement import partition_for
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.trace import Tracer
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
-from txnsim.types import BrokerId, CoordinatorEpoch, TxnMarker
+from txnsim.types import BrokerId, CoordinatorEpoch
 
 _log: Final = structlog.get_logger("txnsim.group")
 
-_NONE: Final = ErrorCode.none
-_DISABLED: Final = "disabled"
-_UPGRADING: Final = frozenset({"upgrade", "bidirectional"})
-"""Values of ``group.consumer.migration.policy`` (ConsumerGroupMigrationPolicy)."""
 _NOT_RUNNING: Final = Rejection(
     error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
 )
@@ -87,15 +84,6 @@ VerifyCommit = Callable[[int, CommittingProducer], Awaitable[int | Rejection]]
 """(partition of ``__consumer_offsets``, producer) -> guard, or why the coordinator of the
 transaction did not agree (KIP-890).
 """
-
-
-class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
-    """A group as ListGroups tells it."""
-
-    group_id: str
-    protocol_type: str
-    state: str
-    type: str
 
 
 class GroupCoordinator:
@@ -109,7 +97,7 @@ class GroupCoordinator:
         settings: Settings,
         dynamic_settings: Callable[[], Settings],
         tasks: Tasks,
-        log: OffsetsLog,
+        log: CoordinatorLog,
         image: Callable[[], ClusterImage],
         new_id: Callable[[], str],
         new_short_id: Callable[[], str],
@@ -120,32 +108,36 @@ class GroupCoordinator:
         """Make a coordinator that is not started yet.
 
         Args:
-            broker_id: Of its broker.
+            broker_id: Id of its broker.
             clock: The cluster's.
             settings: The broker's static ones.
-            dynamic_settings: The same with what has been changed since.
+            dynamic_settings: The same with the changes since.
             tasks: Owner of what waits.
             log: The partitions of ``__consumer_offsets``.
             image: The metadata as the broker knows it.
             new_id: A random UUID as text, for members of classic groups.
             new_short_id: The same in Kafka's short form, for members of the consumer protocol.
-            timers: Is asked before the scan for old positions.
-            partitions: Of ``__consumer_offsets``, where the topic exists already.
-            tracer: Told of the positions of transactions.
+            timers: The fault point that the scan for expired positions passes.
+            partitions: Partitions of ``__consumer_offsets``, where the topic exists already.
+            tracer: Gets an event for each position of a transaction.
         """
-        self._trace: Final = OffsetTrace(tracer, broker_id)
+        self._shards: dict[int, GroupShard] = {}
+        self.trace: Final = OffsetTrace(tracer, broker_id, self._shards)
         self._broker_id = broker_id
         self._clock = clock
         self._settings = settings
         self.partitions: Final = partitions or settings.offsets_topic_num_partitions
-        """Of ``__consumer_offsets``, by which groups are placed as long as this broker runs."""
+        """Partitions of ``__consumer_offsets``; groups are placed by it while this broker runs."""
         self._tasks = tasks
         self._timers = timers
-        self._shards: dict[int, GroupShard] = {}
         self._loading: dict[int, CoordinatorEpoch] = {}
         self._running = False
         self._expiry: TimerHandle | None = None
-        self._writer = GroupWriter(log=log, clock=clock)
+        self._writer = GroupWriter(
+            log=log,
+            clock=clock,
+            timeout_ms=lambda: dynamic_settings().offsets_commit_timeout_ms,
+        )
         self.load_problems_total = 0
         """Logs that could be read in part only."""
         self.members = Membership(
@@ -171,7 +163,7 @@ class GroupCoordinator:
     ) -> ConsumerMembership:
         """The members of the consumer protocol; those of classic groups are there already."""
         settings = self._settings
-        policy = settings.group_consumer_migration_policy.lower()
+        policy = settings.group_consumer_migration_policy.lower()  # ConsumerGroupMigrationPolicy
         protocol = ConsumerProtocol(
             settings=consumer_settings(settings),
             new_id=new_id,
@@ -184,10 +176,10 @@ class GroupCoordinator:
             tasks=self._tasks,
             writer=self._writer,
             protocol=protocol,
-            classic_members=ClassicMembers(protocol, new_id=new_id, may_join=policy != _DISABLED),
+            classic_members=ClassicMembers(protocol, new_id=new_id, may_join=policy != "disabled"),
             classic_groups=self.members,
             max_size=settings.group_consumer_max_size,
-            may_upgrade=policy in _UPGRADING,
+            may_upgrade=policy in ("upgrade", "bidirectional"),
             image=image,
             is_current=self._is_current,
         )
@@ -200,7 +192,7 @@ class GroupCoordinator:
         self._arm_expiry()
 
     def stop(self) -> None:
-        """Let everything go; who waits is told."""
+        """Release all groups; waiting requests get an error."""
         self._running = False
         if self._expiry is not None:
             self._expiry.cancel()
@@ -273,12 +265,15 @@ class GroupCoordinator:
 
     # Positions
 
-    async def commit(self, command: CommitOffsets) -> PartitionErrors | Rejection:
-        """OffsetCommit: answered when the positions are replicated."""
+    async def commit(
+        self, command: CommitOffsets, pace: Pace | None = None
+    ) -> PartitionErrors | Rejection:
+        """OffsetCommit: answered when the positions are replicated; ``pace`` of a large one."""
+        first = None if pace is None else await self._prepared(command, pace)
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = await self._decided(shard, lambda: self._decide_commit(shard, command))
+        decision = await self._decided(shard, partial(self._decide_commit, command), first=first)
         if isinstance(decision, Rejection):
             return decision
         group = shard.groups.get(command.group_id)
@@ -291,16 +286,22 @@ class GroupCoordinator:
         return decision.reply if error is None else error
 
     async def commit_in_transaction(
-        self, command: CommitOffsets, producer: CommittingProducer, *, verify: VerifyCommit
+        self,
+        command: CommitOffsets,
+        producer: CommittingProducer,
+        *,
+        verify: VerifyCommit,
+        pace: Pace | None = None,
     ) -> PartitionErrors | Rejection:
-        """TxnOffsetCommit: pending until the producer's marker.
+        """TxnOffsetCommit: pending until the producer's marker; ``pace`` of a large one.
 
-        The transaction's coordinator is asked first, before the group is looked at, as a partition
+        It asks the transaction's coordinator first, before it looks at the group, as a partition
         leader does for a batch of records.
         """
         refusal = self._refuse_id(command.group_id)
         if refusal is not None:
             return refusal
+        first = None if pace is None else await self._prepared(command, pace)
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -310,17 +311,19 @@ class GroupCoordinator:
         if not self._is_current(shard):
             return self._refuse(shard.partition)
         decision = await self._decided(
-            shard, lambda: self._decide_commit(shard, command), producer=producer
+            shard, partial(self._decide_commit, command), producer=producer, first=first
         )
         if isinstance(decision, Rejection):
             return decision
         error = await self._write(shard, decision.records, producer=producer, guard=guard)
-        if error is None and self._trace.on:
-            self._trace.pending(shard, command, producer, decision.reply)
+        if error is None and self.trace.on:
+            self.trace.pending(shard, command, producer, decision.reply)
         return decision.reply if error is None else error
 
     async def fetch(self, command: FetchOffsets) -> tuple[Position, ...] | Rejection:
-        """OffsetFetch; who requires stable positions waits until all that is seen is replicated."""
+        """OffsetFetch. A request for stable positions waits until all positions in it are
+        replicated.
+        """
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -342,7 +345,7 @@ class GroupCoordinator:
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = await self._decided(shard, lambda: decide_delete_offsets(shard, command))
+        decision = await self._decided(shard, lambda _: decide_delete_offsets(shard, command))
         if isinstance(decision, Rejection):
             return decision
         error = await self._write(shard, decision.records)
@@ -355,7 +358,7 @@ class GroupCoordinator:
         shard = self._shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard
-        return shard.groups.get(group_id) or _missing(group_id)
+        return shard.find(group_id)
 
     def list(self) -> tuple[GroupListing, ...] | Rejection:
         """All groups that this broker coordinates; none of them while one partition loads."""
@@ -379,13 +382,13 @@ class GroupCoordinator:
         shard = self._shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard
-        group = _deletable(shard, group_id)
+        group = shard.deletable(group_id)
         if isinstance(group, Rejection):
             return group
         waiting = self._writer.admit(shard, None)
         if waiting is not None:
             refused = await self._admitted(shard, waiting)
-            group = refused or _deletable(shard, group_id)
+            group = refused or shard.deletable(group_id)
             if isinstance(group, Rejection):
                 return group
         records = (*delete_all_offsets(shard, group_id), *group.tombstones())
@@ -396,17 +399,17 @@ class GroupCoordinator:
     # Transactions
 
     def owns(self, partition: int) -> bool:
-        """Whether the partition is loaded here; until then nobody may end transactions on it, or
-        their positions would be forgotten (KAFKA-17507).
+        """Whether the partition is loaded here. Until then no transaction may end on it, or its
+        positions would be lost (KAFKA-17507).
         """
         return partition in self._shards
 
     def marker_written(self, partition: int, marker: TxnMarker, offset: int) -> None:
-        """A producer's transaction has ended on a partition: what it has pending becomes the
-        groups' positions, or is forgotten.
+        """A producer's transaction has ended on a partition: its pending positions become the
+        groups' positions (commit), or are dropped (abort).
         """
         shard = self._shards[partition]
-        self._trace.decided(shard, marker)
+        self.trace.decided(shard, marker)
         shard.apply_marker(
             marker.producer_id,
             committed=marker.committed,
@@ -416,26 +419,22 @@ class GroupCoordinator:
 
     # Loading
 
-    def load(
-        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
-    ) -> None:
-        """Become the coordinator of a partition in one step."""
-        self.begin_load(partition, coordinator_epoch)
-        self.finish_load(partition, coordinator_epoch, batches)
-
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
         """This broker leads the partition now; until it is loaded its groups answer 14."""
         self._let_go(partition)
         self._loading[partition] = coordinator_epoch
 
-    def finish_load(
+    def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
-    ) -> bool:
-        """Read the log and own its groups; False where this load was called off meanwhile."""
+    ) -> Generator[int, None, bool]:
+        """Read the log and own its groups; False where this load was called off meanwhile. Each
+        step yields how many records it has read.
+        """
+        shard = GroupShard(partition=partition, coordinator_epoch=coordinator_epoch)
+        yield from shard.read(batches)
         if self._loading.get(partition) != coordinator_epoch:
             return False
         del self._loading[partition]
-        shard = GroupShard.load(batches, partition=partition, coordinator_epoch=coordinator_epoch)
         if shard.problem is not None:
             self.load_problems_total += 1
             _log.error("group.load-stopped", partition=partition, problem=shard.problem)
@@ -499,32 +498,41 @@ class GroupCoordinator:
         return Rejection(error=ErrorCode.invalid_group_id, reason="a group needs a name")
 
     def _decide_commit(
-        self, shard: GroupShard, command: CommitOffsets
+        self, command: CommitOffsets, shard: GroupShard, now_ms: int | None = None
     ) -> CommitDecision | Rejection:
         return decide_commit(
             shard,
             command,
             metadata_bytes_max=self._settings.offset_metadata_max_bytes,
-            now_ms=self._clock.now_ms(),
+            now_ms=self._clock.now_ms() if now_ms is None else now_ms,
         )
+
+    async def _prepared(self, command: CommitOffsets, pace: Pace) -> DecideCommit | None:
+        """Of a large commit how to decide on it, with its bytes made already."""
+        shard = self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return None
+        decide = partial(self._decide_commit, command, now_ms=self._clock.now_ms())
+        return await prepared(decide, shard, pace)
 
     async def _decided(
         self,
         shard: GroupShard,
-        decide: Callable[[], DecisionT | Rejection],
+        decide: Callable[[GroupShard], DecisionT | Rejection],
         *,
         producer: CommittingProducer | None = None,
+        first: Callable[[GroupShard], DecisionT | Rejection] | None = None,
     ) -> DecisionT | Rejection:
-        """Decide about positions; whoever has to wait for the log before they are appended decides
-        anew, as the group may be another one by then.
+        """Decide about positions. A request that waits for the log before its append decides again
+        afterwards, as the group may have changed meanwhile; ``first`` is its decision before.
         """
-        decision = decide()
+        decision = (first or decide)(shard)
         if isinstance(decision, Rejection) or not decision.records:
             return decision
         waiting = self._writer.admit(shard, producer)
         if waiting is None:
             return decision
-        return await self._admitted(shard, waiting) or decide()
+        return await self._admitted(shard, waiting) or decide(shard)
 
     async def _admitted(
         self, shard: GroupShard, waiting: Awaitable[Rejection | None]
@@ -552,13 +560,13 @@ class GroupCoordinator:
         error = await self._writer.committed(shard, written)
         if not self._is_current(shard):
             return self._refuse(shard.partition)
-        if error is _NONE:
+        if error is ErrorCode.none:
             return None
         return Rejection(error=error, reason="the records could not be replicated in time")
 
     def _write_aside(self, shard: GroupShard, records: Sequence[GroupRecord]) -> None:
-        """Append and apply records that nobody waits for; what the log refuses is tried again with
-        the next scan.
+        """Append and apply records that no request waits for. After an error of the log the next
+        scan tries again.
         """
         if records:
             refused = self._writer.append(shard, records)
@@ -589,12 +597,3 @@ class GroupCoordinator:
                     now_ms=now_ms,
                 )
                 self._write_aside(shard, records)
-
-
-def _deletable(shard: GroupShard, group_id: str) -> Group | Rejection:
-    group = shard.groups.get(group_id)
-    return _missing(group_id) if group is None else group.check_delete() or group
-
-
-def _missing(group_id: str) -> Rejection:
-    return Rejection(error=ErrorCode.group_id_not_found, reason=f"Group {group_id} not found.")

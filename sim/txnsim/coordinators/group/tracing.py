@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
 from txnsim.group.offset_commands import (
     CommitOffsets,
     CommittingProducer,
     PartitionErrors,
 )
 from txnsim.group.shard import GroupShard
+from txnsim.interbroker.transactions import TxnMarker
 from txnsim.runtime.trace import Tracer
-from txnsim.types import BrokerId, TxnMarker
+from txnsim.types import BrokerId
+
+
+class PositionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A position as it is, for who begins to read in the middle."""
+
+    node: str
+    group: str
+    tp: str
+    offset: int
+    pid: int = -1
+    """Whose transaction it waits for; -1 where it is the group's."""
 
 
 class OffsetTrace:
-    """What one broker's group coordinator tells."""
+    """The trace events of one broker's group coordinator."""
 
-    __slots__ = ("_broker_id", "_tracer")
+    __slots__ = ("_broker_id", "_shards", "_tracer")
 
-    def __init__(self, tracer: Tracer | None, broker_id: BrokerId) -> None:
+    def __init__(
+        self, tracer: Tracer | None, broker_id: BrokerId, shards: Mapping[int, GroupShard]
+    ) -> None:
         self._tracer = tracer
         self._broker_id = broker_id
+        self._shards = shards
 
     @property
     def on(self) -> bool:
-        """Whether anybody listens."""
+        """Whether the trace has a listener."""
         return self._tracer is not None and self._tracer.on
 
     def pending(
@@ -59,6 +78,22 @@ class OffsetTrace:
                 "pid": marker.producer_id,
             }
             self._emit(kind, shard, data)
+
+    def positions(self) -> Iterator[PositionNow]:
+        """Every position, also pending ones: group by group, as they are when they
+        are asked for.
+        """
+        for shard in list(self._shards.values()):
+            node, offsets = f"broker/{self._broker_id}/group/{shard.partition}", shard.offsets
+            for group_id in offsets.groups():
+                for one in tuple(offsets.all_committed(group_id)):
+                    place = str(one.topic_partition)
+                    yield PositionNow(node=node, group=group_id, tp=place, offset=one.offset)
+            for pid in offsets.pending_producers():
+                for group_id, where, offset in offsets.pending_of(pid):
+                    yield PositionNow(
+                        node=node, group=group_id, tp=str(where), offset=offset, pid=pid
+                    )
 
     def _emit(self, kind: str, shard: GroupShard, data: dict[str, object], *, tx: str = "") -> None:
         assert self._tracer is not None, "asked for only while it is on"

@@ -1,82 +1,57 @@
 """How a group coordinator's records get into ``__consumer_offsets``, and when they are answered.
 
-Records take effect when the local log has them; who asked is answered when they are replicated, so
-that nobody has heard of a position that a failover can take back. Errors of the log are told in the
-words of a coordinator.
+Records take effect when the local log has them. The client gets its answer when they are
+replicated, so that no client sees a position that a failover can undo. Clients get errors of the
+log as a coordinator names them.
 
 Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
+import msgspec
+
+from txnsim.coordinators.coordinator_log import NO_GUARD, CoordinatorLog, append_error
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.log_format import encode_batch
+from txnsim.faults.subjects import Subject
+from txnsim.group.log_format import EncodedRecords, encode_batch, encode_in_batch
 from txnsim.group.offset_commands import CommittingProducer
+from txnsim.group.offset_machine import CommitDecision
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
-from txnsim.log.answers import Appended
 from txnsim.runtime.env import Clock
+from txnsim.runtime.turns import Pace
+from txnsim.types import TopicPartition
 
 _NONE: Final = ErrorCode.none
 
-NO_GUARD: Final = 0
-"""Of a write that no transaction has to vouch for (``log.verification.SENTINEL``)."""
-
 _WORDS: Final = {
-    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
-    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
-    ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
-    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
-    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
-    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
-    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
-    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
     ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
     # Of a verification: older clients know how to retry that, and don't look for the coordinator.
     ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
 }
+"""Errors that only groups name differently."""
+
+
+DecideCommit = Callable[[GroupShard], CommitDecision | Rejection]
 
 
 def coordinator_error(error: ErrorCode) -> ErrorCode:
     """What an error of the log, or of a verification, is called towards clients
     (CoordinatorOperationExceptionHelper).
     """
-    return _WORDS.get(error, error)
+    return _WORDS.get(error) or append_error(error)
 
 
-class OffsetsLog(Protocol):
-    """The partitions of ``__consumer_offsets`` that a broker leads."""
-
-    def append(self, partition: int, batch: bytes, *, guard: int) -> Appended | Rejection:
-        """Append a coordinator's batch to the local log."""
-
-    def admit(
-        self, partition: int, producer: CommittingProducer | None
-    ) -> Awaitable[Rejection | None] | None:
-        """Ask before positions are appended, as somebody may hold or refuse them; None where
-        nobody wants to be asked.
-        """
-
-    def replicated(self, partition: int) -> int:
-        """The high watermark."""
-
-    def committed(self, partition: int, offset: int) -> Awaitable[ErrorCode] | None:
-        """Whether everything up to ``offset``, itself included, is replicated: None where it is
-        already, else an answer once it is, or why it will not be.
-        """
-
-
-class GroupWriter:
+class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     """Appends and applies."""
 
-    __slots__ = ("_clock", "_log")
-
-    def __init__(self, *, log: OffsetsLog, clock: Clock) -> None:
-        self._log = log
-        self._clock = clock
+    log: CoordinatorLog
+    clock: Clock
+    timeout_ms: Callable[[], int]
 
     def append(
         self,
@@ -102,15 +77,15 @@ class GroupWriter:
         """
         batch = encode_batch(
             records,
-            now_ms=self._clock.now_ms(),
+            now_ms=self.clock.now_ms(),
             producer_id=-1 if producer is None else producer.producer_id,
             producer_epoch=-1 if producer is None else producer.producer_epoch,
         )
-        appended = self._log.append(shard.partition, batch, guard=guard)
+        appended = self.log.append(shard.partition, batch, guard=guard)
         if isinstance(appended, Rejection):
             return Rejection(error=coordinator_error(appended.error), reason=appended.reason)
         if takes_effect:
-            replicated = self._log.replicated(shard.partition)
+            replicated = self.log.replicated(shard.partition)
             for index, record in enumerate(records):
                 shard.apply(
                     record,
@@ -124,18 +99,60 @@ class GroupWriter:
     def admit(
         self, shard: GroupShard, producer: CommittingProducer | None
     ) -> Awaitable[Rejection | None] | None:
-        """Ask whether positions may be appended; None where nobody has to be asked."""
-        waiting = self._log.admit(shard.partition, producer)
+        """Whether positions may be appended now; None where nothing can delay them."""
+        waiting = self.log.admit(shard.partition, lambda where: _subject(producer, where))
         return None if waiting is None else _worded(waiting)
 
     def replicated(self, shard: GroupShard) -> int:
         """The high watermark of the shard's log."""
-        return self._log.replicated(shard.partition)
+        return self.log.replicated(shard.partition)
 
     async def committed(self, shard: GroupShard, offset: int) -> ErrorCode:
         """Wait until everything up to ``offset`` is replicated; in a coordinator's words."""
-        waiting = self._log.committed(shard.partition, offset)
+        timeout_ms = self.timeout_ms()
+        waiting = self.log.committed(shard.partition, offset, timeout_ms=timeout_ms)
         return _NONE if waiting is None else coordinator_error(await waiting)
+
+
+async def prepared(decide: DecideCommit, shard: GroupShard, pace: Pace) -> DecideCommit:
+    """``decide``, with the bytes of its records made in slices before it is asked in earnest.
+
+    The group may be another one by then, so it decides anew; where that comes to the same records
+    their bytes are there, and the append takes no longer than a small one's.
+
+    Args:
+        decide: Decides on a commit; has no effect and always tells the same time.
+        shard: Where the group is coordinated now.
+        pace: Of the request.
+    """
+    first = decide(shard)
+    if isinstance(first, Rejection):
+        return decide
+    pieces: list[bytes] = []
+    for number, record in enumerate(first.records):
+        pieces.append(encode_in_batch(record, number))
+        if pace.has_done(1):
+            await pace.rest()
+    encoded = EncodedRecords(first.records)
+    encoded.pieces = pieces
+
+    def anew(shard: GroupShard) -> CommitDecision | Rejection:
+        decision = decide(shard)
+        if isinstance(decision, Rejection) or decision.records != encoded:
+            return decision
+        return msgspec.structs.replace(decision, records=encoded)
+
+    return anew
+
+
+def _subject(producer: CommittingProducer | None, where: TopicPartition) -> Subject:
+    if producer is None:
+        return Subject(partitions=(where,))
+    return Subject(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        partitions=(where,),
+    )
 
 
 async def _worded(waiting: Awaitable[Rejection | None]) -> Rejection | None:

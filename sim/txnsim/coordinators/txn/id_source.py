@@ -8,25 +8,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from txnsim.errors import PeerError
+from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
 from txnsim.txn.producer_ids import ProducerIdPool
-from txnsim.types import AllocateProducerIdsReply, ProducerId
+from txnsim.types import ProducerId
 
 AllocateProducerIds = Callable[[], Awaitable[AllocateProducerIdsReply]]
 """Ask the controller for a block; raises PeerError where no answer came."""
 
 
-class ProducerIdSource:
+class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
     """Unused producer ids; the next block is fetched in the background."""
 
-    def __init__(self, *, clock: Clock, tasks: Tasks, allocate: AllocateProducerIds) -> None:
-        self._clock = clock
-        self._tasks = tasks
-        self._allocate = allocate
-        self._pool = ProducerIdPool()
-        self._waiting: list[Pending[None]] = []
+    clock: Clock
+    tasks: Tasks
+    allocate: AllocateProducerIds
+    _pool: ProducerIdPool = msgspec.field(default_factory=ProducerIdPool)
+    _waiting: list[Pending[None]] = []
 
     def take(self) -> ProducerId | None:
         """An unused id; None where no block is at hand, which asks for one."""
@@ -35,7 +37,7 @@ class ProducerIdSource:
         return taken
 
     async def ready(self) -> None:
-        """Wait until the controller has answered, where no id is at hand: what brokers did before
+        """Wait for the controller's answer where no id is at hand, as brokers did before
         KAFKA-14694.
         """
         if self._pool.has_id:
@@ -43,18 +45,18 @@ class ProducerIdSource:
         self._pool.want()
         self._request()
         if self._pool.is_asking:
-            answered: Pending[None] = Pending(self._tasks)
+            answered: Pending[None] = Pending(self.tasks)
             self._waiting.append(answered)
             await answered
 
     def _request(self) -> None:
-        if self._pool.start_request(now_ms=self._clock.monotonic_ms()):
-            self._tasks.drive(_await(self._allocate()), self._on_block, name="producer ids")
+        if self._pool.start_request(now_ms=self.clock.monotonic_ms()):
+            self.tasks.drive(_await(self.allocate()), self._on_block, name="producer ids")
 
     def _on_block(
         self, reply: AllocateProducerIdsReply | None, error: BaseException | None
     ) -> None:
-        self._pool.on_reply(reply, now_ms=self._clock.monotonic_ms())
+        self._pool.on_reply(reply, now_ms=self.clock.monotonic_ms())
         waiting, self._waiting = self._waiting, []
         for answered in waiting:
             answered.resolve(None)

@@ -1,6 +1,6 @@
 """Markers on their way: the shell around ``MarkerQueue``.
 
-Whatever is owed is gathered and routed once per turn of the event loop, and goes out in one request
+Owed markers are gathered and routed once per turn of the event loop, and go out in one request
 per broker. When the last partition of a transaction has its marker the completion is appended.
 Kafka's sender repeats a retriable error as soon as its thread comes round; here a short pause takes
 the place of that thread, since a loop of refusals would never let a virtual clock move.
@@ -20,7 +20,8 @@ import structlog
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode, PeerError
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
+from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
@@ -34,13 +35,7 @@ from txnsim.txn.markers import (
 )
 from txnsim.txn.ownership import OwnedPartition, Ownership
 from txnsim.txn.transitions import acknowledge, to_complete
-from txnsim.types import (
-    BrokerId,
-    TopicPartition,
-    TransactionalId,
-    WriteTxnMarkersCommand,
-    WriteTxnMarkersReply,
-)
+from txnsim.types import BrokerId, TopicPartition, TransactionalId
 
 DEVIATIONS: Final = (
     "Markers refused for a passing reason, markers whose leader is not known and completions that"
@@ -71,7 +66,7 @@ _log: Final = structlog.get_logger("txnsim.txn")
 
 
 class MarkerSender:
-    """Sends what the queue holds and completes what is paid."""
+    """Sends the markers in the queue, and completes transactions that have all theirs."""
 
     def __init__(
         self,
@@ -83,7 +78,7 @@ class MarkerSender:
         tracer: Tracer,
         send_markers: SendMarkers,
         leader_of: LeaderOf,
-        rules: Rules = LATEST,
+        rules: Rules,
     ) -> None:
         self.queue: Final = MarkerQueue(rules=rules)
         self._ownership = ownership
@@ -97,6 +92,8 @@ class MarkerSender:
         self._flush_due = False
         self._later: TimerHandle | None = None
         self._stopped = False
+        self._repeated: dict[TransactionalId, int] = {}
+        """How often markers of a debt had to be sent again, for the trace."""
         self.sent_total = 0
         """Markers sent, repeats included."""
         self.refused_total = 0
@@ -151,8 +148,10 @@ class MarkerSender:
         self.flush_soon()
 
     def drop(self, txn_partition: int) -> None:
-        """Forget all that a partition of ``__transaction_state`` owes: it is someone else's now."""
+        """Drop all markers that a partition of ``__transaction_state`` owes: it has moved away."""
         dropped = self.queue.drop(txn_partition)
+        for debt in dropped:
+            self._repeated.pop(debt.transactional_id, None)
         self._completions = [
             debt for debt in self._completions if debt.txn_partition != txn_partition
         ]
@@ -226,16 +225,21 @@ class MarkerSender:
         sent: dict[Debt, int] = {}
         if self._tracer.on:
             for owed in batch.owed:
-                node = self._ownership.node(owed.debt.txn_partition)
+                repeated = self._repeated.get(owed.debt.transactional_id, 0)
+                if not repeated and not self._tracer.full:
+                    sent[owed.debt] = owed.debt.cause
+                    continue
                 sent[owed.debt] = tracing.marker(
                     self._tracer,
                     "marker.sent",
-                    node,
+                    self._ownership.node(owed.debt.txn_partition),
                     owed.debt,
                     owed.marker.partitions,
                     target=batch.broker_id,
                     parents=(owed.debt.cause,),
                     rule=owed.debt.epoch_rule,
+                    importance=None if repeated else 0,
+                    **({"attempt": repeated + 1} if repeated else {}),
                 )
             before = self._tracer.caused_by(next(reversed(sent.values()), -1))
         answer = self._send_markers(batch.broker_id, batch.command)
@@ -273,7 +277,7 @@ class MarkerSender:
                 self.broken_total += 1
                 _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
         for outcome in outcomes:
-            # One answer tells of several transactions: each has its own sending for its main cause.
+            # One answer is about several transactions: each has its own sending for its main cause.
             own = sent.get(outcome.debt, -1) if len(sent) > 1 else -1
             self._follow(outcome, batch.broker_id, own)
         if self.queue.has_queued:
@@ -291,7 +295,7 @@ class MarkerSender:
         if self._tracer.on:
             before = self._trace_outcome(owned.node, outcome, target, sent)
         if outcome.refusal:
-            if self.queue.forget(debt):
+            if self._forget(debt):
                 self.refused_total += 1
                 _log.warning(
                     "txn.markers.refused",
@@ -300,6 +304,8 @@ class MarkerSender:
                 )
         elif outcome.retry:
             self.queue.wait(debt, outcome.retry)
+            name = debt.transactional_id
+            self._repeated[name] = self._repeated.get(name, 0) + 1
             self._flush_later(RETRY_PAUSE_MS)
         self._settle(owned, debt, outcome.done)
         if self._tracer.on:
@@ -310,8 +316,15 @@ class MarkerSender:
         transactional_id = debt.transactional_id
         if done:
             owned.entries[transactional_id] = acknowledge(owned.entries[transactional_id], done)
-        if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
+        if not owned.entries[transactional_id].partitions and self._forget(debt):
             self._complete(owned, debt)
+
+    def _forget(self, debt: Debt) -> bool:
+        """It is paid or given up; False where it was owed no longer."""
+        is_forgotten = self.queue.forget(debt)
+        if is_forgotten and self._repeated:
+            self._repeated.pop(debt.transactional_id, None)
+        return is_forgotten
 
     def _owner(self, debt: Debt) -> OwnedPartition | None:
         """The partition a debt belongs to; None where the coordinator has moved since."""
@@ -336,7 +349,7 @@ class MarkerSender:
     # Trace
 
     def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId, sent: int) -> int:
-        """Make the last acknowledgement the cause of what follows; the cause before."""
+        """Make the last acknowledgement the cause of the next events; returns the old cause."""
         before = self._tracer.cause
         debt, done = outcome.debt, sorted(outcome.done)
         causes = (sent, before)

@@ -12,51 +12,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from txnsim.coordinators.txn.writer import Append, settled
+import msgspec
+
+from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode
 from txnsim.node.crossings import TimerGate, at_once
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.settings import Settings
-from txnsim.txn.log_format import encode_batch, tombstone_batches
+from txnsim.txn.log_format import tombstone_batches
 from txnsim.txn.machine import decide_expiry, is_timed_out
 from txnsim.txn.ownership import OwnedPartition, Ownership
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata
 from txnsim.txn.transitions import begin, withdraw
-from txnsim.types import TransactionVersion
 
 AbortTimedOut = Callable[[OwnedPartition, TxnMetadata], None]
 """Fence and abort one transaction; nothing comes back, the next scan tries again."""
 
 
-class Scans:
+class Scans(msgspec.Struct, kw_only=True, eq=False):
     """Periodic work over all entries of a coordinator."""
 
-    def __init__(
-        self,
-        *,
-        ownership: Ownership,
-        clock: Clock,
-        settings: Settings,
-        tasks: Tasks,
-        append: Append,
-        transaction_version: Callable[[], TransactionVersion],
-        abort: AbortTimedOut,
-        gate: TimerGate = at_once,
-        rules: Rules = LATEST,
-    ) -> None:
-        self._rules = rules
-        self._gate = gate
-        self._ownership = ownership
-        self._clock = clock
-        self._settings = settings
-        self._tasks = tasks
-        self._append = append
-        self._level = transaction_version
-        self._abort = abort
-        self._timers: dict[str, TimerHandle] = {}
-        self.expired_total = 0
-        """Transactional ids forgotten."""
+    rules: Rules
+    gate: TimerGate = at_once
+    ownership: Ownership
+    clock: Clock
+    settings: Settings
+    tasks: Tasks
+    writer: TransactionLogWriter
+    abort: AbortTimedOut
+    _timers: dict[str, TimerHandle] = {}
+    expired_total: int = 0
+    """Transactional ids forgotten."""
 
     def start(self) -> None:
         """Arm both timers; each runs for the first time one interval from now."""
@@ -72,60 +59,57 @@ class Scans:
     # Timeouts
 
     def _arm_abort(self) -> None:
-        interval_ms = self._settings.transaction_abort_timed_out_cleanup_interval_ms
-        deadline_ms = self._clock.now_ms() + interval_ms
-        self._timers["abort"] = self._clock.call_at(
+        interval_ms = self.settings.transaction_abort_timed_out_cleanup_interval_ms
+        deadline_ms = self.clock.now_ms() + interval_ms
+        self._timers["abort"] = self.clock.call_at(
             deadline_ms,
-            lambda: self._gate("transaction-timeouts", self._on_abort, self._arm_abort),
+            lambda: self.gate("transaction-timeouts", self._on_abort, self._arm_abort),
         )
 
     def _on_abort(self) -> None:
         self._arm_abort()
-        now_ms = self._clock.now_ms()
-        for owned in self._ownership:
+        now_ms = self.clock.now_ms()
+        for owned in self.ownership:
             for txn in list(owned.entries.values()):
-                if is_timed_out(txn, now_ms=now_ms, rules=self._rules):
-                    self._abort(owned, txn)
+                if is_timed_out(txn, now_ms=now_ms, rules=self.rules):
+                    self.abort(owned, txn)
 
     # Expiry
 
     def _arm_expiry(self) -> None:
-        interval_ms = self._settings.transaction_remove_expired_cleanup_interval_ms
-        deadline_ms = self._clock.now_ms() + interval_ms
-        self._timers["expiry"] = self._clock.call_at(
+        interval_ms = self.settings.transaction_remove_expired_cleanup_interval_ms
+        deadline_ms = self.clock.now_ms() + interval_ms
+        self._timers["expiry"] = self.clock.call_at(
             deadline_ms,
-            lambda: self._gate("transactional-id-expiration", self._on_expiry, self._arm_expiry),
+            lambda: self.gate("transactional-id-expiration", self._on_expiry, self._arm_expiry),
         )
 
     def _on_expiry(self) -> None:
         self._arm_expiry()
-        now_ms = self._clock.now_ms()
-        expiration_ms = self._settings.transactional_id_expiration_ms
-        for owned in self._ownership:
+        now_ms = self.clock.now_ms()
+        expiration_ms = self.settings.transactional_id_expiration_ms
+        for owned in self.ownership:
             tombstones: list[Tombstone] = []
             for tid, txn in list(owned.entries.items()):
                 tombstone = decide_expiry(txn, now_ms=now_ms, expiration_ms=expiration_ms)
                 if tombstone is None:
                     continue
-                if txn.producer_epoch < 0 and not self._rules.unnumbered_ids_expire:
-                    # An exception that nobody catches ends the pass: what it had begun stays begun
+                if txn.producer_epoch < 0 and not self.rules.unnumbered_ids_expire:
+                    # An uncaught exception ends the pass: transitions that it has begun stay begun
                     # (KAFKA-14880).
                     return
                 tombstones.append(tombstone)
                 owned.entries[tid] = begin(txn, tombstone, now_ms=now_ms)
             for batch in tombstone_batches(
-                tombstones, batch_bytes_max=self._settings.message_max_bytes
+                tombstones, batch_bytes_max=self.settings.message_max_bytes
             ):
-                self._tasks.drive(self._bury(owned, batch), settled, name="expiry")
+                self.tasks.drive(self._bury(owned, batch), settled, name="expiry")
 
     async def _bury(self, owned: OwnedPartition, tombstones: list[Tombstone]) -> None:
-        error = await self._append(
-            owned.partition,
-            encode_batch(tombstones, level=self._level(), now_ms=self._clock.now_ms()),
-            owned.coordinator_epoch,
-            self._settings.request_timeout_ms,
+        error = await self.writer.write(
+            owned, tombstones, timeout_ms=self.settings.request_timeout_ms
         )
-        if not self._ownership.is_current(owned):
+        if not self.ownership.is_current(owned):
             return
         for tombstone in tombstones:
             tid = tombstone.transactional_id

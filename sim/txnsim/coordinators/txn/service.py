@@ -5,7 +5,7 @@ the append does, nothing is answered before the log agrees, and nothing is touch
 coordinator has moved. The answer to EndTxn is released once the prepared end is in the log, before
 any marker is sent.
 
-The service is given ``append``, ``send_markers`` and the rest as functions: it knows no broker.
+The service is given a log, ``send_markers`` and the rest as functions: it knows no broker.
 
 Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
 """
@@ -13,20 +13,21 @@ Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
 
+from txnsim.coordinators.coordinator_log import CoordinatorLog
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn.id_source import AllocateProducerIds, ProducerIdSource
 from txnsim.coordinators.txn.marker_sender import MarkerSender, SendMarkers
 from txnsim.coordinators.txn.scans import Scans
-from txnsim.coordinators.txn.writer import Append, TransactionLogWriter, settled
+from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.node.crossings import TimerGate, at_once
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
@@ -47,15 +48,17 @@ from txnsim.txn.list_filter import (
     ListTransactions,
     list_transactions,
 )
-from txnsim.txn.log_reader import read_log
+from txnsim.txn.log_reader import read_in_steps
 from txnsim.txn.machine import decide_add_partitions, decide_verify, describe
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
 from txnsim.txn.markers import LeaderOf
 from txnsim.txn.ownership import OwnedPartition, Ownership
 from txnsim.txn.refusals import empty_id, no_id_block
-from txnsim.txn.state import PREPARED_STATES, TxnMetadata, TxnTransition
+from txnsim.txn.state import PREPARED_STATES, TransactionState, TxnMetadata, TxnTransition
+from txnsim.txn.transitions import apply, to_empty
 from txnsim.types import (
+    NO_PRODUCER_EPOCH,
     BrokerId,
     CoordinatorEpoch,
     Decision,
@@ -70,6 +73,7 @@ _log: Final = structlog.get_logger("txnsim.txn")
 
 ReplyT = TypeVar("ReplyT")
 
+_BUSY = frozenset({TransactionState.ONGOING, *PREPARED_STATES})
 _NOT_RUNNING = Rejection(
     error=ErrorCode.coordinator_not_available,
     reason="the coordinator is not running",
@@ -121,14 +125,14 @@ class TransactionCoordinator:
         settings: Settings,
         tasks: Tasks,
         tracer: Tracer,
-        append: Append,
+        log: CoordinatorLog,
         send_markers: SendMarkers,
         leader_of: LeaderOf,
         transaction_version: Callable[[], TransactionVersion],
         allocate_producer_ids: AllocateProducerIds,
         partitions: int | None = None,
         timers: TimerGate = at_once,
-        rules: Rules = LATEST,
+        rules: Rules,
     ) -> None:
         self._rules = rules
         self._clock = clock
@@ -136,8 +140,8 @@ class TransactionCoordinator:
         self._tasks = tasks
         self._tracer = tracer
         self.partitions: Final = partitions or settings.transaction_state_log_num_partitions
-        """Of ``__transaction_state``: those that the topic had when this coordinator was made, or
-        will have.
+        """Partitions of ``__transaction_state``: as many as the topic had when this coordinator was
+        made, or will have.
         """
         self._level = transaction_version
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
@@ -155,7 +159,7 @@ class TransactionCoordinator:
             ownership=self._ownership,
             clock=clock,
             tracer=tracer,
-            append=append,
+            log=log,
             transaction_version=transaction_version,
             rules=rules,
             kip_text=settings.kip_text,
@@ -175,8 +179,7 @@ class TransactionCoordinator:
             clock=clock,
             settings=settings,
             tasks=tasks,
-            append=append,
-            transaction_version=transaction_version,
+            writer=self._writer,
             abort=self._abort_timed_out,
             gate=timers,
             rules=rules,
@@ -192,6 +195,10 @@ class TransactionCoordinator:
         self._running = False
         self._scans.stop()
         self._markers.stop()
+
+    async def ready(self) -> None:
+        """Wait until producer ids are at hand, so that no client has to."""
+        await self._ids.ready()
 
     # Commands
 
@@ -264,7 +271,7 @@ class TransactionCoordinator:
 
         Returns:
             The identity to go on with, once the prepared end is committed: version 2 of the
-            protocol tells it to the producer, the others keep theirs.
+            protocol sends it to the producer, the others keep theirs.
         """
         transactional_id = command.transactional_id
         if not transactional_id:
@@ -302,6 +309,46 @@ class TransactionCoordinator:
             self._markers.owe(owned, record.transactional_id, fences=record.fences_epoch)
         return decision.reply
 
+    async def age(
+        self, transactional_id: TransactionalId, epoch: ProducerEpoch
+    ) -> Rejection | None:
+        """Let an idle id go on at an epoch, as after so many transactions: for stories about the
+        end of epochs. Kafka has nothing like it.
+
+        Returns:
+            None once its record is committed; else why not: not coordinated here, unknown, busy,
+            or an epoch that it has left behind.
+        """
+        owned = self._ownership.find(transactional_id)
+        if isinstance(owned, Rejection):
+            return owned
+        txn = owned.entries.get(transactional_id)
+        if txn is None or txn.pending_state is not None or txn.state in _BUSY:
+            what = "unknown" if txn is None else f"in {txn.state.wire_name}"
+            reason = f"{transactional_id} is {what}: only an idle id can be aged"
+            return Rejection(error=ErrorCode.invalid_txn_state, reason=reason)
+        if epoch <= txn.producer_epoch:
+            reason = f"{transactional_id} is at epoch {txn.producer_epoch} already"
+            return Rejection(error=ErrorCode.invalid_producer_epoch, reason=reason)
+        record = to_empty(
+            txn,
+            producer_id=txn.producer_id,
+            producer_epoch=epoch,
+            last_producer_epoch=NO_PRODUCER_EPOCH,
+            timeout_ms=txn.txn_timeout_ms,
+            now_ms=self._clock.now_ms(),
+        )
+        # No move of a coordinator leaves out epochs: the record is taken up as a load would do it.
+        error = await self._writer.write(owned, (record,), timeout_ms=record.txn_timeout_ms)
+        if error != ErrorCode.none:
+            return Rejection(error=error, reason=f"the log refused {transactional_id}")
+        if not self._ownership.is_current(owned):
+            return self._ownership.refuse(owned.partition)
+        loaded = apply(None, record, rules=self._rules)
+        assert loaded is not None
+        owned.entries[transactional_id] = loaded
+        return None
+
     # Queries
 
     def describe(self, transactional_id: TransactionalId) -> TransactionDescription | Rejection:
@@ -332,7 +379,7 @@ class TransactionCoordinator:
         return iter(self._ownership)
 
     def entries(self) -> tuple[TxnMetadata, ...]:
-        """All entries with what is pending, for invariants and the control API."""
+        """All entries with their pending transitions, for invariants and the control API."""
         return tuple(self._ownership.all_entries())
 
     def snapshot(self) -> CoordinatorSnapshot:
@@ -355,22 +402,16 @@ class TransactionCoordinator:
 
     # Loading
 
-    def load(
-        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
-    ) -> None:
-        """Become the coordinator of a partition in one step."""
-        self.begin_load(partition, coordinator_epoch)
-        self.finish_load(partition, coordinator_epoch, batches)
-
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
         """This broker leads the partition now; until it is loaded its ids answer 14."""
         self._markers.drop(partition)
         self._ownership.begin_load(partition, coordinator_epoch)
 
-    def finish_load(
+    def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
-    ) -> bool:
-        """Read the log, own its entries, and send the markers of prepared transactions again.
+    ) -> Generator[int, None, bool]:
+        """Read the log, own its entries, and send the markers of prepared transactions again. Each
+        step yields how many records it has read.
 
         Args:
             partition: Partition of ``__transaction_state``.
@@ -380,7 +421,7 @@ class TransactionCoordinator:
         Returns:
             False where the load was called off meanwhile: nothing has changed.
         """
-        loaded = read_log(batches, rules=self._rules)
+        loaded = yield from read_in_steps(batches, rules=self._rules)
         entries = loaded.entries
         if self._settings.kip_text:
             entries = {name: as_loaded(txn) for name, txn in entries.items()}

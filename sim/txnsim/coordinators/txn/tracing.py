@@ -2,7 +2,7 @@
 
 ``decided``, ``prepared``, ``appended`` and ``completed`` make themselves the current cause, so that
 a command's events form a chain: decided, pending, in the log, in effect, markers owed. A command
-runs in a context of its own (``Tasks.drive``); who owes markers in passing puts the cause back.
+runs in a context of its own (``Tasks.drive``); code that only queues markers restores the cause.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ from txnsim.types import (
 )
 
 _NONE: Final = ErrorCode.none
-_KEPT: Final = {
-    TransactionState.PREPARE_COMMIT: ("started_ms", "timeout_ms"),
-    TransactionState.COMPLETE_COMMIT: ("started_ms", "timeout_ms", "last_epoch"),
-    TransactionState.COMPLETE_ABORT: ("started_ms", "timeout_ms", "last_epoch"),
-}
-"""Fields that a move to these states leaves as they were, so a reader has them already."""
+_COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+"""A move to these states leaves start, timeout and last epoch as they were, so a reader has them
+already. PrepareCommit tells them again: the coordinator may have read the open transaction from
+the log, and no event has told of it, because its append failed at the coordinator before.
+"""
 
 
-def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> str:
-    """The name of a transaction in the trace."""
-    return f"{txn.transactional_id}/{txn.producer_id}:{txn.producer_epoch}"
+def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> tuple[str, int, int]:
+    """The parts of a transaction's name in the trace."""
+    return txn.transactional_id, txn.producer_id, txn.producer_epoch
 
 
 def decided(
@@ -47,6 +46,16 @@ def decided(
     outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
 ) -> None:
     """A command was decided, for or against; for a move its record is pending from now on."""
+    tx = transactional_id if txn is None else tx_of(txn)
+    data = (_decision, txn, command, outcome)
+    tracer.caused_by(tracer.emit("txn.decide", node, tx=tx, data=data))
+
+
+def _decision(
+    txn: TxnMetadata | None,
+    command: str,
+    outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
+) -> dict[str, object]:
     data: dict[str, object] = {"command": command, "rule": outcome.rule}
     if txn is not None:
         data["state"] = txn.state.wire_name
@@ -56,8 +65,7 @@ def decided(
         data["reason"] = outcome.reason
     elif outcome.records:
         data["pending"] = outcome.records[0].state.wire_name
-    tx = transactional_id if txn is None else tx_of(txn)
-    tracer.caused_by(tracer.emit("txn.decide", node, tx=tx, data=data))
+    return data
 
 
 def timed_out(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
@@ -67,16 +75,15 @@ def timed_out(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
 
 
 def prepared(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
-    """A move is pending; ``level`` is that of the feature ``transaction.version`` now."""
-    if tracer.full:
-        data = {**fields(txn), "level": int(level)}
-        tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
+    """A move is pending; ``level`` is that of the feature ``transaction.version`` now. Only at
+    full.
+    """
+    data = {**fields(txn), "level": int(level)}
+    tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
 
 
 def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode, rule: str) -> None:
-    """The log answered."""
-    if error is _NONE and not tracer.full:
-        return
+    """The log answered; at brief only with an error."""
     partition = node.rpartition("/")[2]
     data = {
         "state": record.state.wire_name,
@@ -98,10 +105,26 @@ def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode,
 
 def completed(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
     """A move took effect; ``level`` is that of the feature ``transaction.version`` now."""
-    data = {**fields(txn), "level": int(level)}
-    for name in _KEPT.get(txn.state, ()):
-        del data[name]
+    data = (_completion, txn, int(level))
     tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=data))
+
+
+def _completion(txn: TxnMetadata, level: int) -> dict[str, object]:
+    state = txn.state
+    data: dict[str, object] = {
+        "state": state.wire_name,
+        "pending": None if txn.pending_state is None else txn.pending_state.wire_name,
+        "pid": txn.producer_id,
+        "epoch": txn.producer_epoch,
+        "partitions": _names(txn.partitions),
+        "version": int(txn.client_version),
+        "level": level,
+    }
+    if state not in _COMPLETE:
+        data["timeout_ms"] = txn.txn_timeout_ms
+        data["started_ms"] = txn.start_timestamp_ms
+        data["last_epoch"] = txn.last_producer_epoch
+    return data
 
 
 def loaded(
@@ -120,7 +143,7 @@ def loaded(
 
 
 def unloaded(tracer: Tracer, node: str, partition: int, epoch: int | None) -> None:
-    """A partition of the transaction log was let go."""
+    """A partition of the transaction log was released."""
     data: dict[str, object] = {"tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
     if epoch is not None:
         data["coordinator_epoch"] = epoch
@@ -137,9 +160,12 @@ def marker(
     target: BrokerId | None = None,
     parents: tuple[int, ...] = (),
     rule: str,
-    **more: str,
+    importance: int | None = None,
+    **more: object,
 ) -> int:
     """One event for each partition of a marker; the index of the last one, -1 for none."""
+    if importance == 0 and not tracer.full:
+        return tracer.joined(parents)
     last = -1
     for partition in partitions:
         data: dict[str, object] = {
@@ -149,13 +175,15 @@ def marker(
             "rule": rule,
             **more,
         }
-        if kind != "marker.acked":  # it was told when it was sent
+        if kind != "marker.acked":  # its marker.sent has it
             data["committed"] = debt.committed
         if target is None:
             data["coordinator_epoch"] = debt.coordinator_epoch  # when it is owed: then it is known
         else:
             data["target"] = f"broker/{target}"
-        last = tracer.emit(kind, node, parents=parents, tx=tx_of(debt), data=data)
+        last = tracer.emit(
+            kind, node, parents=parents, tx=tx_of(debt), data=data, importance=importance
+        )
     return last
 
 
@@ -169,6 +197,12 @@ def fields(txn: TxnMetadata) -> dict[str, object]:
         "last_epoch": txn.last_producer_epoch,
         "timeout_ms": txn.txn_timeout_ms,
         "started_ms": txn.start_timestamp_ms,
-        "partitions": [str(partition) for partition in sorted(txn.partitions)],
+        "partitions": _names(txn.partitions),
         "version": int(txn.client_version),
     }
+
+
+def _names(partitions: frozenset[TopicPartition]) -> list[str]:
+    if len(partitions) < 2:
+        return list(map(str, partitions))
+    return [str(partition) for partition in sorted(partitions)]

@@ -11,62 +11,63 @@ Counterpart in Kafka: TransactionStateManager.appendTransactionToLog.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from txnsim.coordinators.coordinator_log import CoordinatorLog, append_error
 from txnsim.coordinators.txn import tracing
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.faults.subjects import Subject
+from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import as_logged
 from txnsim.txn.log_format import encode_batch, refuse_record
 from txnsim.txn.ownership import OwnedPartition, Ownership
-from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
+from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
 from txnsim.txn.transitions import apply, begin, withdraw
-from txnsim.types import CoordinatorEpoch, TransactionVersion
-
-Append = Callable[[int, bytes, CoordinatorEpoch, int], Awaitable[ErrorCode]]
-"""(partition of __transaction_state, batch, coordinator epoch, timeout in ms) -> error, once the
-batch is committed.
-"""
+from txnsim.types import TopicPartition, TransactionVersion
 
 _NONE: Final = ErrorCode.none
 _COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
-_NOT_AVAILABLE: Final = frozenset(
-    {
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.not_enough_replicas,
-        ErrorCode.not_enough_replicas_after_append,
-        ErrorCode.request_timed_out,
-    }
-)
-_NOT_COORDINATOR: Final = frozenset(
-    {ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error}
-)
-_UNKNOWN: Final = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
+_RESULTS: Final = {
+    TransactionState.PREPARE_COMMIT: True,
+    TransactionState.COMPLETE_COMMIT: True,
+    TransactionState.PREPARE_ABORT: False,
+    TransactionState.COMPLETE_ABORT: False,
+}
+"""Whether a transaction in that state is committed."""
 
 
-def append_error(error: ErrorCode) -> ErrorCode:
-    """What an error of the log is called towards clients."""
-    if error in _NOT_AVAILABLE:
-        return ErrorCode.coordinator_not_available
-    if error in _NOT_COORDINATOR:
-        return ErrorCode.not_coordinator
-    if error in _UNKNOWN:
-        return ErrorCode.unknown_server_error
-    return error
+def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
+    """Whom records of the partition ``where`` are about, for fault plans."""
+    return Subject(
+        partitions=(where,),
+        others=tuple(
+            [
+                Subject(transactional_id=record.transactional_id, partitions=(where,))
+                if isinstance(record, Tombstone)
+                else Subject(
+                    transactional_id=record.transactional_id,
+                    producer_id=record.producer_id,
+                    partitions=(where,),
+                    committed=_RESULTS.get(record.state),
+                )
+                for record in records
+            ]
+        ),
+    )
 
 
 class TransactionLogWriter:
     """Gets moves into ``__transaction_state``."""
 
     __slots__ = (
-        "_append",
         "_clock",
         "_kip_text",
         "_level",
+        "_log",
         "_ownership",
         "_rules",
         "_tracer",
@@ -78,9 +79,9 @@ class TransactionLogWriter:
         ownership: Ownership,
         clock: Clock,
         tracer: Tracer,
-        append: Append,
+        log: CoordinatorLog,
         transaction_version: Callable[[], TransactionVersion],
-        rules: Rules = LATEST,
+        rules: Rules,
         kip_text: bool = False,
     ) -> None:
         self._rules = rules
@@ -88,7 +89,7 @@ class TransactionLogWriter:
         self._ownership = ownership
         self._clock = clock
         self._tracer = tracer
-        self._append = append
+        self._log = log
         self._level = transaction_version
 
     def begin(self, owned: OwnedPartition, record: TxnTransition) -> None:
@@ -98,7 +99,7 @@ class TransactionLogWriter:
         entries[transactional_id] = begin(
             entries.get(transactional_id), record, now_ms=record.last_update_timestamp_ms
         )
-        if self._tracer.on:
+        if self._tracer.full:
             tracing.prepared(self._tracer, owned.node, entries[transactional_id], self._level())
 
     async def append(
@@ -117,7 +118,8 @@ class TransactionLogWriter:
         level = self._level()
         written = record
         if self._kip_text:
-            # The text calls lowering the level harmless: what has no room in a record is left out.
+            # The text calls lowering the level harmless: fields that have no room in a record are
+            # left out.
             written, refusal = as_logged(record), None
         else:
             refusal = refuse_record(record, level)
@@ -125,13 +127,8 @@ class TransactionLogWriter:
             # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
             # so until the coordinator moves. A real broker wedges the same way.
             return refusal
-        batch = encode_batch(
-            (written,), level=level, now_ms=self._clock.now_ms(), rules=self._rules
-        )
-        error = await self._append(
-            owned.partition, batch, owned.coordinator_epoch, record.txn_timeout_ms
-        )
-        if self._tracer.on:
+        error = await self.write(owned, (written,), timeout_ms=record.txn_timeout_ms)
+        if self._tracer.full or (error != _NONE and self._tracer.on):
             why = rule if error == _NONE else _refused_rule(record, error)
             tracing.appended(self._tracer, owned.node, record, error, why)
         if not self._ownership.is_current(owned):
@@ -162,6 +159,25 @@ class TransactionLogWriter:
             tracing.completed(self._tracer, owned.node, applied, level)
         return None
 
+    async def write(
+        self, owned: OwnedPartition, records: Sequence[TxnRecord], *, timeout_ms: int
+    ) -> ErrorCode:
+        """Append records with acks=-1 and wait until they are committed; the log's error."""
+        log, partition = self._log, owned.partition
+        batch = encode_batch(
+            records, level=self._level(), now_ms=self._clock.now_ms(), rules=self._rules
+        )
+        waiting = log.admit(partition, lambda where: subject_of(records, where))
+        if waiting is not None:
+            refused = await waiting
+            if refused is not None:
+                return refused.error
+        appended = log.append(partition, batch)
+        if isinstance(appended, Rejection):
+            return appended.error
+        committed = log.committed(partition, appended.last_offset, timeout_ms=timeout_ms)
+        return _NONE if committed is None else await committed
+
     def _steps_back(self, txn: TxnMetadata, record: TxnTransition) -> bool:
         return (
             record.start_timestamp_ms < txn.start_timestamp_ms
@@ -178,9 +194,9 @@ def _refused_rule(record: TxnTransition, error: ErrorCode) -> str:
 
 
 def settled(_result: Any, error: BaseException | None) -> None:
-    """``done`` of ``Tasks.drive`` for work that nobody waits for.
+    """``done`` of ``Tasks.drive`` for work without a waiting caller.
 
-    Its outcome is in the entries; what is thrown is a bug of ours and must not be swallowed.
+    Its outcome is in the entries. An exception is a bug of txnsim and must not be swallowed.
     """
     if error is not None and not isinstance(error, asyncio.CancelledError):
         raise error

@@ -11,7 +11,7 @@ TransactionStateManager.loadTransactionMetadata.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -53,6 +53,8 @@ class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partitions: frozenset[TopicPartition] = frozenset()
     start_timestamp_ms: int = -1
     last_update_timestamp_ms: int = -1
+    is_v2: bool = False
+    """Of transactions v2."""
 
     @property
     def is_tombstone(self) -> bool:
@@ -77,16 +79,22 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     """By the id it had before, or will have next."""
     forgotten: Mapping[int, str] = {}
     """Producer id -> transactional id, where the entry is gone (a tombstone)."""
+    decisions: Mapping[int, Sequence[TxnRecord]] = {}
+    """Producer id -> every decision about its transactions that the logs still have, in order."""
     owing: tuple[Entry, ...] = ()
     """The entries that have decided and not completed, by transactional id."""
     partitions: int = 0
-    """Of ``__transaction_state``, as far as can be told."""
+    """Of ``__transaction_state``, as far as is known."""
     missing: tuple[int, ...] = ()
-    """Of them those that nobody's directory holds."""
+    """Of them those that no directory holds."""
     damaged: frozenset[int] = frozenset()
     """Of them those that could not be read to their end, on any broker."""
+    cut_off: Mapping[int, str] = {}
+    """Of them those whose end is lost: partition -> where and why."""
     newest_timestamp_ms: int = -1
     """When one of them last wrote."""
+    not_in_sync: Mapping[int, str] = {}
+    """Of them those of which no replica in sync was seen -> which ones there are."""
 
     @property
     def is_complete(self) -> bool:
@@ -98,24 +106,26 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
         """What is missing, in words; empty if nothing is."""
         if not self.partitions:
             return "the directories hold no partition of __transaction_state"
-        told = []
+        lacks = []
         if self.missing:
             numbers = ", ".join(map(str, self.missing))
-            told.append(f"the directories lack __transaction_state, partition {numbers}")
+            lacks.append(f"the directories lack __transaction_state, partition {numbers}")
         if self.damaged:
             numbers = ", ".join(map(str, sorted(self.damaged)))
-            told.append(f"__transaction_state, partition {numbers}, can't be read to its end")
-        return "; ".join(told)
+            lacks.append(f"__transaction_state, partition {numbers}, can't be read to its end")
+        return "; ".join(lacks)
 
 
 class EntryFolder:
     """Entries as they are after each record, taken in the order of each partition."""
 
-    __slots__ = ("_entries", "_gone")
+    __slots__ = ("_entries", "_gone", "decisions")
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self._gone: dict[int, str] = {}
+        self.decisions: dict[int, list[TxnRecord]] = {}
+        """Producer id -> every decision, in order."""
 
     def take(self, record: TxnRecord) -> None:
         """The next record."""
@@ -128,6 +138,7 @@ class EntryFolder:
         decision = None if known is None else known.decision
         if record.state in DECIDED_STATES:
             decision = record
+            self.decisions.setdefault(record.producer_id, []).append(record)
         self._entries[record.transactional_id] = Entry(newest=record, decision=decision)
 
     @property
@@ -147,8 +158,10 @@ def coordinators_of(
     forgotten: Mapping[int, str],
     held: Iterable[int],
     damaged: Iterable[int] = (),
+    cut_off: Mapping[int, str] | None = None,
     newest_timestamp_ms: int = -1,
     sample: Iterable[tuple[str, int]] = (),
+    decisions: Mapping[int, Sequence[TxnRecord]] | None = None,
 ) -> Coordinators:
     """Entries ready to be asked.
 
@@ -157,8 +170,11 @@ def coordinators_of(
         forgotten: Producer id -> transactional id of those with a tombstone.
         held: Partitions of ``__transaction_state`` that were there.
         damaged: Of them those that could not be read to their end.
+        cut_off: Of them those whose end is lost -> where and why.
         newest_timestamp_ms: When one of them last wrote.
         sample: More (transactional id, partition) than the entries tell, where these are not all.
+        decisions: Producer id -> every decision, in order; the last one of each entry where it is
+            not given.
     """
     known = tuple(entries)
     by_producer: dict[int, Entry] = {}
@@ -176,12 +192,19 @@ def coordinators_of(
         by_producer=by_producer,
         by_other_id=by_other_id,
         forgotten=forgotten,
+        decisions=_last_ones(known) if decisions is None else decisions,
         owing=tuple(sorted(owing, key=lambda entry: entry.newest.transactional_id)),
         partitions=partitions,
         missing=tuple(sorted(frozenset(range(partitions)) - there)),
         damaged=frozenset(damaged),
+        cut_off=cut_off or {},
         newest_timestamp_ms=newest_timestamp_ms,
     )
+
+
+def _last_ones(entries: Iterable[Entry]) -> Mapping[int, Sequence[TxnRecord]]:
+    decisions = (entry.decision for entry in entries if entry.decision is not None)
+    return {decision.producer_id: (decision,) for decision in decisions}
 
 
 def partitions_of_log(held: frozenset[int], places: Iterable[tuple[str, int]]) -> int:

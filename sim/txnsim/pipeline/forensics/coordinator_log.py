@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
 from txnsim.pipeline.forensics.coordinator_entries import (
     Coordinators,
+    Entry,
     EntryFolder,
     TxnRecord,
     coordinators_of,
@@ -23,11 +26,13 @@ from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.verdicts import leading
 from txnsim.pipeline.scan.log_dirs import OnProblem
 from txnsim.pipeline.scan.log_seek import last_batch_of
-from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
+from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.releases.rules import LATEST
+from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file, wrong_crc
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import Tombstone, TxnTransition
-from txnsim.types import TRANSACTION_STATE_TOPIC
-from txnsim.wire.batch import read_records
+from txnsim.types import TRANSACTION_STATE_TOPIC, TransactionVersion
+from txnsim.wire.batch import BatchHeader, crc_is_valid, read_records
 
 SAMPLE: Final = 200
 """Ids per partition that its number among all partitions is guessed from."""
@@ -53,49 +58,56 @@ def _ranked(states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
 
 
 def read_coordinators(
-    logs: Mapping[int, Sequence[ReplicaState]], on_problem: OnProblem
+    logs: Mapping[int, Sequence[ReplicaState]],
+    on_problem: OnProblem,
+    replay: Replay | None = None,
 ) -> Coordinators:
     """Replay them.
 
     Args:
         logs: Partition -> replicas in the order of their word.
-        on_problem: Told of what can't be read.
-
-    Raises:
-        OSError: A segment can't be read.
+        on_problem: Called with what can't be read.
+        replay: Replays one replica; from its segments unless given.
     """
-    folders: list[EntryFolder] = []
-    damaged = []
+    replay = replay or replayed
+    logs_read: list[Replayed] = []
+    damaged: list[int] = []
+    cut_off: dict[int, str] = {}
+    newest_ms = -1
     for partition, replicas in logs.items():
-        for state in replicas:
-            folder, is_sound = _replayed(state, on_problem)
-            if is_sound:
+        found = [replay(replicas[0], on_problem)]
+        newest_ms = max(newest_ms, found[0].newest_timestamp_ms)
+        for state in replicas[1:]:
+            if found[-1].is_sound:
                 break
-        else:
-            folder, _ = _replayed(replicas[0], _told_already)
+            found.append(replay(state, on_problem))
+        best = next((one for one in found if one.is_sound), found[0])
+        logs_read.append(best)
+        if best.is_damaged:
             damaged.append(partition)
-        folders.append(folder)
+        if best.cut_off:
+            cut_off[partition] = best.cut_off
     return coordinators_of(
-        (entry for folder in folders for entry in folder.entries),
+        (entry for one in logs_read for entry in one.entries),
         forgotten={
-            producer_id: name for folder in folders for producer_id, name in folder.gone.items()
+            producer_id: name for one in logs_read for producer_id, name in one.gone.items()
         },
         held=logs,
         damaged=damaged,
-        newest_timestamp_ms=newest_timestamp_of(logs),
+        cut_off=cut_off,
+        newest_timestamp_ms=newest_ms,
+        decisions={
+            producer_id: made for one in logs_read for producer_id, made in one.decisions.items()
+        },
     )
 
 
 def sample_of(logs: Mapping[int, Sequence[ReplicaState]]) -> set[tuple[str, int]]:
-    """Some (transactional id, partition): enough to tell how many partitions there are.
-
-    Raises:
-        OSError: A segment can't be read.
-    """
+    """Some (transactional id, partition): enough to tell how many partitions there are."""
     found: set[tuple[str, int]] = set()
     for partition, replicas in logs.items():
         seen: set[str] = set()
-        for record in records_of(replicas[0], _told_already, lambda: None):
+        for record in records_of(replicas[0], _told_already, LogDamage()):
             seen.add(record.transactional_id)
             if len(seen) >= SAMPLE:
                 break
@@ -104,51 +116,99 @@ def sample_of(logs: Mapping[int, Sequence[ReplicaState]]) -> set[tuple[str, int]
 
 
 def newest_timestamp_of(logs: Mapping[int, Sequence[ReplicaState]]) -> int:
-    """When a coordinator last wrote; -1 where none did.
-
-    Raises:
-        OSError: A segment can't be read.
-    """
-    ends = (last_batch_of(ranked[0].segments[-1]) for ranked in logs.values() if ranked[0].segments)
+    """When a coordinator last wrote; -1 where none did."""
+    ends = (_last_of(ranked[0].segments[-1]) for ranked in logs.values() if ranked[0].segments)
     return max((one.max_timestamp_ms for one in ends if one is not None), default=-1)
 
 
-def records_of(
-    state: ReplicaState, on_problem: OnProblem, on_damage: Callable[[], object]
-) -> Iterator[TxnRecord]:
-    """The records of a replica of ``__transaction_state``, in order.
+def _last_of(segment: SegmentFile) -> BatchHeader | None:
+    try:
+        return last_batch_of(segment)
+    except OSError:  # reported where its records are read
+        return None
+
+
+def lost_end_of(state: ReplicaState) -> str:
+    """What is lost at the end of a replica, by what its broker had noted; empty if nothing is.
 
     Args:
         state: The replica.
-        on_problem: Told of each place that can't be read.
-        on_damage: Called where nothing follows, though no kill explains it: a starting broker would
-            not cut the rest off.
     """
+    end_offset = state.ends.end_offset
+    for name, noted in (
+        ("high watermark", state.ends.high_watermark),
+        ("recovery point", state.recovery_point),
+    ):
+        if noted is not None and noted > end_offset:
+            return f"{state.replica.path} ends at offset {end_offset}, below its {name} {noted}"
+    return ""
+
+
+class LogDamage(msgspec.Struct):
+    """What is wrong with a replica of ``__transaction_state``, as it comes to light."""
+
+    is_damaged: bool = False
+    """Records can't be read, though no kill explains it."""
+    cut_off: str = ""
+    """Where and why a starting broker cuts it off."""
+
+
+def records_of(
+    state: ReplicaState, on_problem: OnProblem, damage: LogDamage
+) -> Iterator[TxnRecord]:
+    """The records of a replica of ``__transaction_state``, in order. A batch of a wrong CRC that a
+    starting broker would not cut off counts as damage, and is read as coordinators read it.
+
+    Args:
+        state: The replica.
+        on_problem: Called with each place that can't be read.
+        damage: Takes what is wrong.
+    """
+    damage.is_damaged = bool(state.damage)  # reported where the replica was looked at
     for segment in state.segments:
         torn: list[TornTail] = []
-        for stored in read_log_file(
-            Path(segment.path), on_torn=torn.append, check_crc=segment.is_recovered
-        ):
-            if stored.header.is_control:
-                continue
-            try:
-                yield from _decoded(stored, segment.partition)
-            except (CorruptBatchError, CorruptLogRecordError, MissingExtraError) as error:
-                on_problem(f"{segment.path}, offset {stored.header.base_offset}: {error}")
-                on_damage()
-                return
+        try:
+            yield from _records_in(segment, on_problem, damage, torn)
+        except OSError as error:
+            on_problem(f"{segment.path}: {error.strerror or error}; passed by")
+            damage.is_damaged = True
         if torn:
-            if not segment.is_recovered:
-                on_problem(f"{segment.path}, byte {torn[0].position}: {torn[0].reason}")
-                on_damage()
-            return
+            place = f"{segment.path}, byte {torn[0].position}: {torn[0].reason}"
+            if segment.is_recovered:
+                damage.cut_off = place
+                return
+            on_problem(place)
+            damage.is_damaged = True
+
+
+def _records_in(
+    segment: SegmentFile, on_problem: OnProblem, damage: LogDamage, torn: list[TornTail]
+) -> Iterator[TxnRecord]:
+    read = read_log_file(
+        Path(segment.path),
+        on_torn=torn.append,
+        check_crc=segment.is_recovered,
+        on_old=lambda _: None,
+    )
+    for stored in read:
+        place = f"{segment.path}, offset {stored.header.base_offset}"
+        if not segment.is_recovered and not crc_is_valid(stored.data, stored.header):
+            on_problem(f"{segment.path}, byte {stored.position}: {wrong_crc(stored.header)}")
+            damage.is_damaged = True
+        if stored.header.is_control:
+            continue
+        try:
+            yield from _decoded(stored, segment.partition)
+        except (CorruptBatchError, CorruptLogRecordError, MissingExtraError) as error:
+            on_problem(f"{place}: {error}")
+            damage.is_damaged = True
 
 
 def _decoded(stored: StoredBatch, partition: int) -> Iterator[TxnRecord]:
     for record in read_records(stored.data):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} has no key")
-        found = decode_record(record.key, record.value)
+        found = decode_record(record.key, record.value, rules=LATEST)
         match found:
             case None:  # a version that is not known: coordinators pass it over as well
                 continue
@@ -177,16 +237,51 @@ def _record(found: TxnTransition, partition: int, offset: int) -> TxnRecord:
         partitions=found.partitions,
         start_timestamp_ms=found.start_timestamp_ms,
         last_update_timestamp_ms=found.last_update_timestamp_ms,
+        is_v2=found.client_version >= TransactionVersion.TV_2,
     )
 
 
-def _replayed(state: ReplicaState, on_problem: OnProblem) -> tuple[EntryFolder, bool]:
-    """The entries as they are at the replica's end, and whether that was come to."""
-    folder = EntryFolder()
-    damage: list[bool] = []
-    for record in records_of(state, on_problem, lambda: damage.append(True)):
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries as they are at a replica's end."""
+
+    entries: tuple[Entry, ...]
+    gone: Mapping[int, str]
+    """Producer id -> transactional id of those that were forgotten."""
+    decisions: Mapping[int, Sequence[TxnRecord]]
+    """Producer id -> every decision, in order."""
+    newest_timestamp_ms: int
+    """When its coordinator last wrote; -1 where it never did."""
+    is_damaged: bool
+    cut_off: str
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing of it is lost."""
+        return not self.is_damaged and not self.cut_off
+
+
+def replayed(state: ReplicaState, on_problem: OnProblem) -> Replayed:
+    """Replay one replica.
+
+    Args:
+        state: The replica.
+        on_problem: Called with what can't be read.
+    """
+    folder, damage = EntryFolder(), LogDamage()
+    for record in records_of(state, on_problem, damage):
         folder.take(record)
-    return folder, not damage
+    last = _last_of(state.segments[-1]) if state.segments else None
+    return Replayed(
+        entries=folder.entries,
+        gone=folder.gone,
+        decisions=folder.decisions,
+        newest_timestamp_ms=-1 if last is None else last.max_timestamp_ms,
+        is_damaged=damage.is_damaged,
+        cut_off=damage.cut_off or lost_end_of(state),
+    )
+
+
+Replay = Callable[[ReplicaState, OnProblem], Replayed]
 
 
 def _told_already(_problem: str) -> None:

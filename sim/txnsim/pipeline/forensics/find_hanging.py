@@ -14,16 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.errors import MissingExtraError
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.coordinator_log import logs_of, read_coordinators
+from txnsim.pipeline.forensics.evidence import Assignment, ReplicaFacts
 from txnsim.pipeline.forensics.findings import (
     BOOTSTRAP,
+    NEVER,
     Finding,
     PartitionFigures,
     Question,
@@ -33,19 +37,27 @@ from txnsim.pipeline.forensics.findings import (
     finding_of,
     owed_by,
 )
-from txnsim.pipeline.forensics.open_transactions import Fragment, folded, open_after
+from txnsim.pipeline.forensics.metadata_copies import assignments_in, completed
+from txnsim.pipeline.forensics.open_transactions import open_after
+from txnsim.pipeline.forensics.read_here import ReadHere, read_here
+from txnsim.pipeline.forensics.read_notes import NOTHING_READ, Note, ReadNotes, joined, seen_again
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
-from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, leading, spread_of
+from txnsim.pipeline.forensics.start_batch import gaps_behind, start_batch_of
+from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
+from txnsim.pipeline.libraries import require_libraries
 from txnsim.pipeline.scan.log_seek import batch_at, marked_producers
 from txnsim.pipeline.scan.segments import Replica, replicas_in
-from txnsim.storage.log_file import TornTail, read_log_file
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DRIVER_BYTES_MAX: Final = 16 << 20
+DRIVER_BYTES_MAX: Final = 256 << 20
 """So much of segments is read here; more is Spark's, which takes longer to start than that."""
+INTERPRETED_BYTES_MAX: Final = 4 << 20
+"""So much is read batch by batch in Python: the compiled walk takes longer to load than that."""
+UNCOMPILED_BYTES_MAX: Final = 16 << 20
+"""So much where the libraries of the compiled walk are not installed."""
 COORDINATOR_BYTES_MAX: Final = 64 << 20
 """So much of coordinators' logs: half a million records. Records have to be decoded one by one,
 here or there, and on a few cores Spark gains nothing by that.
@@ -66,11 +78,17 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     as_of_ms: int | None = None
     """When it was; None: the newest time that the directories tell."""
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
+    now_ms: int = NEVER
+    """This machine's clock: a later time is named and not used."""
     bootstrap: str = BOOTSTRAP
+    accepts_damage: bool = False
+    """Tell commands on evidence that is not sound, too."""
     use_snapshots: bool = True
     """Without, everything is read, whatever brokers had noted."""
     with_spark: bool = False
     """Also what is little."""
+    never_spark: bool = False
+    """Read everything in this process, however much it is."""
 
 
 NewSession = Callable[[], "SparkSession"]
@@ -80,20 +98,26 @@ CoordinatorLogs = Mapping[int, Sequence[ReplicaState]]
 """Partition of ``__transaction_state`` -> its replicas, the one whose word counts first."""
 
 
-def find_hanging(search: Search, *, new_session: NewSession, progress: Progress) -> Report:
+def find_hanging(
+    search: Search,
+    *,
+    new_session: NewSession,
+    progress: Progress,
+    reading: Reading | None = None,
+) -> Report:
     """Look, and judge.
 
     Args:
         search: What to look at.
         new_session: Called at most once, and only where there is much to read.
-        progress: Told what is done now.
+        progress: Called with what is done now.
+        reading: Where it is read; the directories unless given.
 
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
         MissingExtraError: Spark is needed and not installed.
-        OSError: A file can't be read.
     """
-    reading = _Reading(search, new_session, progress)
+    reading = reading or Reading(search, new_session, progress)
     states = reading.states()
     logs = logs_of(states)
     with ThreadPoolExecutor(1) as beside:  # Spark's workers are processes of their own
@@ -103,16 +127,23 @@ def find_hanging(search: Search, *, new_session: NewSession, progress: Progress)
     if coordinators is None:
         producer_ids = {producer_id for found in opened.values() for producer_id in found}
         coordinators = reading.coordinators_by_spark(logs, producer_ids)
+    assignments = reading.assignments() if any(opened.values()) else {}
+    seen = {partition: _brokers_of(ranked) for partition, ranked in logs.items()}
+    coordinators = completed(coordinators, assignments, seen)
+    states = reading.as_read(states)
     question = Question(
         as_of_ms=reading.as_of_ms(states, coordinators),
         max_transaction_timeout_ms=search.max_transaction_timeout_ms,
+        now_ms=search.now_ms,
         bootstrap=search.bootstrap,
+        accepts_damage=search.accepts_damage,
     )
     progress("comparing replicas")
-    findings, figures = _judged(states, opened, coordinators, question, reading.damaged)
+    findings, figures = _judged(states, opened, coordinators, question, reading, assignments)
     return Report(
         as_of_ms=question.as_of_ms,
         max_transaction_timeout_ms=question.max_transaction_timeout_ms,
+        accepts_damage=question.accepts_damage,
         findings=findings,
         partitions=figures,
         owed=owed_by(coordinators, findings),
@@ -124,7 +155,7 @@ Opened = Mapping[str, Mapping[int, OpenTxn]]
 """Path of a replica -> producer id -> what it has open."""
 
 
-class _Reading:
+class Reading:
     """What is read of the directories, here or by Spark."""
 
     def __init__(self, search: Search, new_session: NewSession, progress: Progress) -> None:
@@ -134,31 +165,50 @@ class _Reading:
         self._session: SparkSession | None = None
         self._problems: dict[str, None] = {}
         """Told by two threads, so in no order."""
-        self._cut_off: list[str] = []
-        self.damaged: dict[str, str] = {}
-        """Path of a replica that could not be read to its end -> why."""
+        self._notes: dict[str, ReadNotes] = {}
+        """Path of a replica that was read -> what came to light."""
+        self._log_dirs: tuple[str, ...] = ()
         self._newest_ms = -1
+        self._markers = _Markers(())
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Files that make no sense, each with its place."""
+        return tuple(sorted(self._problems))
+
+    @property
+    def newest_note_ms(self) -> int:
+        """The newest time that notes of log directories bear; -1 without any."""
+        return self._newest_ms
 
     def states(self) -> tuple[ReplicaState, ...]:
         """Every replica, as far as its small files tell."""
         topics = self._search.topics
         wanted = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
         # Absolute, as the data source tells them: its workers have folders of their own.
-        replicas = replicas_in([path.absolute() for path in self._search.paths], wanted)
-        notes = {log_dir: notes_of(Path(log_dir), self._problem) for log_dir in _log_dirs(replicas)}
-        self._newest_ms = max((one.newest_ms for one in notes.values()), default=-1)
+        paths = [path.absolute() for path in self._search.paths]
+        replicas = replicas_in(paths, wanted, self._problem)
+        self._log_dirs = _log_dirs(replicas)
+        notes = {log_dir: notes_of(Path(log_dir), self._problem) for log_dir in self._log_dirs}
+        for one in notes.values():
+            for file, written_ms in one.written_ms:
+                self._newest_ms = max(self._newest_ms, self._not_future(written_ms, file))
         found = []
         for number, replica in enumerate(replicas, 1):
             if not number % _TOLD_EVERY:
                 self._progress(f"looked at {number} of {len(replicas)} replicas")
-            found.append(
-                state_of(
+            try:
+                state = state_of(
                     replica,
                     notes[replica.log_dir],
                     self._problem,
                     use_snapshots=self._search.use_snapshots,
                 )
-            )
+            except OSError as error:
+                self._problem(f"{replica.path}: {error.strerror or error}; passed by")
+                continue
+            found.append(state)
+        self._markers = _Markers(found)
         return tuple(found)
 
     def opened(self, states: Sequence[ReplicaState]) -> Opened:
@@ -170,20 +220,48 @@ class _Reading:
         size = sum(state.unread_bytes for state in unread)
         if self._is_much(size, DRIVER_BYTES_MAX):
             session = self._spark()  # first: it says what is missing, where the extra is
-            from txnsim.pipeline.forensics.open_transactions_sql import Damage, open_transactions
+            from txnsim.pipeline.forensics import open_transactions_sql as by_spark
 
             self._progress(f"Spark reads {len(unread)} replicas")
-            for row in open_transactions(session, unread):
+            noted: dict[str, list[Note]] = {}
+            for row in by_spark.open_transactions(session, unread):
                 match row:
-                    case Damage():
-                        self._damage(row.replica, row.told, is_cut=row.is_cut)
+                    case Note():
+                        noted.setdefault(row.replica.path, []).append(row)
                     case replica, txn:
                         found.setdefault(replica.path, {})[txn.producer_id] = txn
+            for state in unread:
+                path = state.replica.path
+                self._notes[path] = joined(state.unread[0].base_offset, noted.get(path, ()))
         else:
+            read_one = _reader(size)
             for number, state in enumerate(unread, 1):
                 self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
-                found[state.replica.path] = self._opened_here(state)
+                read = read_one(state)
+                found[state.replica.path] = dict(read.opened)
+                self._notes[state.replica.path] = read.notes
+        for state in unread:
+            notes = self.notes_on(state)
+            for problem in seen_again(state.damage, notes):
+                self._problems.pop(problem, None)
+            for problem in notes.damage:
+                self._problem(problem)
         return {path: txns for path, txns in found.items() if txns}
+
+    def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
+        """The replicas as a broker that starts would have them: cut off where it would do so."""
+        return tuple(self._cut(state) for state in states)
+
+    def _cut(self, state: ReplicaState) -> ReplicaState:
+        cut = self.notes_on(state).cut_off
+        if cut is None or cut.offset >= state.ends.end_offset:
+            return state
+        ends = msgspec.structs.replace(state.ends, end_offset=cut.offset)
+        return msgspec.structs.replace(state, ends=ends)
+
+    def notes_on(self, state: ReplicaState) -> ReadNotes:
+        """What came to light about a replica."""
+        return self._notes.get(state.replica.path, NOTHING_READ)
 
     def coordinators_here(self, logs: CoordinatorLogs) -> Coordinators | None:
         """What coordinators had written down; None where that is too much to be read here."""
@@ -207,13 +285,56 @@ class _Reading:
         """
         if self._search.as_of_ms is not None:
             return self._search.as_of_ms
-        written_ms = max((state.newest_ms for state in states), default=-1)
-        return max(self._newest_ms, written_ms, coordinators.newest_timestamp_ms)
+        written_ms = [self._not_future(one.newest_ms, one.replica.path) for one in states]
+        told_ms = self._not_future(coordinators.newest_timestamp_ms, TRANSACTION_STATE_TOPIC)
+        known_ms = max([self._newest_ms, told_ms, *written_ms])
+        return known_ms if known_ms >= 0 or self._search.now_ms == NEVER else self._search.now_ms
+
+    def _not_future(self, time_ms: int, whose: str) -> int:
+        """A time, or -1 where it is later than this machine's clock, which is reported."""
+        if time_ms <= self._search.now_ms:
+            return time_ms
+        self._problem(f"{whose}: a time in the future, {time_ms} ms since 1970; not used")
+        return -1
+
+    def assignments(self) -> Mapping[TopicPartition, Assignment]:
+        """Which replicas exist, by the newest copy of the metadata log."""
+        return assignments_in(map(Path, self._log_dirs), self._problem)
+
+    def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
+        """Whether a replica has a marker of a producer at or behind an offset."""
+        return self._markers.has_marker(ends, offset, producer_id)
+
+    def facts_on(
+        self, spread: Spread, replicas: Sequence[ReplicaState], assignment: Assignment | None
+    ) -> ReplicaFacts:
+        """What is known of the replica whose word counts about a transaction.
+
+        Args:
+            spread: Who has it open.
+            replicas: All that were seen.
+            assignment: Which ones exist.
+        """
+        holder = spread.counts if spread.is_open_there else leading(spread.open_on)
+        state = next(one for one in replicas if one.replica == holder.replica)
+        notes = self.notes_on(state)
+        txn = spread.transaction
+        return ReplicaFacts(
+            state=state,
+            notes=notes,
+            gaps=gaps_behind(state, notes, txn.start_offset),
+            start_batch=start_batch_of(state, txn),
+            seen=tuple(sorted(one.replica.broker for one in replicas)),
+            assignment=assignment,
+        )
 
     def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
         """What was read, and how."""
         data = [one for one in states if one.replica.topic not in NOT_JUDGED]
         unread = [one for one in data if one.unread]
+        cut_offs = [
+            notes.cut_off.text for notes in self._notes.values() if notes.cut_off is not None
+        ]
         return Source(
             directories=tuple(_log_dirs(state.replica for state in states)),
             replicas=len(data),
@@ -223,33 +344,13 @@ class _Reading:
             with_spark=self._session is not None,
             transaction_log_partitions=coordinators.partitions,
             transaction_log_gap=coordinators.gap,
-            cut_off=tuple(self._cut_off),
-            problems=tuple(sorted(self._problems)),
+            cut_off=(*cut_offs, *coordinators.cut_off.values()),
+            problems=self.problems,
         )
 
-    def _opened_here(self, state: ReplicaState) -> dict[int, OpenTxn]:
-        pieces: list[Mapping[int, Fragment]] = []
-        for segment in state.unread:
-            torn: list[TornTail] = []
-            read = read_log_file(
-                Path(segment.path), on_torn=torn.append, check_crc=segment.is_recovered
-            )
-            pieces.append(folded(read))
-            if torn:
-                told = f"{segment.path}, byte {torn[0].position}: {torn[0].reason}"
-                self._damage(state.replica, told, is_cut=segment.is_recovered)
-                if segment.is_recovered:
-                    break
-        return open_after(state.seeds, pieces)
-
-    def _damage(self, replica: Replica, told: str, *, is_cut: bool) -> None:
-        if is_cut:
-            self._cut_off.append(told)
-        else:
-            self._problem(told)
-            self.damaged.setdefault(replica.path, told)
-
     def _is_much(self, size: int, most: int) -> bool:
+        if self._search.never_spark:
+            return False
         return size > 0 and (self._search.with_spark or size > most)
 
     def _spark(self) -> SparkSession:
@@ -258,8 +359,27 @@ class _Reading:
             self._session = self._new_session()
         return self._session
 
-    def _problem(self, told: str) -> None:
-        self._problems.setdefault(told)
+    def _problem(self, problem: str) -> None:
+        self._problems.setdefault(problem)
+
+
+def _reader(size: int) -> Callable[[ReplicaState], ReadHere]:
+    """Reads a replica here: in Python where it is very little, else by the compiled walk.
+
+    Raises:
+        MissingExtraError: It is much, and the libraries of the compiled walk are missing.
+    """
+    if size <= INTERPRETED_BYTES_MAX:
+        return read_here
+    try:
+        require_libraries()
+    except MissingExtraError:
+        if size > UNCOMPILED_BYTES_MAX:
+            raise
+        return read_here
+    from txnsim.pipeline.forensics.read_compiled import read_compiled
+
+    return read_compiled
 
 
 _TOLD_EVERY: Final = 100
@@ -268,6 +388,10 @@ _TOLD_EVERY: Final = 100
 
 def _size_of(logs: CoordinatorLogs) -> int:
     return sum(segment.size for ranked in logs.values() for segment in ranked[0].segments)
+
+
+def _brokers_of(states: Iterable[ReplicaState]) -> frozenset[int]:
+    return frozenset(state.replica.broker for state in states)
 
 
 def _log_dirs(replicas: Iterable[Replica]) -> tuple[str, ...]:
@@ -282,39 +406,39 @@ def _judged(
     opened: Opened,
     coordinators: Coordinators,
     question: Question,
-    damaged: Mapping[str, str],
+    reading: Reading,
+    assignments: Mapping[TopicPartition, Assignment],
 ) -> tuple[tuple[Finding, ...], tuple[PartitionFigures, ...]]:
     """Every open transaction, and how its partition stood."""
     by_partition: dict[TopicPartition, list[ReplicaState]] = {}
     for state in states:
         by_partition.setdefault(state.replica.topic_partition, []).append(state)
-    markers = _Markers(states)
     findings: list[Finding] = []
     figures: list[PartitionFigures] = []
     for partition, replicas in sorted(by_partition.items()):
-        told = {
-            one.replica.path: _dated(one, opened[one.replica.path])
+        txns_of = {
+            one.replica.path: dated(one, opened[one.replica.path])
             for one in replicas
             if one.replica.path in opened
         }
         ends = [one.ends for one in replicas]
-        for producer_id in sorted({one for txns in told.values() for one in txns}):
-            opens = {path: txns[producer_id] for path, txns in told.items() if producer_id in txns}
-            spread = spread_of(ends, opens, markers.has_marker)
+        for producer_id in sorted({one for txns in txns_of.values() for one in txns}):
+            opens = {
+                path: txns[producer_id] for path, txns in txns_of.items() if producer_id in txns
+            }
+            spread = spread_of(ends, opens, reading.has_marker)
             if spread is not None:
-                damage = damaged.get(spread.counts.replica.path, "")
-                findings.append(
-                    finding_of(spread, partition, coordinators, question, damage=damage)
-                )
+                facts = reading.facts_on(spread, replicas, assignments.get(partition))
+                findings.append(finding_of(spread, partition, coordinators, question, facts))
         counts = leading(ends)
-        mine = told.get(counts.replica.path)
+        mine = txns_of.get(counts.replica.path)
         if mine is not None:
             figures.append(figures_of(counts, tuple(mine.values()), question))
     findings.sort(key=lambda one: (one.last_timestamp_ms, one.topic_partition))
     return tuple(findings), tuple(figures)
 
 
-def _dated(state: ReplicaState, txns: Mapping[int, OpenTxn]) -> dict[int, OpenTxn]:
+def dated(state: ReplicaState, txns: Mapping[int, OpenTxn]) -> dict[int, OpenTxn]:
     """With the time of the first batch, which snapshots don't tell."""
     return {
         producer_id: txn if txn.start_timestamp_ms is not None else _with_start(state, txn)
@@ -325,7 +449,10 @@ def _dated(state: ReplicaState, txns: Mapping[int, OpenTxn]) -> dict[int, OpenTx
 def _with_start(state: ReplicaState, txn: OpenTxn) -> OpenTxn:
     for segment in reversed(state.segments):
         if segment.base_offset <= txn.start_offset:
-            batch = batch_at(segment, txn.start_offset)
+            try:
+                batch = batch_at(segment, txn.start_offset)
+            except OSError:  # reported where the replica was looked at
+                batch = None
             started_ms = None if batch is None else batch.max_timestamp_ms
             return msgspec.structs.replace(txn, start_timestamp_ms=started_ms)
     return txn
@@ -349,4 +476,5 @@ class _Markers:
         segments = self._states[path].segments
         for number, segment in enumerate(segments, 1):
             if number == len(segments) or segments[number].base_offset > offset:
-                yield from marked_producers(segment, offset)
+                with suppress(OSError):  # reported where the replica was looked at
+                    yield from marked_producers(segment, offset)

@@ -12,21 +12,25 @@ import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
+from txnsim.pipeline.forensics.evidence import Evidence, ReplicaFacts, evidence_of
 from txnsim.pipeline.forensics.verdicts import (
+    MARKERS,
     OpenTxn,
     Opinion,
+    Reason,
     ReplicaEnds,
-    Rule,
     Spread,
-    Verdict,
     is_late,
     listed_by_kafka,
     opinion_on,
 )
+from txnsim.txn.decided import Decided
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Of the JSON. A new field does not raise it; a field that goes or changes its meaning does."""
+NEVER: Final = (1 << 63) - 1
 BOOTSTRAP: Final = "localhost:9092"
 _MINUTE_MS: Final = 60_000
 
@@ -61,8 +65,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ]
     last_timestamp_ms: Annotated[int, _said("Of its last batch: what its age is counted from.")]
     age_ms: Annotated[int, _said("From the last batch to as_of_ms.")]
-    verdict: Verdict
-    rule: Annotated[Rule, _said("What the coordinator's log decided.")]
+    verdict: OpenTxnStatus
+    rule: Annotated[Reason, _said("What the coordinator's log decided.")]
     reason: Annotated[str, _said("A sentence for people.")]
     listed_by_kafka: Annotated[
         bool, _said("Whether kafka-transactions.sh find-hanging lists it, asked at as_of_ms.")
@@ -70,7 +74,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: Annotated[str | None, _said("Null where no coordinator knows the producer.")]
     state: Annotated[str | None, _said("Of the transactional id's entry.")]
     outcome: Annotated[
-        str | None, _said("commit or abort, where the coordinator had decided about it.")
+        str | None,
+        _said(
+            "The marker that it should have had: commit, abort or unknown; null where it is not"
+            " over."
+        ),
+    ]
+    outcome_because: Annotated[
+        str | None, _said("Why that is taken for the outcome; null as outcome is.")
     ]
     timeout_ms: Annotated[int | None, _said("transaction.timeout.ms of the producer.")]
     is_late: Annotated[
@@ -78,6 +89,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         _said("Older than its timeout and five minutes, the grace of brokers' late figure."),
     ]
     broker: Annotated[int, _said("Whose replica counts; -1 where the directory does not tell.")]
+    log_dir: Annotated[str, _said("Where that replica lies.")]
     open_on: Annotated[tuple[int, ...], _said("Brokers whose replica has it open.")]
     behind: Annotated[
         tuple[int, ...], _said("Brokers whose replica has not come that far, or would cut it off.")
@@ -85,7 +97,25 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     against: Annotated[
         tuple[int, ...], _said("Brokers whose replica contradicts, below what both have.")
     ]
-    abort: Annotated[AbortCommands | None, _said("Null where it must not or need not be aborted.")]
+    evidence: Annotated[Evidence, _said("What the verdict rests on.")]
+    recent_until_ms: Annotated[
+        int | None, _said("Of a recent one: as of later than this it would be called hanging.")
+    ]
+    abort: Annotated[
+        AbortCommands | None,
+        _said(
+            "Null where it must not or need not be aborted, and where the evidence is not sound,"
+            " unless damage is accepted."
+        ),
+    ]
+
+    @property
+    def decided(self) -> Decided | None:
+        """What was decided about one that hangs, for people; None for all others."""
+        if self.verdict is not OpenTxnStatus.HANGING or self.outcome is None:
+            return None
+        decision = next(one for one, marker in MARKERS.items() if marker == self.outcome)
+        return Decided(decision=decision, because=self.outcome_because or "")
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -164,12 +194,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     as_of_ms: Annotated[int, _said("The time that ages are counted to.")]
     max_transaction_timeout_ms: Annotated[int, _said("Younger ones are never called hanging.")]
+    accepts_damage: Annotated[
+        bool, _said("Commands are given on evidence that is not sound as well.")
+    ]
     findings: Annotated[tuple[Finding, ...], _said("Every open transaction, oldest write first.")]
     partitions: tuple[PartitionFigures, ...]
     owed: tuple[Owed, ...]
     source: Source
 
-    def of(self, *verdicts: Verdict) -> tuple[Finding, ...]:
+    def of(self, *verdicts: OpenTxnStatus) -> tuple[Finding, ...]:
         """The findings with one of these verdicts."""
         return tuple(one for one in self.findings if one.verdict in verdicts)
 
@@ -179,8 +212,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     as_of_ms: int
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
+    now_ms: int = NEVER
+    """This machine's clock: a record of a later time does not say when it was written."""
     bootstrap: str = BOOTSTRAP
-    """For the commands that are told."""
+    """For the commands that are given."""
+    accepts_damage: bool = False
+    """Tell commands on evidence that is not sound, too."""
 
 
 # Findings
@@ -191,8 +228,7 @@ def finding_of(
     partition: TopicPartition,
     coordinators: Coordinators,
     question: Question,
-    *,
-    damage: str = "",
+    facts: ReplicaFacts,
 ) -> Finding:
     """Judge one open transaction.
 
@@ -201,15 +237,18 @@ def finding_of(
         partition: Where.
         coordinators: What their logs say.
         question: What is asked.
-        damage: Why a replica of it could not be read to its end, where its end may be; then
-            nothing is guessed.
+        facts: What is known of the replica whose word counts.
     """
     txn = spread.transaction
     opinion = opinion_on(txn, partition, coordinators, as_of_ms=question.as_of_ms)
+    evidence = evidence_of(spread, opinion, coordinators, facts)
+    written_ms = _written_ms(txn, facts, question)
     age_ms = question.as_of_ms - txn.last_timestamp_ms
-    verdict, reason = _verdict(spread, opinion, age_ms, question)
-    if damage:
-        verdict, reason = Verdict.UNKNOWN, f"it may have ended: {damage}"
+    verdict, reason = _verdict(spread, opinion, question.as_of_ms - written_ms, question)
+    if facts.notes.damage and verdict is not OpenTxnStatus.REPLICAS_DISAGREE:
+        verdict, reason = OpenTxnStatus.UNKNOWN, f"it may have ended: {facts.notes.damage[0]}"
+    if written_ms != txn.last_timestamp_ms:
+        reason += "; its records bear a time in the future, so the time of the file counts"
     newest = None if opinion.entry is None else opinion.entry.newest
     timeout_ms = None if newest is None else newest.timeout_ms
     return Finding(
@@ -236,6 +275,7 @@ def finding_of(
         transactional_id=None if newest is None else newest.transactional_id,
         state=None if newest is None else newest.state,
         outcome=opinion.outcome,
+        outcome_because=opinion.because or None,
         timeout_ms=timeout_ms,
         is_late=is_late(
             txn.last_timestamp_ms,
@@ -243,28 +283,45 @@ def finding_of(
             as_of_ms=question.as_of_ms,
         ),
         broker=spread.counts.replica.broker,
+        log_dir=spread.counts.replica.log_dir,
         open_on=_brokers(spread.open_on),
         behind=_brokers(spread.behind),
         against=_brokers(spread.against),
+        evidence=evidence,
+        recent_until_ms=_recent_until_ms(verdict, written_ms, question),
         abort=abort_commands(txn, partition, question.bootstrap)
-        if verdict is Verdict.HANGING
+        if verdict is OpenTxnStatus.HANGING and (evidence.is_sound or question.accepts_damage)
         else None,
     )
 
 
+def _recent_until_ms(verdict: OpenTxnStatus, written_ms: int, question: Question) -> int | None:
+    is_recent = verdict is OpenTxnStatus.RECENT
+    return written_ms + question.max_transaction_timeout_ms if is_recent else None
+
+
+def _written_ms(txn: OpenTxn, facts: ReplicaFacts, question: Question) -> int:
+    """When it was last written to: as its records say, or where that is later than this machine's
+    clock, not after its files were.
+    """
+    if txn.last_timestamp_ms <= question.now_ms or facts.state.newest_ms < 0:
+        return txn.last_timestamp_ms
+    return min(facts.state.newest_ms, question.now_ms)
+
+
 def _verdict(
     spread: Spread, opinion: Opinion, age_ms: int, question: Question
-) -> tuple[Verdict, str]:
+) -> tuple[OpenTxnStatus, str]:
     if spread.against:
-        return Verdict.REPLICAS_DISAGREE, f"{_contradiction(spread)}; {opinion.reason}"
-    if opinion.verdict is not Verdict.HANGING:
+        return OpenTxnStatus.REPLICAS_DISAGREE, f"{_contradiction(spread)}; {opinion.reason}"
+    if opinion.verdict is not OpenTxnStatus.HANGING:
         return opinion.verdict, opinion.reason
     if age_ms <= question.max_transaction_timeout_ms:
-        return Verdict.RECENT, (
+        return OpenTxnStatus.RECENT, (
             f"{opinion.reason}; but it was written to {age_ms} ms before, and only what is older"
             f" than {question.max_transaction_timeout_ms} ms is called hanging"
         )
-    return Verdict.HANGING, opinion.reason
+    return OpenTxnStatus.HANGING, opinion.reason
 
 
 def _contradiction(spread: Spread) -> str:
@@ -354,12 +411,12 @@ def figures_of(
 def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Owed, ...]:
     """The transactions that are decided and not completed, with where their markers are awaited."""
     open_at = {(one.producer_id, one.topic_partition) for one in findings}
-    told = []
+    owed = []
     for entry in coordinators.owing:
         newest = entry.newest
         listed = sorted(newest.partitions)
         waiting = [one for one in listed if (newest.producer_id, one) in open_at]
-        told.append(
+        owed.append(
             Owed(
                 transactional_id=newest.transactional_id,
                 producer_id=newest.producer_id,
@@ -370,7 +427,7 @@ def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Ow
                 not_open_on=tuple(str(one) for one in listed if one not in waiting),
             )
         )
-    return tuple(told)
+    return tuple(owed)
 
 
 def json_schema() -> dict[str, object]:

@@ -83,8 +83,8 @@ def open_after(
     for piece in pieces:
         for producer_id, fragment in piece.items():
             found.setdefault(producer_id, []).append(fragment)
-    told = ((producer_id, merged(fragments)) for producer_id, fragments in found.items())
-    return {producer_id: txn for producer_id, txn in told if txn is not None}
+    spread = ((producer_id, merged(fragments)) for producer_id, fragments in found.items())
+    return {producer_id: txn for producer_id, txn in spread if txn is not None}
 
 
 def of_snapshot(entry: SnapshotEntry) -> Fragment:

@@ -20,9 +20,10 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.forensics.verdicts import ReplicaEnds
 from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, read_small
-from txnsim.pipeline.scan.log_seek import end_offset_of
+from txnsim.pipeline.scan.log_seek import tail_of
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, segments_of
 from txnsim.storage import checkpoints, names, producer_snapshot
+from txnsim.storage.regular_file import read_regular, why_unreadable
 
 _TIMED: Final = (names.HIGH_WATERMARKS_NAME, names.CLEAN_SHUTDOWN_NAME)
 """Files of a log directory whose time tells when the broker was last there."""
@@ -32,8 +33,8 @@ class LogDirNotes(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker had noted of all replicas in a log directory."""
 
     directory: LogDirectory
-    newest_ms: int
-    """When one of its notes was last written; -1 where there is none."""
+    written_ms: tuple[tuple[str, int], ...]
+    """(file, when it was last written) of its notes that are there."""
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,12 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """The segments behind it. Empty: ``seeds`` is how things stood at the end."""
     is_clean: bool = False
     """Its broker stopped in order."""
+    recovery_point: int | None = None
+    """As checkpointed; None where it is not."""
+    damage: tuple[str, ...] = ()
+    """Files of it that can't be read, and an end that makes no sense, each with its place."""
+    lost_end: str = ""
+    """How its files tell that the log was longer; empty if they don't."""
     newest_ms: int = -1
     """When a segment was last written to."""
 
@@ -67,7 +74,11 @@ def notes_of(log_dir: Path, on_problem: OnProblem) -> LogDirNotes:
     """The notes in a log directory; what is missing or can't be read says nothing."""
     return LogDirNotes(
         directory=LogDirectory.at(log_dir, on_problem),
-        newest_ms=max((_modified_ms(log_dir / name) for name in _TIMED), default=-1),
+        written_ms=tuple(
+            (str(path), written_ms)
+            for path in (log_dir / name for name in _TIMED)
+            if (written_ms := _modified_ms(path)) >= 0
+        ),
     )
 
 
@@ -79,18 +90,22 @@ def state_of(
     Args:
         replica: Which.
         notes: Of its log directory.
-        on_problem: Told of files that make no sense.
+        on_problem: Called with files that make no sense.
         use_snapshots: Without, every segment is left to read.
 
     Raises:
-        OSError: The folder or a segment can't be read.
+        OSError: The folder can't be read.
     """
     directory = notes.directory
-    segments = tuple(segments_of(replica, directory))
+    damage: list[str] = []
+    segments = _readable(segments_of(replica, directory), damage.append)
     partition = replica.topic_partition
+    recovery_point = (directory.recovery_points or {}).get(partition)
     oldest = segments[0].base_offset if segments else 0
     snapshots = _snapshots(Path(replica.path)) if use_snapshots else ()
-    end = _end_of(segments, snapshots, is_clean=directory.is_clean)
+    end = _end_of(segments, damage.append)
+    for problem in damage:
+        on_problem(problem)
     epochs = Path(replica.path) / names.LEADER_EPOCHS_NAME
     ends = ReplicaEnds(
         replica=replica,
@@ -100,14 +115,20 @@ def state_of(
         epochs=read_small(epochs, checkpoints.decode_leader_epochs, on_problem) or (),
     )
     starts = {end, *(segment.base_offset for segment in segments)}
+    # A starting broker goes through what is to be recovered, so nothing in it is taken for granted.
+    recovered = [segment.base_offset for segment in segments if segment.is_recovered]
+    most = min([end, *recovered])
     offset, seeds = _newest(
-        [(at, path) for at, path in snapshots if at in starts and at <= end], on_problem
+        [(at, path) for at, path in snapshots if at in starts and at <= most], on_problem
     )
     unread = tuple(
         segment
         for segment in segments
-        if segment.size and offset != end and (offset is None or segment.base_offset >= offset)
+        if (segment.is_recovered or offset != end)
+        and (offset is None or segment.base_offset >= offset)
     )
+    if len(unread) == 1 and not unread[0].size:
+        unread = ()  # beside others, an empty segment shows how far the one before it went
     if not unread:  # then only what is open is asked for: all else would be kept for nothing
         seeds = {one: entry for one, entry in seeds.items() if entry.txn_first_offset >= 0}
     return ReplicaState(
@@ -117,25 +138,71 @@ def state_of(
         seeded_from=offset,
         unread=unread,
         is_clean=directory.is_clean,
+        recovery_point=recovery_point,
+        damage=tuple(damage),
+        lost_end=_lost_end(
+            end,
+            _snapshots(Path(replica.path)),
+            segments,
+            recovery_point=None if directory.is_clean else recovery_point,
+        ),
         newest_ms=max((_modified_ms(Path(segment.path)) for segment in segments), default=-1),
     )
 
 
-def _end_of(
-    segments: Sequence[SegmentFile],
-    snapshots: Sequence[tuple[int, Path]],
-    *,
-    is_clean: bool,
-) -> int:
-    """Where the log ends. A snapshot behind the last segment's start is written as a broker stops,
-    and what it says is taken for it; else the last segment is asked.
+def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[SegmentFile, ...]:
+    """Without those that can't be opened, which are reported."""
+    found = []
+    for segment in segments:
+        why = why_unreadable(Path(segment.path))
+        if why:
+            on_damage(f"{segment.path}: {why}; passed by")
+        else:
+            found.append(segment)
+    return tuple(found)
+
+
+def _end_of(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
+    """Where the log ends: its last segment is asked, whatever snapshots say. What a starting broker
+    would cut off there is reported when the segment is read.
     """
     if not segments:
         return 0
     last = segments[-1]
-    if is_clean and snapshots and snapshots[-1][0] > last.base_offset:
-        return snapshots[-1][0]
-    return end_offset_of(last)
+    try:
+        tail = tail_of(last)
+    except OSError as error:
+        on_damage(f"{last.path}: {error.strerror}; passed by")
+        return last.base_offset
+    if tail.problem and not last.is_recovered:
+        on_damage(tail.problem)
+    return tail.end_offset
+
+
+def _lost_end(
+    end: int,
+    snapshots: Sequence[tuple[int, Path]],
+    segments: Sequence[SegmentFile],
+    *,
+    recovery_point: int | None,
+) -> str:
+    """How snapshots tell that a log was longer: one of them lies behind its end; or it lies at the
+    end though no segment begins there. Brokers write such a one when they stop in order, and note
+    the recovery point there as well, so that one tells nothing.
+    """
+    behind = [offset for offset, _ in snapshots if offset > end]
+    if behind:
+        return f"the log ends at offset {end}, but there is a snapshot of offset {behind[-1]}"
+    if len(segments) > 1 and not segments[-1].size:
+        return (
+            f"the segment from offset {end} on is empty, and brokers make one as they write to it"
+        )
+    is_rolled = any(offset == end for offset, _ in snapshots)
+    if not is_rolled or recovery_point is None or recovery_point >= end:
+        return ""
+    if any(segment.base_offset == end for segment in segments):
+        return ""
+    return f"there is a snapshot of offset {end}, but no segment that begins there"
 
 
 def _snapshots(directory: Path) -> tuple[tuple[int, Path], ...]:
@@ -148,9 +215,10 @@ def _newest(
     """The newest one that can be read."""
     for offset, path in sorted(snapshots, reverse=True):
         try:
-            entries = producer_snapshot.decode(path.read_bytes())
+            entries = producer_snapshot.decode(read_regular(path))
         except (OSError, CorruptLogRecordError) as error:
-            on_problem(f"{path}: {error}; an older one is taken")
+            why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            on_problem(f"{path}: {why}; an older one is taken")
             continue
         return offset, {entry.producer_id: entry for entry in entries}
     return None, {}
@@ -159,5 +227,5 @@ def _newest(
 def _modified_ms(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns // 1_000_000
-    except FileNotFoundError:
+    except OSError:
         return -1

@@ -1,9 +1,9 @@
-"""The life of one transactional id, told from two sides: what its coordinator wrote, and what lies
+"""The life of one transactional id, from two sides: what its coordinator wrote, and what lies
 in the logs of the partitions.
 
 Both are put into one order by time. They are written by different brokers and may disagree, which
 is what a hanging transaction is: a marker that says otherwise than the decision, a transaction that
-is open where the coordinator is done, a partition that should have a marker. Such things are told
+is open where the coordinator is done, a partition that should have a marker. Such things are listed
 as they are, none is taken for the truth. Kafka's counterparts: TransactionLog,
 TransactionMetadata, ProducerStateManager.
 """
@@ -284,32 +284,32 @@ def _text_of(
     record: CoordinatorRecord,
     added: Sequence[TopicPartition],
 ) -> str:
-    told: list[str] = []
+    parts: list[str] = []
     match record.state:
         case None:
             return "the coordinator forgets the transactional id"
         case "Empty":
-            told.append("InitProducerId")
+            parts.append("InitProducerId")
         case "Ongoing" if before is None or before.state != "Ongoing":
-            told.append("the transaction begins")
+            parts.append("the transaction begins")
         case "PrepareCommit" | "PrepareAbort":
             what = "commit" if record.commits else "abort"
             since = record.start_timestamp_ms
             after = (
                 "" if since is None else f", {record.timestamp_ms - since} ms after its beginning"
             )
-            told.append(f"decided to {what}{after}")
+            parts.append(f"decided to {what}{after}")
         case "CompleteCommit" | "CompleteAbort":
-            told.append("every partition has its marker")
+            parts.append("every partition has its marker")
         case _:
             pass
     if added:
-        told.append(f"added {', '.join(map(str, added))}")
-    told += _ids_told(before, record)
-    return "; ".join(told) or "written again"
+        parts.append(f"added {', '.join(map(str, added))}")
+    parts += _changed_ids(before, record)
+    return "; ".join(parts) or "written again"
 
 
-def _ids_told(before: CoordinatorRecord | None, record: CoordinatorRecord) -> Iterator[str]:
+def _changed_ids(before: CoordinatorRecord | None, record: CoordinatorRecord) -> Iterator[str]:
     """How producer id and epoch changed."""
     if before is None or before.state is None:
         yield f"producer {record.producer_id} epoch {record.producer_epoch}"
@@ -335,7 +335,7 @@ def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
             "last",
             stay.last_timestamp_ms,
             stay.last_offset,
-            _count_told(stay.records),
+            _count_of(stay.records),
         )
     if stay.marker_offset is None:
         return
@@ -343,15 +343,15 @@ def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
     after = None
     if decision is not None and stay.marker_timestamp_ms is not None:
         after = stay.marker_timestamp_ms - decision.timestamp_ms
-    told = [
+    parts = [
         f"{'COMMIT' if stay.committed else 'ABORT'}, coordinator epoch {stay.coordinator_epoch}"
     ]
     if after is not None:
-        told.append(f"{after} ms after the decision")
+        parts.append(f"{after} ms after the decision")
     if stay.first_offset is None:
-        told.append("nothing was written here")
+        parts.append("nothing was written here")
     event = _stay_event(
-        stay, "marker", stay.marker_timestamp_ms, stay.marker_offset, ", ".join(told)
+        stay, "marker", stay.marker_timestamp_ms, stay.marker_offset, ", ".join(parts)
     )
     yield msgspec.structs.replace(
         event,
@@ -362,7 +362,7 @@ def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
     )
 
 
-def _count_told(records: int) -> str:
+def _count_of(records: int) -> str:
     match records:
         case 0:
             return "last record; the cleaner has taken it"

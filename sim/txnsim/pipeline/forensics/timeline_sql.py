@@ -4,13 +4,13 @@ Spark.
 A query of the coordinators' log names the producer ids; a query of batches, which reads headers
 only and leaves out other producers on the spot, cuts what each producer wrote at its markers. A row
 per record of the coordinator and per transaction and partition comes back. Replicas that tell the
-same are told once.
+same are listed once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,14 +46,34 @@ def read_timeline(
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    records, apart = merged_records(_rows_of(_coordinator_frame(spark, paths, transactional_id)))
+    return told_by(
+        transactional_id,
+        _rows_of(_coordinator_frame(spark, paths, transactional_id)),
+        lambda producer_ids: _rows_of(stays_frame(spark, paths, producer_ids, topics)),
+    )
+
+
+def told_by(
+    transactional_id: str,
+    records_read: Iterable[dict[str, Any]],
+    read_stays: Callable[[Sequence[int]], Iterable[dict[str, Any]]],
+) -> Timeline:
+    """The timeline of rows that were read, with Spark or without.
+
+    Args:
+        transactional_id: Whose.
+        records_read: Sound rows of the table ``transactions`` about the id.
+        read_stays: Producer ids -> a row per transaction on each replica, as ``stays_frame`` has
+            them.
+    """
+    records, apart = merged_records(records_read)
     producer_ids = producer_ids_of(records)
     if not producer_ids:
         return timeline_of(transactional_id, records, ())
-    stays, behind = merged_stays(_rows_of(stays_frame(spark, paths, producer_ids, topics)))
+    stays, behind = merged_stays(read_stays(producer_ids))
     timeline = timeline_of(transactional_id, records, stays)
-    told = (*apart, *behind, *timeline.disagreements)
-    return msgspec.structs.replace(timeline, disagreements=told)
+    disagreements = (*apart, *behind, *timeline.disagreements)
+    return msgspec.structs.replace(timeline, disagreements=disagreements)
 
 
 # Spark
@@ -155,13 +175,13 @@ def merged_records(
         found[at].setdefault(record, set()).add(row["broker"])
     apart = [
         f"{TRANSACTION_STATE_TOPIC}-{partition}: replicas hold different records at offset {offset}"
-        for (partition, offset), told in sorted(found.items())
-        if len(told) > 1
+        for (partition, offset), held in sorted(found.items())
+        if len(held) > 1
     ]
     merged = [
         msgspec.structs.replace(record, brokers=tuple(sorted(brokers)))
-        for _, told in sorted(found.items())
-        for record, brokers in told.items()
+        for _, held in sorted(found.items())
+        for record, brokers in held.items()
     ]
     return merged, apart
 
@@ -203,11 +223,11 @@ def merged_stays(rows: Iterable[dict[str, Any]]) -> tuple[list[Stay], list[str]]
         )
     merged: list[Stay] = []
     behind: list[str] = []
-    for _, told in sorted(found.items()):
-        ranked = sorted(told, key=_reach, reverse=True)
-        merged.append(msgspec.structs.replace(ranked[0], brokers=tuple(sorted(told[ranked[0]]))))
+    for _, held in sorted(found.items()):
+        ranked = sorted(held, key=_reach, reverse=True)
+        merged.append(msgspec.structs.replace(ranked[0], brokers=tuple(sorted(held[ranked[0]]))))
         for other in ranked[1:]:
-            brokers = ", ".join(f"broker {broker}" for broker in sorted(told[other]))
+            brokers = ", ".join(f"broker {broker}" for broker in sorted(held[other]))
             behind.append(
                 f"{other.topic_partition}: on {brokers} the transaction from offset "
                 f"{other.first_offset} on {_ending_of(other)}; elsewhere it {_ending_of(ranked[0])}"

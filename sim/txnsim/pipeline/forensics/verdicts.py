@@ -3,18 +3,18 @@
 Three things are compared: what a partition's replicas have open, what the coordinator had written
 down of the producer, and the age of the last write.
 
-- Nobody will ever write the marker: it **hangs** (KIP-664; ``Rule`` says why).
+- No coordinator will ever write the marker: it **hangs** (KIP-664; ``Reason`` says why).
 - The coordinator has decided and lists the partition: **decided**, it sends the marker once it
   runs again.
 - The coordinator has the transaction Ongoing with this partition: **alive**.
 - Open on one replica, and ended or absent on another below what both have: the **replicas
   disagree**, which no marker explains.
-- Nobody lists it, but it was written to a moment ago: **recent**. Copies of directories that were
-  taken one after the other look like that; Kafka's tool does not list it either.
+- No coordinator lists it, but it was written to a moment ago: **recent**. Copies of directories
+  that were taken one after the other look like that; Kafka's tool does not list it either.
 - The coordinator's log is not among the directories, or not readable: **unknown**, no guess.
 
 Kafka's tool compares only whether the coordinator lists the partition; what it would list of these
-is told besides, by its own rule (``txnsim.client.inspection.hanging``). Kafka's counterpart:
+is reported besides, by its own rule (``txnsim.client.inspection.hanging``). Kafka's counterpart:
 TransactionsCommand.FindHangingTransactionsCommand.
 """
 
@@ -31,7 +31,7 @@ from txnsim.client.inspection.hanging import OpenTransaction as Candidate
 from txnsim.client.inspection.hanging import candidates as kafkas_candidates
 from txnsim.client.inspection.hanging import hanging as kafkas_hanging
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
-from txnsim.log.log_view import LATE_TRANSACTION_GRACE_MS
+from txnsim.log.partition_log import LATE_TRANSACTION_GRACE_MS
 from txnsim.pipeline.forensics.coordinator_entries import (
     COMPLETE_STATES,
     DECIDED_STATES,
@@ -40,23 +40,14 @@ from txnsim.pipeline.forensics.coordinator_entries import (
     Entry,
 )
 from txnsim.pipeline.scan.segments import Replica
+from txnsim.txn.decided import Decided, Decision, Newest, Noted, decided, decided_by_log
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 NO_EPOCHS: Final = -1
 
 
-class Verdict(StrEnum):
-    """What becomes of it."""
-
-    HANGING = "hanging"
-    REPLICAS_DISAGREE = "replicas_disagree"
-    DECIDED = "decided"
-    ALIVE = "alive"
-    RECENT = "recent"
-    UNKNOWN = "unknown"
-
-
-class Rule(StrEnum):
+class Reason(StrEnum):
     """What decided, about the coordinator; the first six let a transaction hang."""
 
     NO_ENTRY = "no_entry"
@@ -103,7 +94,7 @@ class OpenTxn(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     start_offset: int
     start_timestamp_ms: int | None = None
-    """Of its first batch; None where nobody has looked."""
+    """Of its first batch; None where it was not looked at."""
     last_timestamp_ms: int
     """Of its last batch."""
     coordinator_epoch: int | None = None
@@ -131,21 +122,25 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     """What the coordinators' logs say of an open transaction."""
 
-    verdict: Verdict
-    rule: Rule
+    verdict: OpenTxnStatus
+    rule: Reason
     reason: str
     """One sentence without its full stop."""
     entry: Entry | None = None
     outcome: str | None = None
-    """``commit`` or ``abort``, where the transaction was decided."""
+    """``commit``, ``abort`` or ``unknown``: the marker that it should have had; None where it is
+    not over.
+    """
+    because: str = ""
+    """Why that is taken for the outcome: a part of a sentence."""
 
 
 # Across replicas
 
 
 def leading(replicas: Sequence[ReplicaEnds]) -> ReplicaEnds:
-    """The replica whose word counts, as an election would have it: nobody of a newer leader epoch,
-    and of those in it nobody with a longer log.
+    """The replica whose word counts, as an election would have it: none has a newer leader epoch,
+    and of those in it none has a longer log.
     """
     return max(replicas, key=lambda one: (one.last_epoch, one.end_offset, -one.replica.broker))
 
@@ -238,15 +233,69 @@ def opinion_on(
     txn: OpenTxn, partition: TopicPartition, coordinators: Coordinators, *, as_of_ms: int
 ) -> Opinion:
     """What the coordinators' logs say."""
+    found = _opinion_on(txn, partition, coordinators, as_of_ms)
+    if found.verdict is not OpenTxnStatus.HANGING:
+        return found
+    outcome = _decided(txn, partition, coordinators, found.entry)
+    return msgspec.structs.replace(
+        found, outcome=MARKERS[outcome.decision], because=outcome.because
+    )
+
+
+MARKERS: Final = {
+    Decision.COMMITTED: "commit",
+    Decision.ABORTED: "abort",
+    Decision.UNKNOWN: "unknown",
+}
+
+
+def _decided(
+    txn: OpenTxn, partition: TopicPartition, known: Coordinators, entry: Entry | None
+) -> Decided:
+    """What was decided about a transaction that hangs, by the functions that repair a living
+    cluster: also where its id has gone on since, as after a commit without a leader (KAFKA-20734).
+    """
+    log = [
+        Noted(
+            state=one.state,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            partitions=one.partitions,
+            is_v2=one.is_v2,
+        )
+        for one in known.decisions.get(txn.producer_id, ())
+    ]
+    outcome = decided_by_log(partition, txn.producer_id, txn.producer_epoch, log)
+    if outcome is not None:
+        return outcome
+    newest = None if entry is None else entry.newest
+    return decided(
+        txn.producer_id,
+        txn.producer_epoch,
+        txn.last_timestamp_ms,
+        None
+        if newest is None
+        else Newest(
+            state=newest.state,
+            producer_id=newest.producer_id,
+            producer_epoch=newest.producer_epoch,
+            start_time_ms=newest.start_timestamp_ms if newest.start_timestamp_ms >= 0 else None,
+        ),
+    )
+
+
+def _opinion_on(
+    txn: OpenTxn, partition: TopicPartition, coordinators: Coordinators, as_of_ms: int
+) -> Opinion:
     entry = coordinators.by_producer.get(txn.producer_id)
     if entry is None:
-        return _without_entry(txn, partition, coordinators)
+        return _without_entry(txn, coordinators)
     newest = entry.newest
     whose = f"transactional id {newest.transactional_id}"
     if newest.log_partition in coordinators.damaged:
         return Opinion(
-            verdict=Verdict.UNKNOWN,
-            rule=Rule.LOG_MISSING,
+            verdict=OpenTxnStatus.UNKNOWN,
+            rule=Reason.LOG_MISSING,
             reason=f"{whose} may have gone on: {coordinators.gap}",
             entry=entry,
         )
@@ -255,24 +304,25 @@ def opinion_on(
     if newest.state in DECIDED_STATES:
         outcome = OUTCOMES[newest.state]
         return Opinion(
-            verdict=Verdict.DECIDED,
-            rule=Rule.MARKER_OWED,
+            verdict=OpenTxnStatus.DECIDED,
+            rule=Reason.MARKER_OWED,
             reason=f"{whose} is {newest.state}: to {outcome} it is decided, and its coordinator has"
             " yet to get the marker written here",
             entry=entry,
             outcome=outcome,
+            because=f"its coordinator's log has {newest.state} with this partition",
         )
     if newest.producer_epoch != txn.producer_epoch:
         return Opinion(
-            verdict=Verdict.HANGING,
-            rule=Rule.OTHER_EPOCH,
+            verdict=OpenTxnStatus.HANGING,
+            rule=Reason.OTHER_EPOCH,
             reason=f"{whose} is {newest.state} with this partition and epoch"
             f" {newest.producer_epoch}; this transaction is of epoch {txn.producer_epoch}, which is"
             " over, and would share the outcome of the later one",
             entry=entry,
         )
     return Opinion(
-        verdict=Verdict.ALIVE, rule=Rule.LISTED, reason=_alive(entry, as_of_ms), entry=entry
+        verdict=OpenTxnStatus.ALIVE, rule=Reason.LISTED, reason=_alive(entry, as_of_ms), entry=entry
     )
 
 
@@ -288,35 +338,33 @@ def _alive(entry: Entry, as_of_ms: int) -> str:
     return f"{said}it ends with its producer, or after transaction.timeout.ms={newest.timeout_ms}"
 
 
-def _without_entry(txn: OpenTxn, partition: TopicPartition, known: Coordinators) -> Opinion:
+def _without_entry(txn: OpenTxn, known: Coordinators) -> Opinion:
     other = known.by_other_id.get(txn.producer_id)
     if other is not None:
         whose = f"transactional id {other.newest.transactional_id}"
-        was_owed = _was_owed(txn, partition, other)
         return Opinion(
-            verdict=Verdict.HANGING,
-            rule=Rule.OTHER_PRODUCER_ID,
+            verdict=OpenTxnStatus.HANGING,
+            rule=Reason.OTHER_PRODUCER_ID,
             reason=f"{whose} goes on with producer id {other.newest.producer_id}; of"
             f" {txn.producer_id} its coordinator has no transaction any more",
             entry=other,
-            outcome=was_owed,
         )
     forgotten = known.forgotten.get(txn.producer_id)
     if forgotten is not None:
         return Opinion(
-            verdict=Verdict.HANGING,
-            rule=Rule.FORGOTTEN,
+            verdict=OpenTxnStatus.HANGING,
+            rule=Reason.FORGOTTEN,
             reason=f"its coordinator has forgotten transactional id {forgotten}",
         )
     if not known.is_complete:
         return Opinion(
-            verdict=Verdict.UNKNOWN,
-            rule=Rule.LOG_MISSING,
+            verdict=OpenTxnStatus.UNKNOWN,
+            rule=Reason.LOG_MISSING,
             reason=f"no entry of producer id {txn.producer_id} was found, and {known.gap}",
         )
     return Opinion(
-        verdict=Verdict.HANGING,
-        rule=Rule.NO_ENTRY,
+        verdict=OpenTxnStatus.HANGING,
+        rule=Reason.NO_ENTRY,
         reason=f"no coordinator knows producer id {txn.producer_id}",
     )
 
@@ -327,17 +375,16 @@ def _unlisted(txn: OpenTxn, partition: TopicPartition, entry: Entry) -> Opinion:
     outcome = _was_owed(txn, partition, entry)
     if newest.state in COMPLETE_STATES and outcome is not None:
         return Opinion(
-            verdict=Verdict.HANGING,
-            rule=Rule.COMPLETED_UNMARKED,
+            verdict=OpenTxnStatus.HANGING,
+            rule=Reason.COMPLETED_UNMARKED,
             reason=f"{whose} is {newest.state} and had this partition, but no marker ended it here:"
             f" the decision was to {outcome}; either the marker was lost, or the records were"
             " written behind it",
             entry=entry,
-            outcome=outcome,
         )
     return Opinion(
-        verdict=Verdict.HANGING,
-        rule=Rule.NOT_LISTED,
+        verdict=OpenTxnStatus.HANGING,
+        rule=Reason.NOT_LISTED,
         reason=f"{whose} is {newest.state} without this partition, so its coordinator will send no"
         " marker here",
         entry=entry,

@@ -7,7 +7,7 @@ the user's cache directory. A worker that may write nowhere compiles anew and sa
 the answers are the same.
 
 numba asks only the file of a function whether the kept code is current, not those of the functions
-that it calls: whoever changes ``kernel`` alone empties the cache (CONTRIBUTING.md).
+that it calls: after a change of ``kernel`` alone, empty the cache (CONTRIBUTING.md).
 """
 
 from __future__ import annotations

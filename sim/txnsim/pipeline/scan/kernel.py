@@ -1,7 +1,7 @@
 """The walk over the headers of a segment's batches, compiled: bytes in, columns out.
 
-A batch says how long it is, so its headers form a chain that nobody can jump into; going along it
-at the speed of memory is what this module is for. What is behind a header is not looked at, but for
+A batch says how long it is, so its headers form a chain without an entry in the middle.
+This module goes along it at the speed of memory. What is behind a header is not looked at, but for
 the one record of a control batch, and need not even be in the buffer: a walk says where the next
 batch begins, and its caller reads on from there. So a file is walked over in pieces of any size,
 with batches of any size. Kafka's counterparts: FileLogInputStream, DefaultRecordBatch.

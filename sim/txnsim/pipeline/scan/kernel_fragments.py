@@ -6,7 +6,7 @@ whether a marker came in between. Here is the compiled walk, a row of ``FRAGMENT
 producer, found through a hash table of open addresses. What was written without a producer is the
 fragment of producer -1, so the fragments of a piece tell of every batch in it.
 
-Transactions that end within the piece are told as they end (``ENDING_COLUMNS``). Kafka's
+Transactions that end within the piece are reported as they end (``ENDING_COLUMNS``). Kafka's
 counterpart: ProducerStateManager, which does the same from the first batch to the last.
 """
 
@@ -110,7 +110,7 @@ def scan_fragments(
         endings: int64, ``ENDING_COLUMNS`` by as many endings as there is room for.
 
     Returns:
-        Fragments taken, endings told, where the next batch begins (behind ``end``, if the last one
+        Fragments taken, endings met, where the next batch begins (behind ``end``, if the last one
         goes on there), and why the walk stopped.
     """
     ended = 0
@@ -174,7 +174,7 @@ def _begin(fragment: Any, producer: int, offset: int) -> None:
 def _fold(
     buffer: Any, at: int, size: int, end: int, fragment: Any, endings: Any, ended: int
 ) -> int:
-    """One batch of a producer; how many endings are told by now."""
+    """One batch of a producer; how many endings are reported by now."""
     base = be64(buffer, at)
     attributes = be16(buffer, at + 21)
     epoch = be16(buffer, at + 51)

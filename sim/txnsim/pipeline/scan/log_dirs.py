@@ -16,15 +16,16 @@ import msgspec
 from txnsim.errors import CorruptLogRecordError
 from txnsim.storage import checkpoints, names
 from txnsim.storage.metadata_files import MetaProperties, decode_meta_properties
+from txnsim.storage.regular_file import SMALL_BYTES_MAX, read_regular
 from txnsim.types import TopicPartition
 
 T = TypeVar("T")
 OnProblem = Callable[[str], object]
-"""Told of files that make no sense, each with its place."""
+"""Called with each file that makes no sense, and its place."""
 
 
 def untold(_problem: str) -> None:
-    """Whoever asks goes on without the file."""
+    """The caller goes on without the file."""
 
 
 CHECKPOINTS: Final = (
@@ -41,7 +42,7 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     meta: MetaProperties | None
     is_clean: bool
-    """The broker has stopped in order; also nobody has started it since."""
+    """The broker has stopped in order, and has not been started since."""
     high_watermarks: Mapping[TopicPartition, int]
     log_starts: Mapping[TopicPartition, int]
     recovery_points: Mapping[TopicPartition, int] | None
@@ -53,7 +54,7 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             path: The log directory.
-            on_problem: Told of high watermarks and log starts that can't be read.
+            on_problem: Called with high watermarks and log starts that can't be read.
         """
         return cls(
             path=path,
@@ -90,12 +91,13 @@ def _offsets_of(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] 
 
 
 def read_small(path: Path, decode: Callable[..., T], on_problem: OnProblem) -> T | None:
-    """What a small file says; None where it is not there, or makes no sense, which is told."""
+    """What a small file says; None where it is not there, or makes no sense, which is reported."""
     try:
-        return decode(path.read_text(), place=str(path))
+        text = read_regular(path, SMALL_BYTES_MAX).decode(errors="replace")
+        return decode(text, place=str(path))
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, CorruptLogRecordError) as error:
-        told = str(error)
-        on_problem(told if told.startswith(str(path)) else f"{path}: {told}")
+        problem = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        on_problem(problem if problem.startswith(str(path)) else f"{path}: {problem}")
         return None

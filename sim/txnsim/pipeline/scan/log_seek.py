@@ -8,21 +8,33 @@ LogSegment.read, LogSegment.recover.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 from typing import BinaryIO, Final
 
+import msgspec
+
 from txnsim.errors import CorruptBatchError
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.storage import names
+from txnsim.storage.log_file import (
+    OldMessage,
+    TornTail,
+    problem_of,
+    read_log_file,
+    wrong_crc,
+)
+from txnsim.storage.regular_file import open_regular, read_regular
 from txnsim.wire.batch import (
     BatchHeader,
     crc_is_valid,
     read_batch_header,
     read_control_record,
 )
-from txnsim.wire.batch_header import HEADER_SIZE
+from txnsim.wire.batch_header import HEADER_SIZE, MAGIC_POSITION
+from txnsim.wire.old_messages import is_old
 
 _ENTRY: Final = Struct(">ii")
 _TRIES: Final = 64
@@ -32,14 +44,71 @@ some that point behind the end of the file.
 _MARKER_BYTES_MAX: Final = 1 << 12
 
 
+class Tail(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a segment."""
+
+    end_offset: int
+    """Behind the last batch that counts."""
+    problem: str = ""
+    """What is wrong with it, with its place; empty if nothing is."""
+
+
 def end_offset_of(segment: SegmentFile) -> int:
-    """Where the log ends, as its last segment tells: behind its last whole and sound batch.
+    """Where the log ends, as its last segment tells: behind its last whole batch, and a sound one
+    where a starting broker computes CRCs.
 
     Raises:
         OSError: A file can't be read.
     """
-    last = last_batch_of(segment)
-    return segment.base_offset if last is None else last.last_offset + 1
+    return tail_of(segment).end_offset
+
+
+def tail_of(segment: SegmentFile) -> Tail:
+    """The end of a segment. Only batches behind the last entry of its index are looked at.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    end, position, problem = segment.base_offset, 0, ""
+    with open_file(segment.path) as file:
+        position = _position_of(segment, None)
+        for at, header in _walk(file, segment, position):
+            file.seek(at)
+            is_sound = crc_is_valid(file.read(header.size), header)
+            if end == segment.base_offset and at:  # what lies before the index entry is not read
+                end = header.base_offset
+            if not is_sound and not problem:
+                problem = f"{segment.path}, byte {at}: {wrong_crc(header)}"
+            if not is_sound and segment.is_recovered:
+                return Tail(end_offset=end, problem=problem)
+            end, position = header.last_offset + 1, at + header.size
+        if position < segment.size:
+            end, position, why = _past_old(file, segment, position, end)
+            if why and not problem:
+                problem = f"{segment.path}, byte {position}: {why}"
+    return Tail(end_offset=end, problem=problem)
+
+
+def _past_old(
+    file: BinaryIO, segment: SegmentFile, position: int, end: int
+) -> tuple[int, int, str]:
+    """(end offset, position, what is wrong) behind messages of old formats, and what follows."""
+    file.seek(position)
+    front = file.read(HEADER_SIZE)
+    if len(front) <= MAGIC_POSITION or not is_old(front):
+        return end, position, problem_of(front, segment.size - position)
+    old: list[OldMessage] = []
+    torn: list[TornTail] = []
+    found = read_log_file(
+        Path(segment.path), on_torn=torn.append, check_crc=False, on_old=old.append
+    )
+    last = -1
+    for stored in found:
+        last = max(last, stored.header.last_offset)
+    end = max([end, last + 1, *(one.offset + 1 for one in old[-1:])])
+    if torn:
+        return end, torn[0].position, torn[0].reason
+    return end, segment.size, ""
 
 
 def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
@@ -52,6 +121,23 @@ def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
     for header in _headers_from(segment, None, check_crc=True):
         last = header
     return last
+
+
+def sound_batch_at(segment: SegmentFile, offset: int) -> BatchHeader | None:
+    """The batch of a record, if its CRC is right; None where the segment does not have it so.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    with open_file(segment.path) as file:
+        for position, header in _walk(file, segment, _position_of(segment, offset)):
+            if header.last_offset >= offset:
+                file.seek(position)
+                is_sound = header.base_offset <= offset and crc_is_valid(
+                    file.read(header.size), header
+                )
+                return header if is_sound else None
+    return None
 
 
 def batch_at(segment: SegmentFile, offset: int) -> BatchHeader | None:
@@ -72,10 +158,19 @@ def marked_producers(segment: SegmentFile, offset: int) -> Iterator[int]:
     Raises:
         OSError: A file can't be read.
     """
-    with Path(segment.path).open("rb") as file:
+    with open_file(segment.path) as file:
         for position, header in _walk(file, segment, _position_of(segment, offset)):
             if header.base_offset >= offset and header.is_control and _is_marker(file, position):
                 yield header.producer_id
+
+
+def open_file(path: str) -> BinaryIO:
+    """A segment, opened for reading.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    return os.fdopen(open_regular(Path(path)), "rb")
 
 
 def _is_marker(file: BinaryIO, position: int) -> bool:
@@ -90,7 +185,7 @@ def _is_marker(file: BinaryIO, position: int) -> bool:
 def _headers_from(
     segment: SegmentFile, offset: int | None, *, check_crc: bool
 ) -> Iterator[BatchHeader]:
-    with Path(segment.path).open("rb") as file:
+    with open_file(segment.path) as file:
         for position, header in _walk(file, segment, _position_of(segment, offset)):
             if check_crc:
                 file.seek(position)
@@ -119,8 +214,8 @@ def _position_of(segment: SegmentFile, offset: int | None) -> int:
     """
     path = Path(segment.path).with_suffix(names.INDEX_SUFFIX)
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+        data = read_regular(path)
+    except OSError:  # without its index a segment is walked over
         return 0
     # A living broker keeps its index larger than it is, filled up with zeros.
     count = -(-len(data.rstrip(b"\0")) // _ENTRY.size)
@@ -128,7 +223,7 @@ def _position_of(segment: SegmentFile, offset: int | None) -> int:
         return 0
     if offset is not None:
         count = _count_below(data, count, offset - segment.base_offset)
-    with Path(segment.path).open("rb") as file:
+    with open_file(segment.path) as file:
         for number in range(count - 1, max(-1, count - 1 - _TRIES), -1):
             relative, position = _ENTRY.unpack_from(data, number * _ENTRY.size)
             if _holds(file, segment, position, segment.base_offset + relative):
@@ -149,7 +244,7 @@ def _count_below(data: bytes, count: int, relative: int) -> int:
 
 
 def _holds(file: BinaryIO, segment: SegmentFile, position: int, offset: int) -> bool:
-    """Whether the batch at a position is that of an offset."""
+    """Whether the batch at a position is that of an offset, and whole."""
     if not 0 <= position <= segment.size - HEADER_SIZE:
         return False
     file.seek(position)
@@ -157,4 +252,7 @@ def _holds(file: BinaryIO, segment: SegmentFile, position: int, offset: int) -> 
         header = read_batch_header(file.read(HEADER_SIZE))
     except CorruptBatchError:
         return False
-    return header.base_offset <= offset <= header.last_offset
+    return (
+        header.base_offset <= offset <= header.last_offset
+        and position + header.size <= segment.size
+    )

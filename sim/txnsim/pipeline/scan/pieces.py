@@ -1,8 +1,8 @@
 """A segment's file in pieces of bounded size, read one after the other into one buffer.
 
 Large reads into memory that is used again run at the speed of the page cache, and of the disk
-where the file is cold; mapping it is slower there, and empty files can't be mapped. Whoever walks
-over a piece says where the next one is to begin, so bytes that nobody needs (the rest of a large
+where the file is cold; mapping it is slower there, and empty files can't be mapped. Code that walks
+over a piece says where the next one is to begin, so bytes that are not needed (the rest of a large
 batch) are passed over, and a piece's last, torn header comes again at the front of the next one.
 The size of the file is taken once: what a broker appends meanwhile is not looked at.
 """
@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from txnsim.storage.regular_file import open_regular
 
 PIECE_BYTES: Final = 4 << 20
 """Small enough to stay in a CPU's cache between reading and walking, large enough for the disk."""
@@ -78,7 +80,7 @@ def pieces_of(
     Raises:
         OSError: It can't be read.
     """
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = open_regular(path)
     try:
         _advise_sequential(descriptor)
         yield PieceReader(descriptor, piece_bytes, until)
@@ -87,7 +89,7 @@ def pieces_of(
 
 
 def _advise_sequential(descriptor: int) -> None:
-    """The kernel reads further ahead then; not every system can be told."""
+    """The kernel reads further ahead then; not every system can do that."""
     advise: Any = getattr(os, "posix_fadvise", None)
     if advise is not None:
         advise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)

@@ -3,11 +3,12 @@ by byte, after a stop out of order.
 
 It is gone through from the recovery point on, in order. The first batch that is torn or whose CRC
 is wrong ends the log: the rest of its segment and all later segments go. Nothing is cut here, but
-nobody is shown what lies behind. Kafka's counterparts: LogLoader.recoverLog, LogSegment.recover.
+readers do not see what lies behind. Kafka's counterparts: LogLoader.recoverLog, LogSegment.recover.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,10 +21,16 @@ from txnsim.pipeline.scan import kernel, kernel_crc
 from txnsim.pipeline.scan.pieces import PIECE_BYTES, Ints, PieceReader, pieces_of
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
-from txnsim.wire.batch_header import CRC_START, MAGIC, MAGIC_POSITION
+from txnsim.wire.batch_header import CRC_START
+from txnsim.wire.control import COMMIT
 
 SMALL_BATCH_BYTES: Final = 1 << 10
 """Below, the compiled loop is quicker than a call of the library for each batch."""
+
+GAPS_MAX: Final = 20
+"""That are listed for one segment: the last ones."""
+ODD_CONTROLS_MAX: Final = 20
+"""The same of control records: the first ones."""
 
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -57,18 +64,9 @@ def cut_short(
 def _damage_or_none(segment: SegmentFile) -> Damage | None:
     """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
     try:
-        damage = damage_behind(Path(segment.path), until=segment.size)
-        if damage is not None and damage.kind == "format" and _is_old(segment, damage.position):
-            return None  # a broker reads on; we stop there, and the log goes on behind
-        return damage
+        return damage_behind(Path(segment.path), until=segment.size)
     except OSError:
         return None
-
-
-def _is_old(segment: SegmentFile, position: int) -> bool:
-    """Whether a batch is of a format before 2, which a broker knows."""
-    with pieces_of(Path(segment.path)) as file:
-        return int(file.read(position)[MAGIC_POSITION]) < MAGIC
 
 
 def damage_behind(path: Path, *, until: int) -> Damage | None:
@@ -85,15 +83,99 @@ def damage_behind(path: Path, *, until: int) -> Damage | None:
     for table in batch_rows(path, on_damage=torn.append, until=until):
         wrong = np.flatnonzero(~crcs_are_right(path, table))
         if len(wrong):
-            position = int(table[kernel.POSITION, wrong[0]])
-            return Damage(
-                position=position,
-                size=until - position,
-                kind="crc",
-                reason=f"the batch at offset {table[kernel.BASE_OFFSET, wrong[0]]} has another CRC "
-                "than it states",
-            )
+            return _wrong_crc(table, int(wrong[0]), until)
     return torn[0] if torn else None
+
+
+def _wrong_crc(table: Ints, number: int, until: int) -> Damage:
+    position = int(table[kernel.POSITION, number])
+    return Damage(
+        position=position,
+        size=until - position,
+        kind="crc",
+        reason=f"the batch at offset {table[kernel.BASE_OFFSET, number]} has another CRC than it"
+        " states",
+    )
+
+
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
+    """A segment with every CRC computed and every offset followed."""
+
+    damage: Damage | None
+    """The first place that makes no sense, or has a wrong CRC."""
+    damaged_offset: int
+    """The offset that was awaited there; behind the last batch where there is none."""
+    gaps: tuple[tuple[int, int], ...]
+    """(first offset that is missing, the next one that is there)."""
+    odd_controls: tuple[tuple[int, int], ...] = ()
+    """(position, type) of control records of a producer that are no markers."""
+    is_torn: bool = False
+    """The damage is where the batches end: nothing behind it can be read."""
+    has_old_end: bool = False
+    """It ends with messages of format 0 or 1, whose offsets are not followed."""
+
+
+def examined(path: Path, *, until: int, base_offset: int) -> Examined:
+    """Go through a segment up to the first damage.
+
+    Args:
+        path: The ``.log`` file.
+        until: How much of it there is.
+        base_offset: Its own number, where its offsets begin.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    torn: list[Damage] = []
+    gaps: deque[tuple[int, int]] = deque(maxlen=GAPS_MAX)
+    odd: list[tuple[int, int]] = []
+    offset, position = base_offset, 0
+    for table in batch_rows(path, on_damage=torn.append, until=until):
+        wrong = np.flatnonzero(~crcs_are_right(path, table))
+        sound = table[:, : wrong[0]] if len(wrong) else table
+        gaps.extend(_gaps(sound, offset, position))
+        odd += _odd_controls(sound)[: ODD_CONTROLS_MAX - len(odd)]
+        if sound.shape[1]:
+            offset = int(sound[kernel.LAST_OFFSET, -1]) + 1
+            position = int(sound[kernel.POSITION, -1] + sound[kernel.SIZE, -1])
+        if len(wrong):
+            damage = _wrong_crc(table, int(wrong[0]), until)
+            return Examined(
+                damage=damage,
+                damaged_offset=offset,
+                gaps=tuple(gaps),
+                odd_controls=tuple(odd),
+            )
+    return Examined(
+        damage=torn[0] if torn else None,
+        damaged_offset=offset,
+        gaps=tuple(gaps),
+        odd_controls=tuple(odd),
+        is_torn=bool(torn),
+        has_old_end=not torn and position < until,
+    )
+
+
+def _odd_controls(table: Ints) -> list[tuple[int, int]]:
+    """(position, type) of control records that a producer's markers can't be."""
+    is_odd = (table[kernel.PRODUCER_ID] >= 0) & (table[kernel.CONTROL_TYPE] > COMMIT)
+    return [
+        (int(table[kernel.POSITION, at]), int(table[kernel.CONTROL_TYPE, at]))
+        for at in np.flatnonzero(is_odd)
+    ]
+
+
+def _gaps(table: Ints, offset: int, position: int) -> Iterator[tuple[int, int]]:
+    """Where offsets are left out. Messages of old formats lie between batches without a row."""
+    if not table.shape[1]:
+        return
+    bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
+    if int(table[kernel.POSITION, 0]) == position and int(bases[0]) > offset:
+        yield offset, int(bases[0])
+    ends = table[kernel.POSITION] + table[kernel.SIZE]
+    neighbours = table[kernel.POSITION, 1:] == ends[:-1]
+    for number in np.flatnonzero((bases[1:] > lasts[:-1] + 1) & neighbours):
+        yield int(lasts[number]) + 1, int(bases[number + 1])
 
 
 def crcs_are_right(path: Path, table: Ints) -> Truths:
@@ -132,9 +214,7 @@ def _run_is_valid(file: PieceReader, run: Ints) -> Truths:
     valid = np.zeros(run.shape[1], dtype=np.bool_)
     there = int(np.searchsorted(starts + sizes, len(piece), side="right"))  # the file may shrink
     if int(sizes.mean()) < SMALL_BATCH_BYTES:
-        kernel_crc.check_crcs(
-            piece, starts[:there], sizes[:there], stated[:there], kernel_crc.TABLES, valid
-        )
+        kernel_crc.check_crcs(piece, starts[:there], sizes[:there], stated[:there], valid)
         return valid
     view = memoryview(piece.data)
     for number in range(there):

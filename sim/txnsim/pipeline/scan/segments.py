@@ -1,7 +1,7 @@
 """Which replicas and segments there are under the paths that were named, by names and sizes alone.
 
 A path is a log directory, a folder of several, or the folder of one replica. Below a log directory
-the folders of replicas that are going (``-delete``), coming (``-future``) or that nobody claims
+the folders of replicas that are going (``-delete``), coming (``-future``) or stray
 (``-stray``) are left out, as a broker does not serve them; one of these is read where it is named
 itself. Kafka's counterparts: LogManager.loadLogs, UnifiedLog.parseTopicPartitionName.
 """
@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.scan.log_dirs import LogDirectory, meta_of
+from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, meta_of, untold
 from txnsim.storage import names
 from txnsim.storage.replica_files import replica_files
 from txnsim.types import TopicPartition
@@ -53,6 +53,8 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     """What is read of the file: all that was there when the job was planned."""
     is_recovered: bool = False
     """A starting broker goes through it, and cuts off what is not sound."""
+    span: tuple[int, int] | None = None
+    """Only batches that begin in this range of offsets are rows; None: all."""
 
     @property
     def topic(self) -> str:
@@ -70,19 +72,24 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
         return self.next_base_offset is None
 
 
-def replicas_in(paths: Iterable[Path], topics: frozenset[str] = frozenset()) -> tuple[Replica, ...]:
+def replicas_in(
+    paths: Iterable[Path],
+    topics: frozenset[str] = frozenset(),
+    on_problem: OnProblem = untold,
+) -> tuple[Replica, ...]:
     """The replicas under some paths, each once, by log directory, topic and partition.
 
     Args:
         paths: Log directories, folders of log directories, or replicas' folders.
         topics: Only these; all where empty.
+        on_problem: Called with what has the name of a replica's folder and can't be looked into.
 
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
     found: dict[str, Replica] = {}
     for path in paths:
-        for replica in _replicas_under(path):
+        for replica in _replicas_under(path, on_problem):
             if not topics or replica.topic in topics:
                 found.setdefault(replica.path, replica)
     return tuple(found.values())
@@ -161,7 +168,7 @@ def _log_dirs_under(path: Path) -> tuple[Path, ...]:
     return found
 
 
-def _replicas_under(path: Path) -> Iterator[Replica]:
+def _replicas_under(path: Path, on_problem: OnProblem) -> Iterator[Replica]:
     log_dirs = _log_dirs_under(path)
     named = _named_replica(path)
     if named is not None:
@@ -169,8 +176,35 @@ def _replicas_under(path: Path) -> Iterator[Replica]:
         return
     for log_dir in log_dirs:
         broker = broker_of(log_dir)
-        for found in names.partition_directories(log_dir):
+        for found in _folders_in(log_dir, on_problem):
             yield _replica(log_dir, broker, found.topic_partition, found.path)
+
+
+def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[names.PartitionDirectory, ...]:
+    """The folders of replicas that can be looked into."""
+    try:
+        below = sorted(log_dir.iterdir())
+    except OSError as error:
+        on_problem(f"{log_dir}: {error.strerror}; passed by")
+        return ()
+    for path in below:
+        if names.topic_partition_of(path.name) is None:
+            continue
+        why = _why_no_folder(path)
+        if why:
+            on_problem(f"{path}: {why}; passed by")
+    return tuple(
+        one for one in names.partition_directories(log_dir) if not _why_no_folder(one.path)
+    )
+
+
+def _why_no_folder(path: Path) -> str:
+    """Why a folder can't be looked into; empty where it can."""
+    try:
+        next(path.iterdir(), None)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _replica(log_dir: Path, broker: int, whose: TopicPartition, path: Path) -> Replica:

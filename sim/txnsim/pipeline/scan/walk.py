@@ -1,11 +1,11 @@
 """One segment from its first batch to its last: rows of batches, of fragments, of endings.
 
 Each walk yields tables of bounded size as it goes on, so memory does not grow with the segment, its
-batches, or the number of its producers: where the table of fragments is full, its rows are told and
-a new one is begun. A producer may then have several fragments in one segment; they are put together
-like those of several segments, in order of ``FIRST_OFFSET``.
+batches, or the number of its producers: where the table of fragments is full, its rows are
+yielded and a new one is begun. A producer may then have several fragments in one segment; they are
+put together like those of several segments, in order of ``FIRST_OFFSET``.
 
-Where a segment stops making sense, the damage is told and nothing follows: there a broker cuts the
+Where a segment stops making sense, the damage is named and nothing follows: there a broker cuts the
 log off when it recovers (LogSegment.recover). CRCs are not computed here, as that is reading all
 bytes; who has done so (``recovery``) says ``until`` where the file is to be read.
 """
@@ -22,6 +22,8 @@ import numpy as np
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
+from txnsim.wire import old_messages
+from txnsim.wire.batch_header import MAGIC_POSITION
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +50,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 1 << 14
     """Of a table of batches or endings: 2 MB."""
     producers: int = 1 << 16
-    """Fragments before they are told: 13 MB."""
+    """Fragments before they are yielded: 13 MB."""
 
 
 BOUNDS: Final = Bounds()
@@ -78,7 +80,10 @@ def batch_rows(
                 yield rows
                 rows, count = np.empty_like(rows), 0
             position += at
-            if why != kernel.AT_END or not at:
+            is_odd = why == kernel.BAD_FORMAT or not at  # a short message is less than a header
+            if is_odd and (past := behind_old(file, position)) > position:
+                position = past
+            elif why != kernel.AT_END or not at:
                 break
         if count:
             yield rows[:, :count]
@@ -106,7 +111,7 @@ def ending_rows(
     path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
 ) -> Iterator[Ints]:
     """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows;
-    each is the caller's. One that began where a full table of fragments was told before is known
+    each is the caller's. One that began where a full table of fragments was yielded before is known
     from its end only, like one that began in an earlier segment.
 
     Raises:
@@ -120,24 +125,41 @@ def ending_rows(
             folding.take()
 
 
-def damage_of(path: Path, *, until: int | None = None, bounds: Bounds = BOUNDS) -> Damage | None:
+def damage_of(
+    path: Path,
+    *,
+    until: int | None = None,
+    bounds: Bounds = BOUNDS,
+    on_old: OnDamage | None = None,
+) -> Damage | None:
     """Where a segment stops making sense; None where its last batch ends with it.
+
+    Args:
+        path: The ``.log`` file.
+        until: How much of it there is.
+        bounds: How much is held in memory.
+        on_old: Called with messages of format 0 and 1, which are passed over.
 
     Raises:
         OSError: The file can't be read.
     """
     found: list[Damage] = []
     folding = _Folding(bounds)
-    for _ in _folded(path, folding, found.append, until, bounds):
+    for _ in _folded(path, folding, found.append, until, bounds, on_old):
         if folding.is_full:
             folding.take()
     return found[0] if found else None
 
 
 def _folded(
-    path: Path, folding: _Folding, on_damage: OnDamage, until: int | None, bounds: Bounds
+    path: Path,
+    folding: _Folding,
+    on_damage: OnDamage,
+    until: int | None,
+    bounds: Bounds,
+    on_old: OnDamage | None = None,
 ) -> Iterator[Ints]:
-    """Fold a whole segment; yields the endings told, good for one step, whenever a table may be
+    """Fold a whole segment; yields the endings met, good for one step, whenever a table may be
     full.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
@@ -153,9 +175,36 @@ def _folded(
                 if why != kernel.FULL:
                     break
             position += at
-            if why != kernel.AT_END or not at:
+            is_odd = why == kernel.BAD_FORMAT or not at  # a short message is less than a header
+            if is_odd and (past := behind_old(file, position)) > position:
+                if on_old is not None:
+                    on_old(_old(position, past - position))
+                position = past
+            elif why != kernel.AT_END or not at:
                 break
         _tell_damage(file, position, why, on_damage)
+
+
+def _old(position: int, size: int) -> Damage:
+    reason = f"{size} bytes, messages of format 0 or 1, which are passed over"
+    return Damage(position=position, size=size, kind="format", reason=reason)
+
+
+def behind_old(file: PieceReader, position: int) -> int:
+    """Where the whole and sound messages of format 0 and 1 end that begin at ``position``: they
+    have no producer and are passed over.
+    """
+    while file.size - position > MAGIC_POSITION:
+        front = file.read_whole(position, MAGIC_POSITION + 1)
+        if len(front) <= MAGIC_POSITION or not old_messages.is_old(front):
+            break
+        size = old_messages.size_of(front)
+        if size > file.size - position:
+            break
+        if not old_messages.is_sound(file.read_whole(position, size)):
+            break
+        position += size
+    return position
 
 
 class _Folding:
@@ -184,7 +233,7 @@ class _Folding:
         return taken
 
     def fold(self, piece: Bytes, start: int, file_end: int) -> tuple[Ints, int, int]:
-        """Go on; the endings told (good until the next call), where it stopped and why."""
+        """Go on; the endings met (good until the next call), where it stopped and why."""
         if self.count == len(self._fragments):
             self._grow()
         self.count, ended, at, why = fk.scan_fragments(

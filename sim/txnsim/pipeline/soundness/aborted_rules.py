@@ -13,9 +13,9 @@ import msgspec
 
 from txnsim.log.producer_state import NO_OFFSET
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.pipeline.soundness.findings import Broken, Rule
 from txnsim.pipeline.soundness.parts import AbortedStretch, ProducerStretch
 from txnsim.pipeline.soundness.snapshot_rules import Known
+from txnsim.pipeline.soundness.violations import Broken, Invariant
 
 
 def true_entries(
@@ -89,22 +89,22 @@ def judge_aborted(
         entry, true = listed.get(marker), wanted.get(marker)
         if entry is None:
             assert true is not None
-            yield _broken(Rule.ABORTED_MISSING, file, true, "no entry", _told(true))
+            yield _broken(Invariant.ABORTED_MISSING, file, true, "no entry", _told(true))
         elif min(entry.first_offset, entry.last_stable_offset) < blind_below:
             continue
         elif true is None:
             yield _broken(
-                Rule.ABORTED_EXTRA,
+                Invariant.ABORTED_EXTRA,
                 file,
                 entry,
                 _told(entry),
                 "no entry: no transaction was aborted there",
             )
         elif entry != true:
-            yield _broken(Rule.ABORTED_DIFFERS, file, true, _told(entry), _told(true))
+            yield _broken(Invariant.ABORTED_DIFFERS, file, true, _told(entry), _told(true))
 
 
-def _broken(rule: Rule, file: str, entry: AbortedTxn, found: str, expected: str) -> Broken:
+def _broken(rule: Invariant, file: str, entry: AbortedTxn, found: str, expected: str) -> Broken:
     return Broken(
         rule=rule,
         file=file,

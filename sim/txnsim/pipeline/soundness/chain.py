@@ -17,7 +17,6 @@ from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.pipeline.soundness.aborted_rules import judge_aborted, true_entries
 from txnsim.pipeline.soundness.facts import END, ReplicaFacts
-from txnsim.pipeline.soundness.findings import Broken, Finding, Rule
 from txnsim.pipeline.soundness.parts import (
     FirstData,
     FirstMarker,
@@ -31,16 +30,18 @@ from txnsim.pipeline.soundness.snapshot_rules import (
     judge_snapshot,
     known_of_snapshot,
 )
+from txnsim.pipeline.soundness.violations import Broken, Invariant, Violation
+from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 
 LACKING: Final = frozenset(
     {
-        Rule.SEQUENCE,
-        Rule.OFFSET_GAP,
-        Rule.IDLE_MARKER,
-        Rule.ABORTED_MISSING,
-        Rule.ABORTED_EXTRA,
-        Rule.ABORTED_DIFFERS,
+        Invariant.SEQUENCE,
+        Invariant.OFFSET_GAP,
+        Invariant.IDLE_MARKER,
+        Invariant.ABORTED_MISSING,
+        Invariant.ABORTED_EXTRA,
+        Invariant.ABORTED_DIFFERS,
     }
 )
 """What the cleaner leaves behind: it takes records, batches, markers and what was aborted."""
@@ -50,7 +51,7 @@ Snapshots = Mapping[int, Sequence[SnapshotEntry]]
 
 def judge_replica(
     facts: ReplicaFacts, parts: Sequence[SegmentPart], snapshots: Snapshots
-) -> Iterator[Finding]:
+) -> Iterator[Violation]:
     """All that is wrong with a replica.
 
     Args:
@@ -63,7 +64,7 @@ def judge_replica(
         cleaned_until = END  # no checkpoint says how far
     chain = _Chain(facts, snapshots, cleaned_until)
     for part in parts:
-        for broken in (*part.broken, *chain.link(part)):
+        for broken in without_followers(part, (*part.broken, *chain.link(part))):
             is_lack = broken.rule in LACKING and (broken.offset or 0) < cleaned_until
             if not is_lack:
                 yield facts.finding(broken, segment_end=part.end_offset)
@@ -72,13 +73,57 @@ def judge_replica(
     for offset in sorted(snapshots):
         if offset > parts[-1].end_offset:
             broken = Broken(
-                rule=Rule.SNAPSHOT,
+                rule=Invariant.SNAPSHOT,
                 file=_snapshot_name(offset),
                 offset=offset,
                 found=f"a snapshot at {offset}",
                 expected=f"none behind the end of the log, {parts[-1].end_offset}",
             )
             yield facts.finding(broken, segment_end=END)
+
+
+ITSELF: Final = frozenset(
+    {
+        Invariant.CRC,
+        Invariant.TORN,
+        Invariant.OFFSET_ORDER,
+        Invariant.OFFSET_GAP,
+        Invariant.UNREADABLE_FILE,
+    }
+)
+"""Damage that is reported wherever it shows, not what may follow from other damage."""
+
+
+def without_followers(part: SegmentPart, found: Iterable[Broken]) -> Iterator[Broken]:
+    """What is wrong with a segment. Behind a batch with a wrong CRC or offset only other such
+    damage is named, and how much else there is: one flipped bit changes a producer's state, and
+    with it sequences, snapshots and indexes up to the end of the segment.
+
+    Args:
+        part: The segment.
+        found: All that shows.
+    """
+    if part.doubtful_from is None:
+        yield from found
+        return
+    left_out = 0
+    for broken in found:
+        is_before = broken.file == Path(part.path).name and (
+            broken.position is not None and broken.position < part.doubtful_from
+        )
+        if broken.rule in ITSELF or is_before or broken.is_notice:
+            yield broken
+        else:
+            left_out += 1
+    if left_out:
+        yield Broken(
+            rule=Invariant.CRC,
+            file=Path(part.path).name,
+            position=part.doubtful_from,
+            found=f"{left_out} more findings in this segment, which may follow from this batch",
+            expected="none",
+            is_notice=True,
+        )
 
 
 def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[Broken]:
@@ -91,7 +136,7 @@ def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[
     ):
         if offset is not None and offset > end:
             yield Broken(
-                rule=Rule.CHECKPOINT,
+                rule=Invariant.CHECKPOINT,
                 file=file,
                 offset=offset,
                 found=f"the {name} {offset}",
@@ -99,7 +144,7 @@ def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[
             )
     if facts.log_start is not None and facts.log_start < start:
         yield Broken(
-            rule=Rule.CHECKPOINT,
+            rule=Invariant.CHECKPOINT,
             file=names.LOG_STARTS_NAME,
             offset=facts.log_start,
             found=f"the log start {facts.log_start}",
@@ -121,9 +166,9 @@ class _Chain:
     def link(self, part: SegmentPart) -> Iterator[Broken]:
         """What shows when the next segment is put to those before."""
         before = self._before
-        if before is not None and not before.is_torn:
+        if before is not None and before.is_followed:
             yield from self._judge_seam(before, part)
-        if before is None or before.is_torn or self._starts_anew(before, part):
+        if before is None or not before.is_followed or self._starts_anew(before, part):
             self._begin(part.base_offset)
         file = Path(part.path).name
         for end, base in part.gaps:
@@ -154,7 +199,7 @@ class _Chain:
         entries = self._snapshots.get(offset)
         self._known = known_of_snapshot(entries or ())
         self._first_offset = offset
-        # Without a snapshot nobody knows which transactions were open here.
+        # Without a snapshot it is not known which transactions were open here.
         self._blind_below = offset if entries is None else 0
 
     def _judge_seam(self, before: SegmentPart, part: SegmentPart) -> Iterator[Broken]:
@@ -162,7 +207,7 @@ class _Chain:
         first = part.base_offset if part.first_offset is None else part.first_offset
         if part.base_offset < before.end_offset:
             yield Broken(
-                rule=Rule.OFFSET_ORDER,
+                rule=Invariant.OFFSET_ORDER,
                 file=file,
                 position=0,
                 offset=part.base_offset,
@@ -173,7 +218,7 @@ class _Chain:
             yield gap(file, before.end_offset, first)
         if 0 <= part.first_epoch < before.last_epoch:
             yield Broken(
-                rule=Rule.LEADER_EPOCH,
+                rule=Invariant.LEADER_EPOCH,
                 file=file,
                 position=0,
                 offset=first,
@@ -215,6 +260,7 @@ class _Chain:
             is_transactional=data.is_transactional,
             is_client=self._facts.has_sequences,
             verification=None,
+            rules=LATEST,
         )
 
     def _judge_snapshot(self, stretch: Stretch) -> Iterator[Broken]:
@@ -238,6 +284,7 @@ def check_first_marker(entry: ProducerEntry, marker: FirstMarker) -> Refusal | N
         producer_epoch=marker.producer_epoch,
         coordinator_epoch=marker.coordinator_epoch,
         transaction_version=0,
+        rules=LATEST,
     )
 
 
@@ -255,7 +302,7 @@ def after_marker(entry: ProducerEntry, marker: FirstMarker) -> ProducerEntry:
 def gap(file: str, end: int, base: int) -> Broken:
     """Offsets that are in no batch."""
     return Broken(
-        rule=Rule.OFFSET_GAP,
+        rule=Invariant.OFFSET_GAP,
         file=file,
         offset=end,
         found=f"nothing from {end} to {base - 1}",

@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.pipeline.soundness.findings import Broken, Finding, Rule, Severity
+from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity, Violation, why
 from txnsim.storage import checkpoints, names
+from txnsim.storage.regular_file import SMALL_BYTES_MAX, read_regular
 from txnsim.types import TopicPartition
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
@@ -21,16 +22,16 @@ COORDINATED: Final = frozenset({"__consumer_offsets", "__transaction_state", "__
 """What brokers write themselves: compacted, and without sequences (AppendOrigin.COORDINATOR)."""
 MENDED: Final = frozenset(
     {
-        Rule.TORN,
-        Rule.ABORTED_MISSING,
-        Rule.ABORTED_EXTRA,
-        Rule.ABORTED_DIFFERS,
-        Rule.OFFSET_INDEX,
-        Rule.TIME_INDEX,
-        Rule.SNAPSHOT,
-        Rule.LEADER_EPOCH,
-        Rule.CHECKPOINT,
-        Rule.UNREADABLE_FILE,
+        Invariant.TORN,
+        Invariant.ABORTED_MISSING,
+        Invariant.ABORTED_EXTRA,
+        Invariant.ABORTED_DIFFERS,
+        Invariant.OFFSET_INDEX,
+        Invariant.TIME_INDEX,
+        Invariant.SNAPSHOT,
+        Invariant.LEADER_EPOCH,
+        Invariant.CHECKPOINT,
+        Invariant.UNREADABLE_FILE,
     }
 )
 """What a broker makes anew behind its recovery point, when it did not stop in order."""
@@ -64,14 +65,14 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """From where on a broker recovers the log that did not stop in order; None: not known."""
     log_start: int | None
     cleaned_until: int
-    """Below, the cleaner has been at work: 0 where it has not, ``END`` where nobody says how far.
+    """Below, the cleaner has been at work: 0 where it has not, ``END`` where that is unknown.
     """
     compare_from: int = 0
     compare_until: int = 0
     """Where replicas must hold the same; nothing where there is no other."""
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
 
-    def finding(self, broken: Broken, *, segment_end: int = 0) -> Finding:
+    def finding(self, broken: Broken, *, segment_end: int = 0) -> Violation:
         """It, in this replica.
 
         Args:
@@ -81,7 +82,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
         """
         recovered = not self.is_clean and segment_end > (self.recovery_point or 0)
         is_notice = broken.is_notice or (recovered and broken.rule in MENDED)
-        return Finding(
+        return Violation(
             rule=broken.rule,
             severity=Severity.NOTICE if is_notice else Severity.ERROR,
             broker=self.broker,
@@ -104,24 +105,23 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_log_dir(log_dir: Path) -> LogDirFacts:
-    """What a log directory says of its replicas; a file that is missing says nothing.
-
-    Raises:
-        OSError: A file is there and can't be read.
+    """What a log directory says of its replicas; a file that is missing says nothing, one that
+    can't be read is broken.
     """
     broken: list[Broken] = []
 
     def offsets(name: str) -> dict[TopicPartition, int]:
         try:
-            return checkpoints.decode_offsets((log_dir / name).read_text(), place=name)
+            text = read_regular(log_dir / name, SMALL_BYTES_MAX).decode()
+            return checkpoints.decode_offsets(text, place=name)
         except FileNotFoundError:
             return {}
-        except (CorruptLogRecordError, UnicodeDecodeError) as error:
+        except (OSError, CorruptLogRecordError, UnicodeDecodeError) as error:
             broken.append(
                 Broken(
-                    rule=Rule.UNREADABLE_FILE,
+                    rule=Invariant.UNREADABLE_FILE,
                     file=name,
-                    found=str(error),
+                    found=why(error),
                     expected="offsets of partitions (OffsetCheckpointFile)",
                 )
             )

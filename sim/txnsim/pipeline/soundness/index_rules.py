@@ -3,7 +3,7 @@
 As ``kafka-dump-log`` has it, an entry of ``.index`` has the last offset of the batch that begins at
 its position, and one of ``.timeindex`` the largest timestamp of the batch that ends with its
 offset. Releases before 4.0 wrote one entry for several batches that a follower appended at once,
-and the offset of a record within its batch: whoever looks something up there finds it all the same,
+and the offset of a record within its batch: a look-up finds it all the same,
 so that is a notice. Kafka's counterparts: DumpLogSegments.dumpIndex and dumpTimeIndex, OffsetIndex,
 TimeIndex.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from txnsim.pipeline.soundness.findings import Broken, Rule
+from txnsim.pipeline.soundness.violations import Broken, Invariant
 from txnsim.wire.batch import BatchHeader
 
 Entries = Sequence[tuple[int, int]]
@@ -35,8 +35,8 @@ class IndexCheck:
         self._offsets_file = offsets_file
         self._times_file = times_file
         self.broken = [
-            *self._disorder(offsets, offsets_file, Rule.OFFSET_INDEX),
-            *self._disorder(times, times_file, Rule.TIME_INDEX),
+            *self._disorder(offsets, offsets_file, Invariant.OFFSET_INDEX),
+            *self._disorder(times, times_file, Invariant.TIME_INDEX),
         ]
         # Whatever order they are in, each is looked for once.
         self._offsets = sorted(offsets, key=lambda entry: -entry[1])
@@ -81,10 +81,10 @@ class IndexCheck:
 
     # Steps
 
-    def _disorder(self, entries: Entries, file: str, rule: Rule) -> Iterator[Broken]:
+    def _disorder(self, entries: Entries, file: str, rule: Invariant) -> Iterator[Broken]:
         for before, entry in pairwise(entries):
             if entry[0] <= before[0] or entry[1] <= before[1]:
-                offset = entry[0] if rule is Rule.OFFSET_INDEX else entry[1]
+                offset = entry[0] if rule is Invariant.OFFSET_INDEX else entry[1]
                 yield Broken(
                     rule=rule,
                     file=file,
@@ -103,7 +103,7 @@ class IndexCheck:
     ) -> None:
         self.broken.append(
             Broken(
-                rule=Rule.OFFSET_INDEX,
+                rule=Invariant.OFFSET_INDEX,
                 file=self._offsets_file,
                 position=position,
                 offset=offset,
@@ -118,7 +118,7 @@ class IndexCheck:
     ) -> None:
         self.broken.append(
             Broken(
-                rule=Rule.TIME_INDEX,
+                rule=Invariant.TIME_INDEX,
                 file=self._times_file,
                 offset=offset,
                 found=found,

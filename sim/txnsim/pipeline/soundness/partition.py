@@ -8,12 +8,13 @@ from pathlib import Path
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.soundness.chain import judge_replica
-from txnsim.pipeline.soundness.findings import Broken, Finding, Rule
 from txnsim.pipeline.soundness.replica_rules import Replica, judge_replicas
+from txnsim.pipeline.soundness.violations import Broken, Invariant, Violation, why
 from txnsim.storage import checkpoints, names, producer_snapshot
+from txnsim.storage.regular_file import SMALL_BYTES_MAX, read_regular
 
 
-def judge_partition(replicas: Sequence[Replica]) -> Iterator[Finding]:
+def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
     """All that is wrong with each replica and between them.
 
     Args:
@@ -38,14 +39,14 @@ def read_snapshots(
     broken: list[Broken] = []
     for offset, path in names.numbered_files(directory, names.SNAPSHOT_SUFFIX):
         try:
-            found[offset] = producer_snapshot.decode(path.read_bytes())
-        except CorruptLogRecordError as error:
+            found[offset] = producer_snapshot.decode(read_regular(path))
+        except (OSError, CorruptLogRecordError) as error:
             broken.append(
                 Broken(
-                    rule=Rule.UNREADABLE_FILE,
+                    rule=Invariant.UNREADABLE_FILE,
                     file=path.name,
                     offset=offset,
-                    found=str(error),
+                    found=why(error),
                     expected="a snapshot of producers (ProducerSnapshot.json)",
                 )
             )
@@ -56,21 +57,25 @@ def read_epochs(directory: Path) -> tuple[tuple[int, int], ...] | None:
     """(leader epoch, first offset) of a replica's checkpoint; None without a readable one."""
     path = directory / names.LEADER_EPOCHS_NAME
     try:
-        return checkpoints.decode_leader_epochs(path.read_text(), place=path.name)
-    except (FileNotFoundError, UnicodeDecodeError, CorruptLogRecordError):
+        return checkpoints.decode_leader_epochs(_text(path), place=path.name)
+    except (OSError, UnicodeDecodeError, CorruptLogRecordError):
         return None
 
 
 def _unreadable_epochs(directory: Path) -> Iterator[Broken]:
     path = directory / names.LEADER_EPOCHS_NAME
     try:
-        checkpoints.decode_leader_epochs(path.read_text(), place=path.name)
+        checkpoints.decode_leader_epochs(_text(path), place=path.name)
     except FileNotFoundError:
         return
-    except (UnicodeDecodeError, CorruptLogRecordError) as error:
+    except (OSError, UnicodeDecodeError, CorruptLogRecordError) as error:
         yield Broken(
-            rule=Rule.UNREADABLE_FILE,
+            rule=Invariant.UNREADABLE_FILE,
             file=path.name,
-            found=str(error),
+            found=why(error),
             expected="leader epochs with their first offsets (LeaderEpochCheckpointFile)",
         )
+
+
+def _text(path: Path) -> str:
+    return read_regular(path, SMALL_BYTES_MAX).decode()

@@ -1,7 +1,7 @@
 """What one segment leaves to be put together with its neighbours, as values.
 
 A segment is cut into *stretches* at the offsets of snapshots, so that the state at each snapshot
-can be told. Of each producer a stretch keeps what can't be judged without knowing what came before
+can be said. Of each producer a stretch keeps what can't be judged without knowing what came before
 (its first batch of data, its first marker) and what it left behind. That is less than the batches,
 and stretches are put together in order of offset.
 """
@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.log.producer_state import BatchMetadata
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.pipeline.soundness.findings import Broken
+from txnsim.pipeline.soundness.violations import Broken
 
 
 class FirstData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -115,3 +115,12 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     aborted_index: tuple[AbortedTxn, ...] | None
     """None where the file can't be read."""
     digests: tuple[Digest, ...]
+    doubtful_from: int | None = None
+    """First byte of a batch with a wrong CRC or offset: what else shows behind it in this segment
+    may follow from that.
+    """
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether its end is what was written, so that the next segment can be held against it."""
+        return not self.is_torn and self.doubtful_from is None

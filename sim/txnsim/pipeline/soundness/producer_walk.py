@@ -13,7 +13,6 @@ from typing import Final
 from txnsim.errors import ErrorCode
 from txnsim.log.append_info import Refusal, check_data, check_marker
 from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, ProducerState
-from txnsim.pipeline.soundness.findings import Broken, Rule
 from txnsim.pipeline.soundness.parts import (
     AbortedStretch,
     FirstData,
@@ -21,20 +20,22 @@ from txnsim.pipeline.soundness.parts import (
     ProducerStretch,
     Stretch,
 )
+from txnsim.pipeline.soundness.violations import Broken, Invariant
+from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import ABORT, COMMIT, BatchHeader, ControlRecord
 
 RULES: Final = {
-    ErrorCode.out_of_order_sequence_number: Rule.SEQUENCE,
-    ErrorCode.invalid_producer_epoch: Rule.PRODUCER_EPOCH,
-    ErrorCode.invalid_txn_state: Rule.OUTSIDE_TRANSACTION,
-    ErrorCode.transaction_coordinator_fenced: Rule.COORDINATOR_EPOCH,
+    ErrorCode.out_of_order_sequence_number: Invariant.SEQUENCE,
+    ErrorCode.invalid_producer_epoch: Invariant.PRODUCER_EPOCH,
+    ErrorCode.invalid_txn_state: Invariant.OUTSIDE_TRANSACTION,
+    ErrorCode.transaction_coordinator_fenced: Invariant.COORDINATOR_EPOCH,
 }
 """Error of a leader that refuses a batch -> rule that the batch breaks."""
 EXPECTED: Final = {
-    Rule.SEQUENCE: "the sequence after the last one, 0 in a new epoch",
-    Rule.PRODUCER_EPOCH: "the producer's epoch or a higher one",
-    Rule.OUTSIDE_TRANSACTION: "only transactional batches until the marker",
-    Rule.COORDINATOR_EPOCH: "the coordinator's epoch or a higher one",
+    Invariant.SEQUENCE: "the sequence after the last one, 0 in a new epoch",
+    Invariant.PRODUCER_EPOCH: "the producer's epoch or a higher one",
+    Invariant.OUTSIDE_TRANSACTION: "only transactional batches until the marker",
+    Invariant.COORDINATOR_EPOCH: "the coordinator's epoch or a higher one",
 }
 
 
@@ -110,6 +111,7 @@ class ProducerWalk:
             producer_epoch=header.producer_epoch,
             coordinator_epoch=control.coordinator_epoch,
             transaction_version=0,  # by which version it was written, no marker says
+            rules=LATEST,
         )
         self._tell(refusal, header, position)
         if is_first:
@@ -177,6 +179,7 @@ class ProducerWalk:
             is_transactional=header.is_transactional,
             is_client=self._has_sequences,
             verification=None,
+            rules=LATEST,
         )
         self._tell(refusal, header, position)
         return True
@@ -241,7 +244,7 @@ def idle_marker(
     """A marker that ended nothing: sound, but worth a look where somebody misses a transaction."""
     epoch = whose.producer_epoch if isinstance(whose, BatchHeader) else whose.last_epoch
     return Broken(
-        rule=Rule.IDLE_MARKER,
+        rule=Invariant.IDLE_MARKER,
         file=file,
         position=position,
         offset=offset,

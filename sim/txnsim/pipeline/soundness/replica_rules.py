@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from txnsim.pipeline.soundness.facts import ReplicaFacts
-from txnsim.pipeline.soundness.findings import Broken, Finding, Rule
 from txnsim.pipeline.soundness.parts import SegmentPart
 from txnsim.pipeline.soundness.segment_walk import BUCKET_BITS, DIGEST_MASK
+from txnsim.pipeline.soundness.violations import Broken, Invariant, Violation
 from txnsim.storage.log_file import read_log_file
 from txnsim.wire.batch import BatchHeader
 
@@ -42,7 +42,7 @@ def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple
     )
 
 
-def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Finding]:
+def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
     """Where replicas of a partition differ: for each one the first place at which it parts from the
     first replica.
 
@@ -54,7 +54,7 @@ def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Finding]:
         for facts, parts in replicas
         for part in parts
     ):
-        return  # cleaned, nobody says how far
+        return  # cleaned, it is not known how far
     (first, first_parts), *others = replicas
     wanted = _digests(first_parts)
     for facts, parts in others:
@@ -84,7 +84,7 @@ def _first_difference(
     first: ReplicaFacts,
     first_parts: Sequence[SegmentPart],
     buckets: Sequence[int],
-) -> Finding:
+) -> Violation:
     held = _batches(facts, parts, buckets[0])
     wanted = _batches(first, first_parts, buckets[0])
     offset = min(base for base in held.keys() | wanted.keys() if held.get(base) != wanted.get(base))
@@ -93,7 +93,7 @@ def _first_difference(
     more = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
     return facts.finding(
         Broken(
-            rule=Rule.REPLICAS,
+            rule=Invariant.REPLICAS,
             file=file,
             position=position,
             offset=offset,

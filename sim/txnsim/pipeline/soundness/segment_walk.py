@@ -18,13 +18,14 @@ import msgspec
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.pipeline.soundness.facts import ReplicaFacts
-from txnsim.pipeline.soundness.findings import Broken, Rule
 from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
 from txnsim.pipeline.soundness.parts import Digest, SegmentPart, Stretch
 from txnsim.pipeline.soundness.producer_walk import ProducerWalk
+from txnsim.pipeline.soundness.violations import Broken, Invariant, why
 from txnsim.storage import names, txn_index
 from txnsim.storage.indexes import decode_offset_index, decode_time_index
-from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
+from txnsim.storage.log_file import OldMessage, StoredBatch, TornTail, read_log_file
+from txnsim.storage.regular_file import read_regular
 from txnsim.wire.batch import BatchHeader, crc_is_valid, read_control_record
 
 BUCKET_BITS: Final = 16
@@ -54,7 +55,10 @@ def examine(facts: ReplicaFacts, segment: Segment) -> SegmentPart:
         OSError: It can't be read.
     """
     walk = _SegmentWalk(facts, segment)
-    for stored in read_log_file(Path(segment.path), on_torn=walk.tear, check_crc=False):
+    read = read_log_file(
+        Path(segment.path), on_torn=walk.tear, check_crc=False, on_old=walk.pass_over
+    )
+    for stored in read:
         walk.take(stored)
     return walk.part()
 
@@ -67,8 +71,9 @@ class _SegmentWalk:
         self._segment = segment
         self._path = Path(segment.path)
         self._broken: list[Broken] = []
-        self._told: Counter[Rule] = Counter()
+        self._told: Counter[Invariant] = Counter()
         self._torn = False
+        self._doubtful_from: int | None = None
         self._shows_cleaning = False
         self._gaps: list[tuple[int, int]] = []
         self._first: BatchHeader | None = None
@@ -89,16 +94,20 @@ class _SegmentWalk:
         """The next batch."""
         header, position = stored.header, stored.position
         if not crc_is_valid(stored.data, header):
-            self._tell(Rule.CRC, header, position, "another CRC", f"CRC {header.crc}")
+            self._tell(Invariant.CRC, header, position, "another CRC", f"CRC {header.crc}")
+            self._doubt(position)
         self._indexes.take(header, position)
         if header.base_offset < self._end:
             self._tell(
-                Rule.OFFSET_ORDER,
+                Invariant.OFFSET_ORDER,
                 header,
                 position,
                 f"a batch from {header.base_offset} on",
                 f"{self._end} or above",
             )
+            # Either this offset is wrong or the one before: what follows is held against this one.
+            self._doubt(position)
+            self._end = header.last_offset + 1
             return
         self._take_place(header, position)
         while self._cuts and self._cuts[-1] <= header.base_offset:
@@ -107,12 +116,16 @@ class _SegmentWalk:
             self._take_producer(stored)
         self._end = header.last_offset + 1
 
+    def pass_over(self, old: OldMessage) -> None:
+        """A message of format 0 or 1, which has no producer."""
+        self._end = max(self._end, old.offset + 1)
+
     def tear(self, torn: TornTail) -> None:
         """The segment makes no sense from here on."""
         self._torn = True
         self._broken.append(
             Broken(
-                rule=Rule.TORN,
+                rule=Invariant.TORN,
                 file=self._path.name,
                 position=torn.position,
                 offset=self._end,
@@ -144,6 +157,7 @@ class _SegmentWalk:
             last_epoch=self._epoch,
             is_last=self._segment.is_last,
             is_torn=self._torn,
+            doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
             gaps=tuple(self._gaps),
             broken=tuple(self._broken),
@@ -156,6 +170,11 @@ class _SegmentWalk:
         )
 
     # Steps
+
+    def _doubt(self, position: int) -> None:
+        """From here on the segment says something else than was written."""
+        if self._doubtful_from is None:
+            self._doubtful_from = position
 
     def _take_place(self, header: BatchHeader, position: int) -> None:
         """What a batch's place in the log has to say."""
@@ -175,10 +194,14 @@ class _SegmentWalk:
 
     def _judge_epoch(self, header: BatchHeader, position: int) -> None:
         epoch, before = header.leader_epoch, self._epoch
-        self._epoch = max(epoch, before)
+        self._epoch = epoch  # what follows is held against this one, so it is reported once
         if epoch < before:
             self._tell(
-                Rule.LEADER_EPOCH, header, position, f"epoch {epoch}", f"{before} or a higher one"
+                Invariant.LEADER_EPOCH,
+                header,
+                position,
+                f"epoch {epoch}",
+                f"{before} or a higher one",
             )
             return
         epochs = self._segment.epochs
@@ -189,7 +212,7 @@ class _SegmentWalk:
         self._epoch_until = until
         if known != epoch or header.last_offset >= until:
             self._tell(
-                Rule.LEADER_EPOCH,
+                Invariant.LEADER_EPOCH,
                 header,
                 position,
                 f"a batch of epoch {epoch}",
@@ -197,7 +220,7 @@ class _SegmentWalk:
                 if until < _ENDLESS
                 else f"epoch {known}, by {names.LEADER_EPOCHS_NAME}",
             )
-            self._epoch_until = _ENDLESS  # told once, not with each batch of it
+            self._epoch_until = _ENDLESS  # reported once, not with each batch of it
 
     def _take_producer(self, stored: StoredBatch) -> None:
         header = stored.header
@@ -208,11 +231,21 @@ class _SegmentWalk:
             control = read_control_record(stored.data)
         except CorruptBatchError as error:
             self._tell(
-                Rule.UNREADABLE_MARKER, header, stored.position, str(error), "a control record"
+                Invariant.UNREADABLE_MARKER, header, stored.position, str(error), "a control record"
             )
             return
-        if control is not None and control.is_marker:
-            self._producers.take_marker(header, stored.position, control)
+        if control is None:
+            return
+        if not control.is_marker:
+            self._tell(
+                Invariant.UNREADABLE_MARKER,
+                header,
+                stored.position,
+                f"a control record of type {control.type}",
+                "a COMMIT or an ABORT; a real broker that reads this ends as it starts",
+            )
+            return
+        self._producers.take_marker(header, stored.position, control)
 
     def _cut(self, end: int) -> None:
         """A stretch ends here, and the next one begins."""
@@ -233,7 +266,10 @@ class _SegmentWalk:
         base_offset = self._segment.base_offset
         offsets = self._path.with_suffix(names.INDEX_SUFFIX)
         times = self._path.with_suffix(names.TIME_INDEX_SUFFIX)
-        data = self._beside(offsets, Rule.OFFSET_INDEX), self._beside(times, Rule.TIME_INDEX)
+        data = (
+            self._beside(offsets, Invariant.OFFSET_INDEX),
+            self._beside(times, Invariant.TIME_INDEX),
+        )
         entries: list[Entries] = []
         for decode, path, read in (
             (decode_offset_index, offsets, data[0]),
@@ -246,10 +282,10 @@ class _SegmentWalk:
                 entries.append(())
         return IndexCheck(*entries, offsets_file=offsets.name, times_file=times.name)
 
-    def _beside(self, path: Path, rule: Rule) -> bytes:
+    def _beside(self, path: Path, rule: Invariant) -> bytes:
         """A file that a broker makes anew when it is missing."""
         try:
-            return path.read_bytes()
+            return read_regular(path)
         except FileNotFoundError:
             self._broken.append(
                 Broken(
@@ -261,29 +297,32 @@ class _SegmentWalk:
                 )
             )
             return b""
+        except OSError as error:
+            self._unreadable(path, error)
+            return b""
 
     def _read_aborted(self) -> tuple[AbortedTxn, ...] | None:
         path = self._path.with_suffix(names.TXN_INDEX_SUFFIX)
         try:
-            return txn_index.decode(path.read_bytes(), place=path.name)
+            return txn_index.decode(read_regular(path), place=path.name)
         except FileNotFoundError:
             return ()
-        except CorruptLogRecordError as error:
+        except (OSError, CorruptLogRecordError) as error:
             self._unreadable(path, error)
             return None
 
     def _unreadable(self, path: Path, error: Exception) -> None:
         self._broken.append(
             Broken(
-                rule=Rule.UNREADABLE_FILE,
+                rule=Invariant.UNREADABLE_FILE,
                 file=path.name,
-                found=str(error),
+                found=why(error),
                 expected="whole entries that ascend",
             )
         )
 
     def _tell(
-        self, rule: Rule, header: BatchHeader, position: int, found: str, expected: str
+        self, rule: Invariant, header: BatchHeader, position: int, found: str, expected: str
     ) -> None:
         self._add(
             Broken(

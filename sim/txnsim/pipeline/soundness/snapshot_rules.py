@@ -20,8 +20,8 @@ from txnsim.log.producer_state import (
     ProducerEntry,
     SnapshotEntry,
 )
-from txnsim.pipeline.soundness.findings import Broken, Rule
 from txnsim.pipeline.soundness.parts import ProducerStretch
+from txnsim.pipeline.soundness.violations import Broken, Invariant
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -147,7 +147,7 @@ def judge_snapshot(
         newest = max(entry.last_offset, entry.txn_first_offset)
         if newest >= judged_from:
             yield Broken(
-                rule=Rule.SNAPSHOT,
+                rule=Invariant.SNAPSHOT,
                 file=path.name,
                 offset=offset,
                 found=f"producer {entry.producer_id} with a batch at offset {newest}",
@@ -159,7 +159,7 @@ def judge_snapshot(
 
 def _broken(path: Path, offset: int, expected: SnapshotEntry, *, found: str) -> Broken:
     return Broken(
-        rule=Rule.SNAPSHOT,
+        rule=Invariant.SNAPSHOT,
         file=path.name,
         offset=offset,
         found=f"producer {expected.producer_id}: {found}",

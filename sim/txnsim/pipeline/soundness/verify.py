@@ -9,7 +9,8 @@ back but findings.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,13 +23,14 @@ from txnsim.pipeline.soundness.facts import (
     read_log_dir,
 )
 from txnsim.pipeline.soundness.facts import replica_facts as facts_of
-from txnsim.pipeline.soundness.findings import Finding
 from txnsim.pipeline.soundness.partition import judge_partition, read_epochs
 from txnsim.pipeline.soundness.parts import SegmentPart
 from txnsim.pipeline.soundness.replica_rules import comparable
 from txnsim.pipeline.soundness.segment_walk import Segment, examine
+from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity, Violation
 from txnsim.pipeline.tasks import arrow_schema, on_workers, shared_out
 from txnsim.storage import names
+from txnsim.storage.regular_file import why_unreadable
 from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 TASK_BYTES: Final = 32 << 20
 """Small segments share a task; about a second's work."""
 TASKS_MIN: Final = 2
+HERE_BYTES_MAX: Final = 24 << 20
+"""So much is looked at in this process: Spark takes longer to start than that."""
 PARTS: Final = "topic string, partition int, facts binary, part binary"
 FINDINGS: Final = (
     "rule string, severity string, broker int, log_dir string, topic string, partition int,"
@@ -62,7 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int
     segments: int
     bytes: int
-    findings: tuple[Finding, ...]
+    findings: tuple[Violation, ...]
     """What showed already: checkpoints that can't be read."""
 
 
@@ -83,12 +87,12 @@ def plan(
 
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
-        OSError: A file can't be read.
     """
     known: dict[str, Any] = {}
     partitions: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
-    findings: list[Finding] = []
-    for replica in replicas_in(paths, topics):
+    findings: list[Violation] = []
+    unreadable: list[str] = []
+    for replica in replicas_in(paths, topics, unreadable.append):
         if replica.log_dir not in known:
             known[replica.log_dir] = read_log_dir(Path(replica.log_dir))
         facts = facts_of(
@@ -104,10 +108,13 @@ def plan(
     for log_dir, facts in seen.items():
         whole = msgspec.structs.replace(facts, topic="", partition=-1)
         findings += [whole.finding(broken) for broken in known[log_dir].broken]
+    findings += [_passed_by(problem) for problem in unreadable]
     works = [
         work
         for _, replicas in sorted(partitions.items())
-        for work in _works(sorted(replicas, key=lambda one: (one.broker, one.log_dir)))
+        for work in _works(
+            sorted(replicas, key=lambda one: (one.broker, one.log_dir)), findings.append
+        )
     ]
     total = sum(work.size for work in works)
     task_bytes = min(task_bytes, max(1, total // TASKS_MIN))
@@ -121,12 +128,30 @@ def plan(
     )
 
 
-def verify(spark: SparkSession, planned: Plan) -> Iterator[Finding]:
+def verify(spark: SparkSession, planned: Plan) -> Iterator[Violation]:
     """All that is wrong, by partition, replica and place; as it is asked for."""
     if not planned.tasks:
         return iter(planned.findings)
     found = findings_frame(spark, planned).orderBy(*ORDER).toLocalIterator()
     return _chained(planned.findings, (_finding_of(row.asDict()) for row in found))
+
+
+def verify_here(planned: Plan) -> Iterator[Violation]:
+    """The same as ``verify``, in this process, without Spark: for what is little."""
+    yield from planned.findings
+    works = (work for task in planned.tasks for work in task)
+    for _, many in groupby(works, key=lambda work: (work.facts.topic, work.facts.partition)):
+        replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
+        for work in many:
+            replicas[msgspec.msgpack.encode(work.facts)].append(examine_work(work))
+        yield from sorted(judge_partition(_ordered(replicas)), key=_place)
+
+
+def _place(finding: Violation) -> tuple[object, ...]:
+    """As ``ORDER`` has it; what has no place comes first."""
+    position = -1 if finding.position is None else finding.position
+    offset = -1 if finding.offset is None else finding.offset
+    return (finding.broker, finding.log_dir, finding.file, position, offset, finding.rule)
 
 
 def findings_frame(spark: SparkSession, planned: Plan) -> DataFrame:
@@ -176,7 +201,15 @@ def _judge(rows: pa.Table) -> pa.Table:
     replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
     for facts, part in zip(rows["facts"].to_pylist(), rows["part"].to_pylist(), strict=True):
         replicas[facts].append(msgspec.msgpack.decode(part, type=SegmentPart))
-    ordered = sorted(
+    found = [msgspec.to_builtins(finding) for finding in judge_partition(_ordered(replicas))]
+    return pa.Table.from_pylist(found, schema=arrow_schema(FINDINGS))
+
+
+def _ordered(
+    replicas: Mapping[bytes, Sequence[SegmentPart]],
+) -> list[tuple[ReplicaFacts, Sequence[SegmentPart]]]:
+    """The replicas of a partition by broker, their parts by offset."""
+    return sorted(
         (
             (
                 msgspec.msgpack.decode(facts, type=ReplicaFacts),
@@ -186,20 +219,20 @@ def _judge(rows: pa.Table) -> pa.Table:
         ),
         key=lambda one: (one[0].broker, one[0].log_dir),
     )
-    found = [msgspec.to_builtins(finding) for finding in judge_partition(ordered)]
-    return pa.Table.from_pylist(found, schema=arrow_schema(FINDINGS))
 
 
 # On the driver
 
 
-def _works(replicas: Sequence[ReplicaFacts]) -> Iterator[Work]:
-    """The segments of one partition's replicas."""
-    files = [names.numbered_files(Path(facts.directory), names.LOG_SUFFIX) for facts in replicas]
+def _works(
+    replicas: Sequence[ReplicaFacts], on_unreadable: Callable[[Violation], object]
+) -> Iterator[Work]:
+    """The segments of one partition's replicas that can be read."""
+    files = [_segments_of(facts, on_unreadable) for facts in replicas]
     starts = [numbered[0][0] if numbered else 0 for numbered in files]
     for facts, numbered in zip(comparable(replicas, starts), files, strict=True):
         if facts.recovery_point is None and numbered:
-            # Nobody noted it: only the newest segment was written to.
+            # It was not noted: only the newest segment was written to.
             facts = msgspec.structs.replace(facts, recovery_point=numbered[-1][0])
         for number, (base_offset, path) in enumerate(numbered, 1):
             segment = Segment(
@@ -212,10 +245,48 @@ def _works(replicas: Sequence[ReplicaFacts]) -> Iterator[Work]:
             yield Work(facts=facts, segment=segment, size=path.stat().st_size)
 
 
-def _finding_of(row: dict[str, Any]) -> Finding:
-    return msgspec.convert(row, type=Finding)
+def _segments_of(
+    facts: ReplicaFacts, on_unreadable: Callable[[Violation], object]
+) -> list[tuple[int, Path]]:
+    found = []
+    for base_offset, path in names.numbered_files(Path(facts.directory), names.LOG_SUFFIX):
+        problem = why_unreadable(path)
+        if problem:
+            broken = Broken(
+                rule=Invariant.UNREADABLE_FILE,
+                file=path.name,
+                offset=base_offset,
+                found=problem,
+                expected="a segment that can be read",
+            )
+            on_unreadable(facts.finding(broken))
+        else:
+            found.append((base_offset, path))
+    return found
 
 
-def _chained(*findings: Iterable[Finding]) -> Iterator[Finding]:
+def _passed_by(problem: str) -> Violation:
+    """What has the name of a replica's folder and can't be looked into."""
+    path, _, reason = problem.partition(": ")
+    return Violation(
+        rule=Invariant.UNREADABLE_FILE,
+        severity=Severity.ERROR,
+        broker=-1,
+        log_dir=str(Path(path).parent),
+        topic="",
+        partition=-1,
+        file=Path(path).name,
+        position=None,
+        offset=None,
+        found=reason,
+        expected="the folder of a replica",
+    )
+
+
+def _finding_of(row: dict[str, Any]) -> Violation:
+    return msgspec.convert(row, type=Violation)
+
+
+def _chained(*findings: Iterable[Violation]) -> Iterator[Violation]:
     for many in findings:
         yield from many

@@ -1,6 +1,6 @@
 """Alerts on hanging transactions: when one is raised, how long it stands, when it ends. Pure.
 
-A probe says what hangs now; an alert is told once when it begins and once when it is over. What
+A probe says what hangs now; an alert is printed once when it begins and once when it is over. What
 stands in between is the only state, a value that is kept with the batch that it belongs to. A
 partition that could not be asked keeps its alerts: not to know is not good news.
 """
@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from txnsim.client.inspection.judgement import Verdict
 from txnsim.pipeline.schemas import Column, Table
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
+from txnsim.txn.withheld import OpenTxnStatus
 
 ALERT_TABLE: Final = Table(
     about="A row per alert that was raised or ended.",
@@ -49,7 +49,7 @@ class AlertEvent(StrEnum):
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """A hanging transaction, as whoever is woken by it wants to be told."""
+    """A hanging transaction, with all that an operator who is woken by it needs."""
 
     event: AlertEvent
     id: str
@@ -140,7 +140,7 @@ def step(
 def _hanging(row: PartitionLag, *, at_ms: int, program: str) -> Iterator[Alert]:
     """An alert for each transaction that hangs there."""
     for held in row.held_by:
-        if held.verdict is Verdict.HANGING:
+        if held.verdict is OpenTxnStatus.HANGING:
             yield _alert(row, held, at_ms=at_ms, program=program)
 
 

@@ -1,4 +1,4 @@
-"""What a stream tells whoever has started it, while it runs."""
+"""What a stream tells its caller while it runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class BatchWritten(msgspec.Struct, frozen=True, kw_only=True):
     manifest: Manifest
 
 
-class AlertTold(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert was raised or has ended; told before it is committed, so twice after a crash."""
+class AlertChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert was raised or has ended; said before it is committed, so twice after a crash."""
 
     alert: Alert
     connector_lag: int | None
@@ -31,6 +31,6 @@ class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
-StreamEvent = BatchWritten | AlertTold | NotAsked
-Told = Callable[[StreamEvent], None]
+StreamEvent = BatchWritten | AlertChanged | NotAsked
+OnEvent = Callable[[StreamEvent], None]
 """Hears of it, from threads of Spark's."""

@@ -21,7 +21,7 @@ CLIENT_PREFIX: Final = "kafka."
 """In front of every property that is Kafka's, as the connector has it."""
 INTERVAL_MS: Final = 10_000
 DEFAULTS: Final = ClientSettings(client_id="txnsim-lag-probe", api_timeout_ms=15_000)
-"""A probe that takes longer than the next one is due is better told than waited for."""
+"""A probe that takes longer than the next one is due is reported, not waited for."""
 _OWN: Final = {
     "subscribe": "topics, separated by commas; all but Kafka's own unless given",
     "olderThanMs": "transactions without a write for longer are judged",

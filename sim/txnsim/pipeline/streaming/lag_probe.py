@@ -20,10 +20,11 @@ import msgspec
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, code_name
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.client.inspection.judgement import Finding, Verdict
+from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import survey
 from txnsim.client.metadata import ClusterView
 from txnsim.client.offsets import LATEST, FoundOffset
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
 
 
@@ -35,7 +36,7 @@ class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
     start_offset: int
     last_timestamp_ms: int
     """Of its last record, by its producer's clock."""
-    verdict: Verdict
+    verdict: OpenTxnStatus
     reason: str
     transactional_id: str | None = None
     """None: no coordinator knows the producer id."""
@@ -43,7 +44,7 @@ class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_id: int | None = None
 
     @classmethod
-    def of(cls, finding: Finding) -> HeldBy:
+    def of(cls, finding: JudgedTransaction) -> HeldBy:
         """As a survey has found it."""
         producer = finding.transaction.producer
         assert producer.txn_start_offset is not None, "a transaction without a start is not open"
@@ -124,7 +125,7 @@ def _place(row: PartitionLag) -> tuple[str, int]:
 def _partitions(
     view: ClusterView, *, everything: bool
 ) -> tuple[list[TopicPartition], list[PartitionLag]]:
-    """What can be asked about, and a row for each that can't: nobody leads it, or the topic is not
+    """What can be asked about, and a row for each that can't: it has no leader, or the topic is not
     there. Waiting for a leader would keep the others waiting too.
     """
     partitions: list[TopicPartition] = []
@@ -173,7 +174,7 @@ async def _judged(
         found = await survey(admin, now_ms=now_ms, partitions=lagging, older_than_ms=older_than_ms)
     except ClientError as failure:
         unread = dict.fromkeys(lagging, failure)
-        findings: tuple[Finding, ...] = ()
+        findings: tuple[JudgedTransaction, ...] = ()
     else:
         unread, findings = dict(found.unread), found.findings
     held_by: dict[TopicPartition, list[HeldBy]] = {}

@@ -1,9 +1,10 @@
 """``spark.readStream.format("kafka_lso_lag")``: what holds ``read_committed`` readers back, one row
 per partition and probe.
 
-An offset of this stream is the time of a probe, in milliseconds since 1970. A batch asks the
-cluster once, in its task, however many probes would have been due since the one before: what was is
-no longer to be had. So a batch that is repeated after a crash asks again, and may see what is new.
+An offset of this stream is the time at which a probe was due, in milliseconds since 1970. A batch
+asks the cluster once, in its task, however many probes would have been due since the one before:
+what was is no longer to be had. So a batch that is repeated after a crash asks again, and its rows
+have the time of that: they may tell of transactions that began after the batch was first planned.
 Python Data Source API; how the answer is found is ``lag_probe``'s.
 """
 
@@ -40,7 +41,7 @@ HELD_BY: Final = (
 LAG: Final = Table(
     about="A row per partition and probe.",
     columns=(
-        Column("probed_at_ms", "bigint", "Wall clock of the prober."),
+        Column("probed_at_ms", "bigint", "Wall clock of the prober, as it had its answers."),
         Column("topic", "string", "Null where not even the topics could be asked for."),
         Column("partition", "int", "Null where the topic's partitions could not."),
         Column("last_stable_offset", "bigint", "Where `read_committed` readers stop."),
@@ -102,9 +103,12 @@ class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(end[_AT])] if end[_AT] > start[_AT] else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Probe once."""
-        for row in asyncio.run(_probe(self._options)):
-            yield _as_tuple(partition.value, row)
+        """Probe once, now."""
+        del partition  # when it was due
+        rows = asyncio.run(_probe(self._options))
+        probed_at_ms = wall_ms()  # behind the last answer: what they tell had begun by then
+        for row in rows:
+            yield _as_tuple(probed_at_ms, row)
 
 
 async def _probe(options: LagOptions) -> tuple[PartitionLag, ...]:
@@ -116,7 +120,7 @@ async def _probe(options: LagOptions) -> tuple[PartitionLag, ...]:
                 now_ms=cluster.clock.now_ms(),
                 older_than_ms=options.older_than_ms,
             )
-    except ClientError as failure:  # nobody answers: the next probe may find somebody
+    except ClientError as failure:  # no answer: the next probe may get one
         return (PartitionLag(error=str(failure)),)
 
 
@@ -142,12 +146,12 @@ def _as_tuple(probed_at_ms: int, row: PartitionLag) -> tuple[Any, ...]:
 
 def lag_of(row: Any) -> PartitionLag:
     """A row of the table as the value that it was made from."""
-    told = row.asDict(recursive=True)
+    values = row.asDict(recursive=True)
     return PartitionLag(
-        topic=told["topic"],
-        partition=told["partition"],
-        last_stable_offset=told["last_stable_offset"],
-        high_watermark=told["high_watermark"],
-        held_by=tuple(msgspec.convert(held, HeldBy) for held in told["held_by"]),
-        error=told["error"],
+        topic=values["topic"],
+        partition=values["partition"],
+        last_stable_offset=values["last_stable_offset"],
+        high_watermark=values["high_watermark"],
+        held_by=tuple(msgspec.convert(held, HeldBy) for held in values["held_by"]),
+        error=values["error"],
     )

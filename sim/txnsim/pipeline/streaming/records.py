@@ -22,7 +22,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import code_name
 from txnsim.errors import BadInputError, ClientError, MissingExtraError
 from txnsim.pipeline.streaming.checkpoint import Checkpoint, Offsets
-from txnsim.pipeline.streaming.events import BatchWritten, Told
+from txnsim.pipeline.streaming.events import BatchWritten, OnEvent
 from txnsim.pipeline.streaming.lag_options import CLIENT_PREFIX, LagOptions
 from txnsim.pipeline.streaming.options import StreamOptions
 from txnsim.pipeline.streaming.sink import BatchSink, SinkError
@@ -42,12 +42,12 @@ class RecordsQuery:
     """What it reads, and what becomes of a batch."""
 
     def __init__(
-        self, options: StreamOptions, sink: BatchSink, checkpoint: Checkpoint, told: Told
+        self, options: StreamOptions, sink: BatchSink, checkpoint: Checkpoint, on_event: OnEvent
     ) -> None:
         self._options = options
         self._sink = sink
         self._checkpoint = checkpoint
-        self._told = told
+        self._on_event = on_event
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """What is read.
@@ -81,7 +81,7 @@ class RecordsQuery:
             batch, fill, query_id=query_id, offsets=self._checkpoint.offsets(batch)
         )
         if done is not None:
-            self._told(BatchWritten(manifest=done))
+            self._on_event(BatchWritten(manifest=done))
 
     def _connector_options(self) -> dict[str, str]:
         options = {

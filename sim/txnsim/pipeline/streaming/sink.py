@@ -54,7 +54,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _nothing() -> None:
-    """Nobody looks on."""
+    """Progress is not shown."""
 
 
 class BatchSink:
@@ -68,7 +68,7 @@ class BatchSink:
         Args:
             store: Where.
             at_staged: Called when a batch is written and not yet committed.
-            at_committed: Called when it is committed and Spark has not been told.
+            at_committed: Called when it is committed and Spark does not know yet.
         """
         self._store = store
         self._at_staged = at_staged
@@ -123,7 +123,7 @@ class BatchSink:
     # Commands
 
     def sweep(self) -> None:
-        """Remove what writers that died have left behind; nobody may be writing."""
+        """Remove what writers that died have left behind; no writer may be at work."""
         self._store.remove(STAGING)
 
     def commit(

@@ -114,7 +114,7 @@ class LocalStore:
             raise
         directory = os.open(final.parent, os.O_RDONLY)
         try:
-            os.fsync(directory)  # the name too: what is told as committed outlives the machine
+            os.fsync(directory)  # the name too: what is called committed outlives the machine
         finally:
             os.close(directory)
         return True

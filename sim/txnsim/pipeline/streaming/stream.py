@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 from txnsim.errors import BadInputError
 from txnsim.pipeline.streaming.alerts import Alert
 from txnsim.pipeline.streaming.checkpoint import Checkpoint
-from txnsim.pipeline.streaming.events import Told
+from txnsim.pipeline.streaming.events import OnEvent
 from txnsim.pipeline.streaming.lag_options import LagOptions
 from txnsim.pipeline.streaming.options import StreamOptions
 from txnsim.pipeline.streaming.records import RecordsQuery
@@ -51,7 +51,7 @@ class Stream:
         self,
         spark: SparkSession,
         options: StreamOptions,
-        told: Told,
+        on_event: OnEvent,
         *,
         records: BatchSink | None = None,
     ) -> None:
@@ -60,13 +60,13 @@ class Stream:
         Args:
             spark: With the connector's jars.
             options: What to do.
-            told: Hears what happens, from threads of Spark's.
+            on_event: Hears what happens, from threads of Spark's.
             records: The sink of records, if it is to be another than the options say.
 
         Raises:
             BadInputError: An option is wrong.
         """
-        LagOptions.of(options.lag_options)  # what is wrong is told now, not by a task
+        LagOptions.of(options.lag_options)  # what is wrong is refused now, not by a task
         self._spark = spark
         self._options = options
         self._sinks = {
@@ -77,12 +77,12 @@ class Stream:
             name: Checkpoint(open_store(f"{options.checkpoint}/{name}", spark))
             for name in self._sinks
         }
-        self._records = RecordsQuery(options, self._sinks[RECORDS], checkpoints[RECORDS], told)
+        self._records = RecordsQuery(options, self._sinks[RECORDS], checkpoints[RECORDS], on_event)
         self._alerts = AlertsQuery(
             options,
             self._sinks[ALERTS],
             checkpoints[ALERTS],
-            told,
+            on_event,
             connector_lag=lambda: self.connector_lag,
         )
         self._running: dict[str, StreamingQuery] = {}
@@ -165,8 +165,8 @@ class Stream:
         progress = None if records is None else records.lastProgress
         if progress is None:
             return None
-        told = progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
-        return None if told is None else int(float(told))
+        behind = progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
+        return None if behind is None else int(float(behind))
 
 
 def end_session(spark: SparkSession) -> None:
@@ -177,7 +177,7 @@ def end_session(spark: SparkSession) -> None:
 
 def _rest(query: StreamingQuery) -> None:
     """Wait until no batch runs, for a while."""
-    waited = threading.Event()  # nobody sets it
+    waited = threading.Event()  # it is never set
     for _ in range(STOP_POLLS):
         if not query.isActive or not query.status["isTriggerActive"]:
             return

@@ -1,6 +1,6 @@
-"""The query of alerts: each probe is compared with what stands, and what is new is told and kept.
+"""The query of alerts: each probe is compared with what stands, and what is new is said and kept.
 
-An alert is told before it is committed: told twice after a crash rather than never. The table of
+An alert is said before it is committed: twice after a crash rather than never. The table of
 alerts has each event once; what stands is kept with the last one.
 """
 
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, step
 from txnsim.pipeline.streaming.checkpoint import Checkpoint
-from txnsim.pipeline.streaming.events import AlertTold, NotAsked, Told
+from txnsim.pipeline.streaming.events import AlertChanged, NotAsked, OnEvent
 from txnsim.pipeline.streaming.lag_options import CLIENT_PREFIX, FORMAT
 from txnsim.pipeline.streaming.lag_probe import PartitionLag
 from txnsim.pipeline.streaming.lag_source import LagDataSource, lag_of
@@ -33,14 +33,14 @@ class AlertsQuery:
         options: StreamOptions,
         sink: BatchSink,
         checkpoint: Checkpoint,
-        told: Told,
+        on_event: OnEvent,
         *,
         connector_lag: Callable[[], int | None],
     ) -> None:
         self._options = options
         self._sink = sink
         self._checkpoint = checkpoint
-        self._told = told
+        self._on_event = on_event
         self._connector_lag = connector_lag
         self._not_asked: frozenset[tuple[str, str]] = frozenset()
         last = sink.last()
@@ -85,7 +85,7 @@ class AlertsQuery:
         """
         connector_lag = self._connector_lag()
         for alert in events:
-            self._told(AlertTold(alert=alert, connector_lag=connector_lag))
+            self._on_event(AlertChanged(alert=alert, connector_lag=connector_lag))
         if self._options.alerts_topic is not None:
             self._send(events, spark, self._options.alerts_topic)
         query_id = self._checkpoint.query_id()
@@ -111,7 +111,7 @@ class AlertsQuery:
         """Each trouble once, until it is over."""
         failing = frozenset((_place(one), one.error) for one in lags if one.error is not None)
         for where, error in sorted(failing - self._not_asked):
-            self._told(NotAsked(where=where, error=error))
+            self._on_event(NotAsked(where=where, error=error))
         self._not_asked = failing
 
 

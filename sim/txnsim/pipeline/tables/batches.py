@@ -19,6 +19,7 @@ from txnsim.pipeline.tables.rows import (
     Make,
     Rows,
     ignored,
+    in_span,
     integers,
     not_negative,
     nothing,
@@ -58,6 +59,8 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     """
     path = Path(segment.path)
     for table in batch_rows(path, on_damage=ignored, until=segment.size):
+        if segment.span is not None:
+            table = table[:, in_span(table[kernel.BASE_OFFSET], segment)]
         if job.producer_ids is not None:
             table = table[:, np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))]
         count = table.shape[1]

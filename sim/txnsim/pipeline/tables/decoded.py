@@ -2,7 +2,7 @@
 look inside.
 
 Memory is bounded by one batch: what it decompresses to is bounded (``compression``), and its
-records come one by one. A batch that is not what its header says is told, and the next one is read.
+records come one by one. A batch that is not what its header says is named, the next one is read.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from txnsim.pipeline.scan.pieces import Ints, PieceReader, pieces_of
 from txnsim.pipeline.scan.recovery import crcs_are_right, runs_of
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
-from txnsim.pipeline.tables.rows import Job, ignored
+from txnsim.pipeline.tables.rows import Job, ignored, in_span
 from txnsim.wire.batch import Record
 from txnsim.wire.compression import DECOMPRESSED_MAX
 from txnsim.wire.records import iter_records
 
-Told = Callable[[Damage], object]
+OnDamage = Callable[[Damage], object]
 
 STORED_MAX: Final = DECOMPRESSED_MAX
 """A batch that is larger as it is stored is not looked into either."""
@@ -34,29 +34,31 @@ STORED_MAX: Final = DECOMPRESSED_MAX
 class DecodedBatch:
     """One batch and the way to its records."""
 
-    __slots__ = ("_data", "_told", "columns")
+    __slots__ = ("_data", "_on_damage", "columns")
 
-    def __init__(self, columns: Ints, data: memoryview, told: Told) -> None:
+    def __init__(self, columns: Ints, data: memoryview, on_damage: OnDamage) -> None:
         self.columns = columns
         """``kernel.BATCH_COLUMNS`` of its header."""
         self._data = data
-        self._told = told
+        self._on_damage = on_damage
 
     def records(self) -> Iterator[Record]:
         """In order, up to damage. Good until the next batch is asked for."""
         try:
             yield from iter_records(self._data)
         except CorruptBatchError as error:
-            self._told(_undecoded(self.columns, str(error)))
+            self._on_damage(_undecoded(self.columns, str(error)))
 
 
-def decoded_batches(segment: SegmentFile, job: Job, told: Told = ignored) -> Iterator[DecodedBatch]:
+def decoded_batches(
+    segment: SegmentFile, job: Job, on_damage: OnDamage = ignored
+) -> Iterator[DecodedBatch]:
     """The batches of a segment of the producers that are wanted.
 
     Args:
         segment: What is read.
         job: What for.
-        told: Called with each batch that can't be decoded.
+        on_damage: Called with each batch that can't be decoded.
 
     Raises:
         OSError: The file can't be read.
@@ -64,34 +66,36 @@ def decoded_batches(segment: SegmentFile, job: Job, told: Told = ignored) -> Ite
     path = Path(segment.path)
     with pieces_of(path, until=segment.size) as file:
         for table in batch_rows(path, on_damage=ignored, until=segment.size):
-            chosen = _chosen(path, table, job)
+            chosen = _chosen(segment, table, job)
             for first, last in runs_of(table):
                 if chosen[first:last].any():
-                    yield from _of_run(file, table[:, first:last], chosen[first:last], told)
+                    yield from _of_run(file, table[:, first:last], chosen[first:last], on_damage)
 
 
-def _chosen(path: Path, table: Ints, job: Job) -> Any:
-    chosen = np.ones(table.shape[1], dtype=np.bool_)
+def _chosen(segment: SegmentFile, table: Ints, job: Job) -> Any:
+    chosen = in_span(table[kernel.BASE_OFFSET], segment)
     if job.producer_ids is not None:
         chosen &= np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))
     if job.options.check_crc is Check.ALL:
-        chosen &= crcs_are_right(path, table)
+        chosen &= crcs_are_right(Path(segment.path), table)
     return chosen
 
 
-def _of_run(file: PieceReader, run: Ints, chosen: Any, told: Told) -> Iterator[DecodedBatch]:
+def _of_run(
+    file: PieceReader, run: Ints, chosen: Any, on_damage: OnDamage
+) -> Iterator[DecodedBatch]:
     """The chosen ones of batches that lie within a piece, or of one that is larger."""
     start = int(run[kernel.POSITION, 0])
     size = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
     if size > STORED_MAX:
-        told(
+        on_damage(
             _undecoded(run[:, 0], f"a batch of {size} bytes; at most {STORED_MAX} are looked into")
         )
         return
     data = file.read_whole(start, size)
     for number in np.flatnonzero(chosen):
         at = int(run[kernel.POSITION, number]) - start
-        yield DecodedBatch(run[:, number], data[at : at + int(run[kernel.SIZE, number])], told)
+        yield DecodedBatch(run[:, number], data[at : at + int(run[kernel.SIZE, number])], on_damage)
 
 
 def _undecoded(columns: Ints, reason: str) -> Damage:

@@ -18,6 +18,7 @@ from txnsim.pipeline.tables.rows import (
     Make,
     Rows,
     ignored,
+    in_span,
     not_negative,
     of_segment,
     truths,
@@ -44,6 +45,8 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     """
     for table in ending_rows(Path(segment.path), on_damage=ignored, until=segment.size):
         by_row = np.ascontiguousarray(table.T)
+        if segment.span is not None:
+            by_row = by_row[in_span(by_row[:, fk.ENDED_MARKER], segment)]
         wanted = of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
         if len(wanted):
             yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **_columns(wanted)})

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -41,8 +40,6 @@ from txnsim.storage.metadata_files import (
 )
 from txnsim.storage.replica_files import replica_files
 
-OLD_FORMATS: Final = frozenset({0, 1})
-
 
 class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
     """One place; its fields are columns of the table."""
@@ -72,11 +69,13 @@ def read(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[Rows]:
 def _of_segment(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[ErrorRow]:
     path = Path(segment.path)
     try:
+        old: list[Damage] = []
         if cut is None:
-            cut = damage_of(path, until=segment.size)
+            cut = damage_of(path, until=segment.size, on_old=old.append)
             is_cut = False
         else:
             is_cut = True
+        yield from (_row(segment.path, one) for one in old)
         if job.options.check_crc is Check.ALL:
             yield from _wrong_crcs(segment, path)
         if job.options.check_records:

@@ -50,7 +50,7 @@ TABLES: Final[Mapping[str, Table]] = {
     "offsets": Table(of_segment=offsets.read),
     "segments": Table(of_segment=segments.read),
 }
-"""All but those that need more than their unit: ``replicas`` and ``errors``."""
+"""All but those that need more than their unit: ``replicas``, ``errors`` and ``findings``."""
 
 
 def rows_of(share: Share, job: Job) -> Iterator[Rows]:
@@ -58,6 +58,11 @@ def rows_of(share: Share, job: Job) -> Iterator[Rows]:
     match job.options.table:
         case "errors":
             return _errors(share, job)
+        case "findings":
+            # Only here: it knows coordinators, which other tables need not load.
+            from txnsim.pipeline.tables import findings
+
+            return findings.read(job)
         case "replicas":
             return _replicas(share, job)
         case name:

@@ -78,6 +78,14 @@ def of_segment(segment: SegmentFile, count: int) -> dict[str, Make]:
     }
 
 
+def in_span(offsets: Ints, segment: SegmentFile) -> Any:
+    """Which rows are asked for, by the offset at which their batch begins."""
+    if segment.span is None:
+        return np.ones(len(offsets), dtype=np.bool_)
+    first, end = segment.span
+    return (offsets >= first) & (offsets < end)
+
+
 # Columns
 
 

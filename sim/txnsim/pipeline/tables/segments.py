@@ -17,7 +17,7 @@ from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
 WALKED: Final = frozenset(
     {"sound_bytes", "batches", "records", "first_offset", "last_offset", "max_timestamp_ms"}
 )
-"""Columns that nobody knows who has not gone through the segment."""
+"""Columns that are only known after a walk through the segment."""
 
 
 class SegmentRow(msgspec.Struct, frozen=True, kw_only=True):

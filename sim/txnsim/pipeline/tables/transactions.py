@@ -18,6 +18,7 @@ from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.tables.decoded import decoded_batches
 from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
+from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import Tombstone, TransactionState, TxnTransition
 from txnsim.wire.batch import Record
@@ -74,7 +75,7 @@ def row_of(record: Record) -> TransactionRow:
     """What a record says."""
     key, value = record.key or b"", record.value
     try:
-        decoded = decode_record(key, value)
+        decoded = decode_record(key, value, rules=LATEST)
         problem = _unknown(key, value) if decoded is None else None
     except CorruptLogRecordError as error:
         decoded, problem = None, str(error)

@@ -160,7 +160,7 @@ def lso_lag_by_partition(spark: SparkSession) -> DataFrame:
 
 
 def late_transactions(spark: SparkSession, late_after_ms: int = LATE_AFTER_MS) -> DataFrame:
-    """How long producers have transactions open on partitions, and which ones nobody will close.
+    """How long producers have transactions open on partitions, and which stay open for good.
 
     Args:
         spark: The session.

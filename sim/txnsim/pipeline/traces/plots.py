@@ -1,18 +1,18 @@
-"""Figures of a trace: drawn from small frames that Spark has aggregated, as SVG that repeats.
+"""Figures of a trace: drawn from small frames that Spark has aggregated, as SVG that repeats
+(``pipeline.figures``).
 
-The same data give the same bytes under one release of matplotlib: no dates, ids from a fixed salt,
-text as text. A figure takes rows, not frames, so that it can be drawn without Spark.
+A figure takes rows, not frames, so that it can be drawn without Spark.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from txnsim.pipeline.figures import COLORS, figure, legend
 from txnsim.pipeline.traces.analyses import (
     BY_VERSION,
     epoch_bumps,
@@ -30,17 +30,6 @@ BUCKETS: Final = 200
 """Points in time of a curve over time."""
 RUNS_MAX: Final = 8
 """Curves over time in one figure."""
-_SIZE_INCHES: Final = (7.2, 3.2)
-_SETTINGS: Final[Any] = {
-    "svg.hashsalt": "txnsim",
-    "svg.fonttype": "none",
-    "font.size": 9,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
-_COLORS: Final = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 _RANK_LIST: Final = ", ".join(f"{rank / RANKS:g}D" for rank in range(RANKS + 1))
 
 Cell = int | float | str | None
@@ -118,19 +107,7 @@ def draw_all(spark: SparkSession, directory: Path) -> list[Path]:
 
 def svg(plot: Plot, rows: Iterable[Row]) -> bytes:
     """One figure as SVG."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
-        FigureCanvasSVG(figure)
-        axes = figure.add_subplot()
-        axes.set_title(plot.title)
-        plot.draw(axes, rows)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
+    return figure(plot.title, lambda axes: plot.draw(axes, rows))
 
 
 # Kinds of figures
@@ -143,12 +120,12 @@ def _shares(axes: Axes, rows: Iterable[Row]) -> None:
         times, shares = by_version.setdefault(version, ([], []))
         times.append(float(ms or 0))
         shares.append(float(share or 0))
-    for color, (version, (times, shares)) in zip(_COLORS, by_version.items(), strict=False):
+    for color, (version, (times, shares)) in zip(COLORS, by_version.items(), strict=False):
         axes.plot(times, shares, color=color, label=_version(version), drawstyle="steps-post")
     axes.set_xscale("symlog", linthresh=0.1)
     axes.set_xlabel("milliseconds")
     axes.set_ylabel("share that takes no longer")
-    _legend(axes)
+    legend(axes)
 
 
 def _over_time(axes: Axes, rows: Iterable[Row]) -> None:
@@ -158,11 +135,11 @@ def _over_time(axes: Axes, rows: Iterable[Row]) -> None:
         times, lags = by_run.setdefault(str(run), ([], []))
         times.append(float(at_s or 0))
         lags.append(float(lag or 0))
-    for color, (run, (times, lags)) in zip(_COLORS * 2, by_run.items(), strict=False):
+    for color, (run, (times, lags)) in zip(COLORS * 2, by_run.items(), strict=False):
         axes.plot(times, lags, color=color, label=run, drawstyle="steps-post")
     axes.set_xlabel("seconds")
     axes.set_ylabel("offsets behind, worst partition")
-    _legend(axes)
+    legend(axes)
 
 
 def _bars(*labels: str) -> Callable[[Axes, Iterable[Row]], None]:
@@ -171,7 +148,7 @@ def _bars(*labels: str) -> Callable[[Axes, Iterable[Row]], None]:
     def draw(axes: Axes, rows: Iterable[Row]) -> None:
         found = list(rows)
         width = 0.8 / len(labels)
-        for index, (label, color) in enumerate(zip(labels, _COLORS, strict=False)):
+        for index, (label, color) in enumerate(zip(labels, COLORS, strict=False)):
             places = [
                 place + (index - (len(labels) - 1) / 2) * width for place in range(len(found))
             ]
@@ -181,18 +158,13 @@ def _bars(*labels: str) -> Callable[[Axes, Iterable[Row]], None]:
         axes.set_xticks(range(len(found)), [_version(row[0]) for row in found])
         axes.grid(visible=False, axis="x")
         axes.set_ylabel("count")
-        _legend(axes)
+        legend(axes)
 
     return draw
 
 
 def _version(version: Cell) -> str:
     return "not known" if version is None else f"transaction.version {version}"
-
-
-def _legend(axes: Axes) -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False)
 
 
 def _by_version(

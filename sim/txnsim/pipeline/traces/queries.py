@@ -32,7 +32,7 @@ _TP: Final = "^(.*)-([0-9]+)$"
 _TXN: Final = """struct<state string, pending string, command string, reason string,
     timeout_ms bigint, partitions array<string>, version int, level int, epoch int, pid bigint>"""
 _LOG: Final = """struct<`to` bigint, base bigint, last bigint, `first` bigint, `offset` bigint,
-    seq int, txn boolean, opened boolean, reason string, committed boolean>"""
+    seq int, txn boolean, opened boolean, reason string, committed boolean, attempt int>"""
 _APIS: Final = ", ".join(f"'{key}', '{name}'" for key, (name, _) in sorted(APIS.items()))
 
 OTHERS: Final = """
@@ -48,7 +48,9 @@ ORDER BY named.file
 RUNS: Final = f"""
 SELECT
   named.run, named.file, header.line.schema AS schema_version, header.line.sim,
-  header.line.scenario, header.line.seed, header.line.clock, header.line.`set` AS settings,
+  header.line.scenario, header.line.run AS scenario_run, header.line.take, header.line.seed,
+  header.line.level, header.line.mode, header.line.brokers, header.line.releases,
+  header.line.rules, header.line.clock, header.line.`set` AS settings,
   header.line.`first`, trailer.line.events, trailer.line.hash,
   nullif(trailer.line.verdict, '') AS verdict
 FROM trace_files AS named
@@ -59,7 +61,7 @@ LEFT JOIN trace_lines AS trailer
 """
 
 EVENTS: Final = f"""
-WITH told AS (
+WITH parsed AS (
   SELECT
     of_event.run, of_event.line.* EXCEPT (run), -- the header has one of its own: of a scenario
     -- An event stream names the node, a trace counts within its header's list.
@@ -90,7 +92,7 @@ SELECT
   cast(nullif(regexp_extract(payload.tp, '{_TP}', 2), '') AS int) AS partition,
   nullif(nullif(upper(payload.error), ''), 'NONE') AS error,
   d AS details
-FROM told
+FROM parsed
 """
 
 UNREADABLE: Final = f"""
@@ -113,11 +115,11 @@ SELECT
   producer_id,
   max_by(transactional_id, i) AS transactional_id,
   CASE
-    WHEN max(told.version) = 2 THEN 2
-    ELSE least(max(told.level), 1)
+    WHEN max(parsed.version) = 2 THEN 2
+    ELSE least(max(parsed.level), 1)
   END AS transaction_version
 FROM (
-  SELECT *, from_json(details, '{_TXN}') AS told
+  SELECT *, from_json(details, '{_TXN}') AS parsed
   FROM trace_events
   WHERE kind LIKE 'txn.%' AND transactional_id IS NOT NULL AND producer_id >= 0
 )
@@ -125,7 +127,7 @@ GROUP BY run, producer_id
 """
 
 STEPS: Final = f"""
-WITH told AS (
+WITH parsed AS (
   SELECT
     event.run, event.i, event.at_us, event.kind, event.broker,
     coalesce(event.transactional_id, producer.transactional_id) AS transactional_id,
@@ -148,7 +150,7 @@ states AS (
       OVER earlier AS command,
     last(CASE WHEN kind = 'txn.decide' AND error IS NULL THEN at_us END) IGNORE NULLS
       OVER earlier AS commanded_us
-  FROM told
+  FROM parsed
   WHERE transactional_id IS NOT NULL
   WINDOW earlier AS (
     PARTITION BY run, transactional_id ORDER BY i
@@ -159,7 +161,7 @@ SELECT
   run, i, at_us, kind, broker, transactional_id, producer_id, producer_epoch, topic, partition,
   error, transaction_version, state, command, commanded_us,
   txn.level, txn.version AS client_version, txn.timeout_ms, txn.partitions,
-  log.`first` AS first_offset, log.`offset`, log.committed,
+  log.`first` AS first_offset, log.`offset`, log.committed, log.attempt,
   -- A transaction is new where its id leaves a state of rest, or is first met in the middle of one.
   sum(
     CASE
@@ -219,7 +221,7 @@ FROM ended
 """
 
 MARKERS: Final = """
-WITH told AS (
+WITH parsed AS (
   SELECT
     *,
     min(CASE WHEN kind = 'marker.owed' THEN i END) OVER (
@@ -240,7 +242,12 @@ SELECT
     AS committed,
   min(at_us) FILTER (WHERE kind = 'marker.owed') AS owed_us,
   min(at_us) FILTER (WHERE kind = 'marker.sent') AS sent_us,
-  cast(count_if(kind = 'marker.sent') AS int) AS sends,
+  -- At brief a first attempt that went well is not recorded; later ones say which they are.
+  greatest(
+    cast(count_if(kind = 'marker.sent') AS int),
+    coalesce(max(CASE WHEN kind = 'marker.sent' THEN attempt END), 0),
+    max(CASE WHEN kind = 'marker.acked' THEN 1 ELSE 0 END)
+  ) AS sends,
   cast(count_if(kind = 'marker.refused') AS int) AS refused,
   min(at_us) FILTER (WHERE kind = 'marker.written' AND (owed_i IS NULL OR i > owed_i))
     AS written_us,
@@ -250,7 +257,7 @@ SELECT
     AS leader,
   min(at_us) FILTER (WHERE kind = 'marker.acked') AS acked_us,
   cast(count_if(kind = 'marker.written' AND (owed_i IS NULL OR i < owed_i)) AS int) AS strays
-FROM told
+FROM parsed
 GROUP BY run, transactional_id, number, topic, partition
 """
 
@@ -260,14 +267,14 @@ WITH ends AS (
 ),
 closed AS (
   SELECT
-    run, topic, partition, producer_id, told.`first` AS first_offset,
+    run, topic, partition, producer_id, parsed.`first` AS first_offset,
     min(at_us) AS closed_us,
-    min_by(told.last, i) AS marker_offset,
-    min_by(told.committed, i) AS committed
+    min_by(parsed.last, i) AS marker_offset,
+    min_by(parsed.committed, i) AS committed
   FROM (
-    SELECT *, from_json(details, '{_LOG}') AS told FROM trace_events WHERE kind = 'pid.close'
+    SELECT *, from_json(details, '{_LOG}') AS parsed FROM trace_events WHERE kind = 'pid.close'
   )
-  GROUP BY run, topic, partition, producer_id, told.`first`
+  GROUP BY run, topic, partition, producer_id, parsed.`first`
 )
 SELECT
   opened.run, opened.topic, opened.partition, opened.transactional_id, opened.producer_id,
@@ -297,7 +304,7 @@ POSITIONS: Final = f"""
 WITH ends AS (
   SELECT run, max(at_us) AS ended_us FROM trace_events GROUP BY run
 ),
-told AS (
+parsed AS (
   SELECT run, i, at_us, topic, partition, broker, kind, from_json(details, '{_LOG}') AS log
   FROM trace_events
   WHERE kind IN ('log.append', 'log.hw', 'log.lso', 'marker.written') AND topic IS NOT NULL
@@ -308,10 +315,10 @@ known AS (
     coalesce(log.last + 1, log.`offset` + 1) AS end_told,
     CASE WHEN kind = 'log.hw' THEN log.`to` END AS hw_told,
     CASE WHEN kind = 'log.lso' THEN log.`to` END AS lso_told,
-    -- Where the trace has not told yet, the log was at rest before the first batch that it tells.
+    -- Where the trace does not say yet, the log was at rest before the first batch that it has.
     first(coalesce(log.base, log.`offset`)) IGNORE NULLS OVER whole AS at_first,
     max(CASE WHEN kind = 'log.hw' THEN 1 ELSE 0 END) OVER whole AS tells_hw
-  FROM told
+  FROM parsed
   WINDOW whole AS (
     PARTITION BY run, topic, partition ORDER BY i
     ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
@@ -375,34 +382,51 @@ WHERE stood.stalled_us > 0
 """
 
 VERIFICATIONS: Final = """
-WITH asked AS (
-  SELECT *, get_json_object(details, '$.add') = 'true' AS adds
+WITH parsed AS (
+  SELECT *, from_json(details, 'struct<`add` boolean, waited_us bigint>') AS payload
   FROM trace_events
-  WHERE kind = 'verify.ask'
+  WHERE kind IN ('verify.ask', 'verify.answer')
+),
+asked AS (
+  SELECT * FROM parsed WHERE kind = 'verify.ask'
 ),
 answered AS (
-  SELECT * FROM trace_events WHERE kind = 'verify.answer'
+  SELECT * FROM parsed WHERE kind = 'verify.answer'
+),
+-- Only a full trace has questions; an answer tells all of its own. In traces of before it does not.
+pairs AS (
+  SELECT
+    coalesce(asked.run, answered.run) AS run,
+    coalesce(asked.at_us, answered.at_us - answered.payload.waited_us) AS asked_us,
+    answered.at_us AS answered_us,
+    coalesce(asked.broker, answered.broker) AS leader,
+    coalesce(asked.transactional_id, answered.transactional_id) AS transactional_id,
+    coalesce(asked.producer_id, answered.producer_id) AS producer_id,
+    coalesce(asked.producer_epoch, answered.producer_epoch) AS producer_epoch,
+    coalesce(asked.topic, answered.topic) AS topic,
+    coalesce(asked.partition, answered.partition) AS partition,
+    coalesce(asked.payload.`add`, answered.payload.`add`, false) AS adds,
+    answered.error,
+    answered.i IS NOT NULL AS is_answered
+  FROM asked
+  FULL JOIN answered ON answered.run = asked.run AND answered.cause = asked.i
 )
 SELECT
-  asked.run,
-  asked.at_us AS asked_us,
-  answered.at_us AS answered_us,
-  answered.at_us - asked.at_us AS waited_us,
-  asked.broker AS leader,
-  asked.transactional_id, asked.producer_id, asked.producer_epoch,
-  CASE WHEN asked.adds THEN 2 ELSE producer.transaction_version END AS transaction_version,
-  asked.topic, asked.partition, asked.adds,
+  pairs.run, asked_us, answered_us,
+  answered_us - asked_us AS waited_us,
+  leader, pairs.transactional_id, pairs.producer_id, producer_epoch,
+  CASE WHEN adds THEN 2 ELSE producer.transaction_version END AS transaction_version,
+  topic, partition, adds,
   CASE
-    WHEN answered.i IS NULL THEN 'unanswered'
+    WHEN NOT is_answered THEN 'unanswered'
     -- A coordinator that is too old to be asked: it passes unverified.
-    WHEN answered.error IS NULL OR answered.error = 'UNSUPPORTED_VERSION' THEN 'allowed'
+    WHEN error IS NULL OR error = 'UNSUPPORTED_VERSION' THEN 'allowed'
     ELSE 'refused'
   END AS outcome,
-  answered.error
-FROM asked
-LEFT JOIN answered ON answered.run = asked.run AND answered.cause = asked.i
+  error
+FROM pairs
 LEFT JOIN trace_producers AS producer
-  ON producer.run = asked.run AND producer.producer_id = asked.producer_id
+  ON producer.run = pairs.run AND producer.producer_id = pairs.producer_id
 """
 
 WRITES: Final = f"""
@@ -410,15 +434,15 @@ SELECT
   event.run, event.i, event.at_us, event.topic, event.partition, event.broker AS leader,
   coalesce(event.transactional_id, producer.transactional_id) AS transactional_id,
   event.producer_id, event.producer_epoch,
-  told.seq AS base_sequence, told.base AS base_offset, told.last AS last_offset,
-  told.txn AS transactional,
-  coalesce(told.opened, false) AS opened,
+  parsed.seq AS base_sequence, parsed.base AS base_offset, parsed.last AS last_offset,
+  parsed.txn AS transactional,
+  coalesce(parsed.opened, false) AS opened,
   element_at(
     map('log.append', 'appended', 'log.duplicate', 'duplicate', 'log.reject', 'refused'), kind
   ) AS outcome,
-  event.error, told.reason
+  event.error, parsed.reason
 FROM (
-  SELECT *, from_json(details, '{_LOG}') AS told
+  SELECT *, from_json(details, '{_LOG}') AS parsed
   FROM trace_events
   WHERE kind IN ('log.append', 'log.duplicate', 'log.reject')
 ) AS event
@@ -447,29 +471,29 @@ WHERE from_epoch IS NOT NULL
 COMMANDS: Final = f"""
 SELECT
   run, i, at_us, broker AS coordinator, transactional_id,
-  told.command, told.state, told.pending, error, told.reason
+  parsed.command, parsed.state, parsed.pending, error, parsed.reason
 FROM (
-  SELECT *, from_json(details, '{_TXN}') AS told FROM trace_events WHERE kind = 'txn.decide'
+  SELECT *, from_json(details, '{_TXN}') AS parsed FROM trace_events WHERE kind = 'txn.decide'
 )
 """
 
 REQUESTS: Final = f"""
 WITH messages AS (
   SELECT
-    run, i, at_us, broker, kind, error, told.peer, told.version, told.correlation,
+    run, i, at_us, broker, kind, error, parsed.peer, parsed.version, parsed.correlation,
     -- Of an answer: what it says comes first, the request that it answers last.
     get(causes, size(causes) - 1) AS request,
     -- Between brokers traces of schema 1 have the number of an API.
-    coalesce(element_at(map({_APIS}), told.api), told.api) AS api,
-    coalesce(told.response, false) AS is_response,
-    told.peer LIKE 'client/%' AS from_client
+    coalesce(element_at(map({_APIS}), parsed.api), parsed.api) AS api,
+    coalesce(parsed.response, false) AS is_response,
+    parsed.peer LIKE 'client/%' AS from_client
   FROM (
     SELECT
       *,
       from_json(
         details,
         'struct<api string, version int, correlation bigint, peer string, response boolean>'
-      ) AS told
+      ) AS parsed
     FROM trace_events
     WHERE kind IN ('msg.recv', 'msg.send') AND broker IS NOT NULL
   )
@@ -503,14 +527,14 @@ WHERE asked.kind = 'msg.recv' AND NOT asked.is_response
 
 FAULTS: Final = """
 SELECT
-  run, i, at_us, told.rule, told.point, told.action, told.api, told.source, told.target
+  run, i, at_us, parsed.rule, parsed.point, parsed.action, parsed.api, parsed.source, parsed.target
 FROM (
   SELECT
     *,
     from_json(
       details,
       'struct<rule string, point string, action string, api string, source string, target string>'
-    ) AS told
+    ) AS parsed
   FROM trace_events
   WHERE kind = 'fault.hit'
 )

@@ -17,7 +17,13 @@ VIEW_PREFIX: Final = "trace_"
 def _table(about: str, *groups: str) -> Table:
     """A table whose columns are written as lines of name, type and meaning."""
     lines = (line.strip() for group in groups for line in group.strip().splitlines())
-    return Table(about=about, columns=tuple(Column(*line.split(None, 2)) for line in lines))
+    split = (line.split(None, 2) for line in lines)
+    return Table(about=about, columns=tuple(Column(*words) for words in map(_three, split)))
+
+
+def _three(words: list[str]) -> tuple[str, str, str]:
+    name, kind, meaning = words
+    return name, kind, meaning
 
 
 _RUN: Final = "run string Which trace: the path of its file, as far as it tells it from others."
@@ -48,7 +54,14 @@ TABLES: Final[dict[str, Table]] = {
         schema_version int Of the trace's format.
         sim string Version of txnsim.
         scenario string The story that was played, empty without one.
+        scenario_run string Which run of the scenario.
+        take string `armed`, `disarmed` or `control`; empty without a scenario.
         seed bigint Of all chance; null where the run was not drawn from one.
+        level string How much was recorded: `brief` or `full`.
+        mode string The transaction protocol of the story: `V-`, `V+`, `TV2` or `TV2+`.
+        brokers int How many; null in a trace of schema 1.
+        releases array<string> Of Apache Kafka, as they were asked for; none for the newest.
+        rules map<string,boolean> Behaviours that differ from those of the release.
         clock string `virtual` or `real`.
         settings map<string,string> Settings that differ from the defaults, by Kafka's names.
         first bigint Position of the oldest event that was kept.
@@ -62,7 +75,7 @@ TABLES: Final[dict[str, Table]] = {
         _RUN,
         _EVENT,
         """
-        lamport bigint Lamport clock.
+        lamport bigint Lamport clock; of a server's trace its steps are uneven.
         node string The role it happened at: `broker/1`, `broker/1/txn/7` or the like.
         role string What sort of role: `broker`, `txn` (a coordinator), `log`, `client` and others.
         broker int Which broker, where it is one.
@@ -110,6 +123,7 @@ TABLES: Final[dict[str, Table]] = {
         first_offset bigint Where the transaction begins on the partition that it is opened on.
         offset bigint A marker's offset.
         committed boolean COMMIT or ABORT, of a marker.
+        attempt int Which sending of a marker it is, from 2 on; null for the first.
         """,
     ),
     "transactions": _table(
@@ -154,7 +168,7 @@ TABLES: Final[dict[str, Table]] = {
         """
         committed boolean COMMIT or ABORT.
         owed_us bigint When the coordinator began to owe it: decided. Null for one that it did not.
-        sent_us bigint When it was sent first.
+        sent_us bigint When it was sent first; of a `brief` trace, when it was sent again.
         sends int How often it was sent.
         refused int How often a leader refused it.
         written_us bigint When it was first in the partition's log.
@@ -181,7 +195,7 @@ TABLES: Final[dict[str, Table]] = {
         committed boolean COMMIT or ABORT.
         open_us bigint How long it was open, up to the end of the trace at most.
         timeout_ms bigint The transaction.timeout.ms of its transaction.
-        opened_late boolean Whether its transaction was decided before: nobody will close it.
+        opened_late boolean Whether its transaction was decided before: it stays open for good.
         """,
     ),
     "positions": _table(
@@ -223,7 +237,7 @@ TABLES: Final[dict[str, Table]] = {
         _RUN,
         """
         asked_us bigint When it was asked.
-        answered_us bigint When the answer was there; null where none came.
+        answered_us bigint When the answer was there; null where none came, which is seen at `full`.
         waited_us bigint How long that took.
         leader int The broker that asked.
         """,
@@ -296,7 +310,7 @@ TABLES: Final[dict[str, Table]] = {
         api string Kafka's name of it.
         version int The request's version.
         correlation bigint The sender's number of it.
-        answered_us bigint When the answer was ready; null where there was none.
+        answered_us bigint When the answer was ready; null where none is known, as at `brief`.
         error string Errors in the answer, each once; of clients' requests only.
         """,
     ),
@@ -314,7 +328,7 @@ TABLES: Final[dict[str, Table]] = {
         """,
     ),
     "unreadable": _table(
-        "One row for each line that is no event: cut off, damaged, or lost by whoever listened.",
+        "One row for each line that is no event: cut off, damaged, or lost by the listener.",
         _RUN,
         """
         file string Where.

@@ -27,7 +27,7 @@ import msgspec
 
 from txnsim.errors import NotSimulatedError, SimulationError
 from txnsim.runtime.rng import derive
-from txnsim.runtime.virtual.doors import NOBODY, Door, Function, Owner, Walk
+from txnsim.runtime.virtual.doors import NO_THREAD, Door, Function, Owner, Walk
 from txnsim.runtime.virtual.libraries import Libraries
 from txnsim.runtime.virtual.native_types import native_attribute, put_native_attribute
 
@@ -45,7 +45,7 @@ _CHANCE: Final = tuple(
 )
 """The functions of the module ``random``: methods of one generator that all threads share."""
 _STRFTIME_TIME: Final = 2
-"""With so many arguments ``time.strftime`` is told the time."""
+"""With so many arguments ``time.strftime`` gets a time."""
 _WALL_CLOCKS: Final = ("CLOCK_REALTIME", "CLOCK_TAI")
 _STEADY_CLOCKS: Final = ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW", "CLOCK_BOOTTIME", "CLOCK_UPTIME")
 """Of ``time.clock_gettime``; each system has some of them."""
@@ -114,7 +114,7 @@ def ambient_virtual(
             _lend_seeds(stack, answers["seeds"])
             libraries = Libraries(stack, is_ours=_is_ours)
             libraries.lend()
-            stack.callback(setattr, _owner, "thread", NOBODY)
+            stack.callback(setattr, _owner, "thread", NO_THREAD)
             _owner.thread = threading.get_ident()
             yield libraries
     finally:
@@ -174,9 +174,9 @@ def _clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str, Functi
         return lambda seconds=None: real[name](wall_ns() / 1e9 if seconds is None else seconds)
 
     def strftime(*arguments: Any) -> str:
-        told = len(arguments) == _STRFTIME_TIME
+        has_time = len(arguments) == _STRFTIME_TIME
         text: str = real["strftime"](
-            *arguments, *(() if told else (real["localtime"](wall_ns() / 1e9),))
+            *arguments, *(() if has_time else (real["localtime"](wall_ns() / 1e9),))
         )
         return text
 

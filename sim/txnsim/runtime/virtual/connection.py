@@ -5,7 +5,7 @@ never earlier than what was written before it.
 
 As with TCP: closing sends what was written and then the end of the stream; data that reaches a
 closed end is answered with a reset; a reader that pauses makes the writer's buffer grow until the
-writer's protocol is told to pause. Other than there, ``connection_lost`` comes at once after
+writer's protocol has to pause. Other than there, ``connection_lost`` comes at once after
 ``close``, even where the other end is stalled and has not taken everything.
 """
 
@@ -21,7 +21,7 @@ from enum import Enum
 from typing import Any, Final
 
 BUFFER_HIGH_BYTES: Final = 65_536
-"""Unread bytes at which a writer is told to pause; asyncio's default."""
+"""Unread bytes at which a writer has to pause; asyncio's default."""
 
 Address = tuple[str, int]
 
@@ -191,7 +191,7 @@ class VirtualTransport(asyncio.Transport):
         return self._low_bytes, self._high_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When the protocol is told to pause and to resume."""
+        """When the protocol has to pause and to resume."""
         if high is None:
             high = BUFFER_HIGH_BYTES if low is None else 4 * low
         if low is None:

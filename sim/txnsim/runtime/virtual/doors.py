@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-NOBODY: Final = 0
+NO_THREAD: Final = 0
 """No thread has this identifier."""
 
 Function = Callable[..., Any]
@@ -32,7 +32,7 @@ class Owner:
     __slots__ = ("thread",)
 
     def __init__(self) -> None:
-        self.thread = NOBODY
+        self.thread = NO_THREAD
 
 
 class Door:

@@ -191,7 +191,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def _make_self_pipe(self) -> None:
-        """No pipe to wake the loop by: nobody else may wake it."""
+        """No pipe to wake the loop by: nothing else may wake it."""
 
     def _close_self_pipe(self) -> None:
         """The counterpart."""

@@ -84,7 +84,7 @@ class VirtualNet:
         """Open a connection: one way there, one way back.
 
         Raises:
-            ConnectionRefusedError: Nobody listens there when the request arrives.
+            ConnectionRefusedError: There is no listener when the request arrives.
         """
         self._opened += 1
         number = self._opened
@@ -93,7 +93,7 @@ class VirtualNet:
         await self._pass_time(chance)
         server = self._find(host, port)
         if server is None:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {host}:{port}")
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"no listener on {host}:{port}")
         connection = VirtualConnection(
             self._loop,
             number=number,

@@ -14,10 +14,9 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-HASH_SEED: Final = "PYTHONHASHSEED"
-ARRANGED: Final = "TXNSIM_ARRANGED"
-"""Set in a process that was started again, so that it is not for ever."""
+from txnsim.variables import ARRANGED
 
+HASH_SEED: Final = "PYTHONHASHSEED"
 STRINGS: Final = "strings hash by a seed of this process (PYTHONHASHSEED is not 0)"
 ADDRESSES: Final = (
     "None hashes by its address before Python 3.12, and addresses are drawn at each start"

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.env import Environment
 from txnsim.runtime.network import LoopNetwork
-from txnsim.runtime.peer_links import PeerCodec
+from txnsim.runtime.peer_call import PeerCodec
 from txnsim.runtime.rng import SeededRng, derive
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
@@ -65,6 +65,7 @@ class VirtualEnvironment(Environment):
             run=RunInfo(seed=seed, clock="virtual"),
             strict=True,
         )
+        clock.context_of = tracer.timer_context
         tasks = LoopTasks(loop, tracer=tracer, stopwatch_ns=clock.stopwatch_ns)
         network = LoopNetwork(
             loop,

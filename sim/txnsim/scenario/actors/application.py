@@ -7,7 +7,7 @@ from collections.abc import Callable
 from txnsim.client.errors import ClientError
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.base import Surroundings
-from txnsim.scenario.answers import GIVEN_UP, Answer, failure
+from txnsim.scenario.answers import GIVEN_UP, CallResult, failure
 from txnsim.scenario.players.base import Player
 from txnsim.scenario.recorder import Batch
 from txnsim.scenario.steps_model import Call
@@ -29,7 +29,7 @@ class ApplicationActor:
         self._sent: list[Batch] = []
         """What is neither acknowledged nor given up."""
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """See ``base.Actor``."""
         del wanted  # which errors are retried is the library's affair
         sent()
@@ -43,7 +43,7 @@ class ApplicationActor:
                 self._end(answer, committed=call.do == "commit")
             return answer
 
-    async def _call(self, call: Call) -> Answer:
+    async def _call(self, call: Call) -> CallResult:
         player = self.player
         match call.do:
             case "begin":
@@ -58,28 +58,28 @@ class ApplicationActor:
                     Batch(partition=call.partition, values=call.records, item=call.item)
                 )
             case "await-ack":
-                self._note(Answer(offset=await player.await_ack()))
+                self._note(CallResult(offset=await player.await_ack()))
             case "give-up":
                 await player.give_up()
                 self._note(GIVEN_UP)
             case "commit":
                 await player.commit()
-                self._end(Answer(), committed=True)
+                self._end(CallResult(), committed=True)
             case "abort":
                 await player.abort()
-                self._end(Answer(), committed=False)
+                self._end(CallResult(), committed=False)
             case _:
                 raise InvariantViolation(f"{self.name} can't {call.do!r}, the file was accepted")
-        return Answer()
+        return CallResult()
 
-    def _note(self, answer: Answer) -> None:
+    def _note(self, answer: CallResult) -> None:
         """What became of everything that was sent; an offset is that of the last record."""
         sent, self._sent = self._sent, []
         for batch in sent:
-            known = answer if batch is sent[-1] else Answer(error=answer.error)
+            known = answer if batch is sent[-1] else CallResult(error=answer.error)
             self._recorder.wrote(self.name, self._transaction, batch, known)
 
-    def _end(self, answer: Answer, *, committed: bool) -> None:
+    def _end(self, answer: CallResult, *, committed: bool) -> None:
         self._recorder.ended(self.name, self._transaction, answer, committed=committed)
 
     async def give_up(self, call: Call) -> None:

@@ -12,7 +12,7 @@ from txnsim.client.errors import ClientError, code_name
 from txnsim.client.positions import group_coordinator
 from txnsim.client.versions import Request
 from txnsim.errors import ErrorCode
-from txnsim.scenario.answers import ANY, Answer, failure, read_answer
+from txnsim.scenario.answers import ANY, CallResult, failure, read_answer
 from txnsim.scenario.steps_model import Call
 from txnsim.types import TopicPartition
 
@@ -60,7 +60,7 @@ class Asking:
         self._wanted = wanted
         self._sent = sent
 
-    async def coordinator(self, transactional_id: str, request: Request) -> Answer:
+    async def coordinator(self, transactional_id: str, request: Request) -> CallResult:
         """Ask the transaction coordinator."""
         cluster = self._cluster
         return await self._ask(
@@ -69,7 +69,7 @@ class Asking:
             lambda: cluster.forget_coordinator(transactional_id),
         )
 
-    async def leader(self, target: TopicPartition, request: Request) -> Answer:
+    async def leader(self, target: TopicPartition, request: Request) -> CallResult:
         """Ask the leader of a partition."""
         cluster = self._cluster
 
@@ -78,7 +78,7 @@ class Asking:
 
         return await self._ask(request, find, lambda: cluster.forget_leader(target.topic))
 
-    async def group_coordinator(self, group: str, request: Request) -> Answer:
+    async def group_coordinator(self, group: str, request: Request) -> CallResult:
         """Ask the coordinator of a group."""
         cluster = self._cluster
         return await self._ask(
@@ -87,12 +87,13 @@ class Asking:
 
     async def _ask(
         self, request: Request, find: Callable[[], Awaitable[int]], forget: Callable[[], object]
-    ) -> Answer:
+    ) -> CallResult:
+        named = self._call.broker
         deadline = self._cluster.deadline(PATIENCE_MS)
         backoff = self._cluster.backoff()
         while True:
             try:
-                answer = await self._once(request, await find())
+                answer = await self._once(request, await find() if named is None else named)
             except LOST as error:
                 return failure(error)  # who asks by hand decides by hand what follows from that
             except ClientError as error:
@@ -103,7 +104,7 @@ class Asking:
             forget()
             await backoff.wait(deadline)
 
-    async def _once(self, request: Request, broker_id: int) -> Answer:
+    async def _once(self, request: Request, broker_id: int) -> CallResult:
         connection = await self._cluster.connection(broker_id, lane=self._call.connection or MAIN)
         patience = PATIENCE_MS if self._call.background is None else BACKGROUND_PATIENCE_MS
         on_its_way = connection.send(msgspec.structs.replace(request, timeout_ms=patience))

@@ -7,13 +7,17 @@ from typing import Final, Protocol
 
 import msgspec
 
+from txnsim.client.authentication import ClientSecurity
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.client.members.member import GroupMember
 from txnsim.runtime.env import Environment
-from txnsim.scenario.answers import Answer
+from txnsim.scenario.answers import CallResult, StoryFailedError
 from txnsim.scenario.fields import Situation
 from txnsim.scenario.recorder import Recorder
 from txnsim.scenario.steps_model import Call
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 RETRY_BACKOFF_MS: Final = 5
 RETRY_BACKOFF_MAX_MS: Final = 100
@@ -23,7 +27,7 @@ RETRY_BACKOFF_MAX_MS: Final = 100
 class Actor(Protocol):
     """Somebody in a story."""
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """Do what a step says.
 
         Args:
@@ -33,7 +37,7 @@ class Actor(Protocol):
         """
 
     async def give_up(self, call: Call) -> None:
-        """Nobody waits for the answer to this call of the background any longer."""
+        """The answer to this call of the background is not waited for any longer."""
 
     async def close(self) -> None:
         """Leave."""
@@ -49,6 +53,27 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     tell: Callable[[str, str], None]
     """(who, text): a sentence of somebody, for the trace."""
     transactions_v2: bool
+    is_ours: Callable[[TopicPartition], bool]
+    """Whether the story has to do with a partition, in a cluster that others use too."""
+    first_identities: dict[str, ProducerIdAndEpoch] = msgspec.field(default_factory=dict)
+    """What each wire actor was given first."""
+    members: dict[str, GroupMember] = msgspec.field(default_factory=dict)
+    """Each member that has subscribed, by its actor's name; also one that has died."""
+    prefix: str = ""
+    """What transactional ids of the story begin with."""
+    security: ClientSecurity = ClientSecurity()
+    """How clients log in."""
+
+    def member(self, name: str) -> GroupMember:
+        """The member that an actor is.
+
+        Raises:
+            StoryFailedError: It has not subscribed yet.
+        """
+        found = self.members.get(name)
+        if found is None:
+            raise StoryFailedError(f"{name} has not subscribed yet")
+        return found
 
     def client(self, client_id: str, *, request_timeout_ms: int = 30_000) -> Cluster:
         """Connections of one actor."""
@@ -59,8 +84,23 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
                 request_timeout_ms=request_timeout_ms,
                 retry_backoff_ms=RETRY_BACKOFF_MS,
                 retry_backoff_max_ms=RETRY_BACKOFF_MAX_MS,
+                security=self.security,
             ),
             clock=self.environment.clock,
             tasks=self.environment.tasks,
             tracer=self.environment.tracer,
         )
+
+
+def group_metadata(call: Call, known: GroupMetadata | None) -> GroupMetadata | None:
+    """Who commits positions: the member that is ``known``, as far as the step says no other; None
+    for a producer that names no member.
+    """
+    if {"generation", "member_id", "instance_id"}.isdisjoint(call.given):
+        return known
+    base = GroupMetadata() if known is None else known
+    return GroupMetadata(
+        generation=base.generation if call.generation is None else call.generation,
+        member_id=base.member_id if call.member_id is None else call.member_id,
+        instance_id=base.instance_id if call.instance_id is None else call.instance_id,
+    )

@@ -10,7 +10,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer, RecordMetadata
 from txnsim.scenario.actors.base import Surroundings
-from txnsim.scenario.answers import NONE, Answer, failure
+from txnsim.scenario.answers import NONE, CallResult, failure
 from txnsim.scenario.recorder import Batch
 from txnsim.scenario.steps_model import Call
 
@@ -29,12 +29,12 @@ class BystanderActor:
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """Append; the answer has the offset of the first record."""
         del wanted  # a client's own retries are what a bystander does
         producer = await self._ready()
         sent()
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         waiting: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
         at_once = 1 if call.count is None else AT_ONCE_MAX
         for batch in _records(call):
@@ -53,11 +53,11 @@ class BystanderActor:
 
     async def _answered(
         self, waiting: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
-    ) -> list[Answer]:
+    ) -> list[CallResult]:
         answers = []
         for batch, acknowledgement in waiting:
             try:
-                answer = Answer(offset=(await acknowledgement).offset)
+                answer = CallResult(offset=(await acknowledgement).offset)
             except ClientError as error:
                 answer = failure(error)
             self._around.recorder.wrote(self.name, None, batch, answer)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from txnsim.check.observations import Finding
+from txnsim.check.observations import NamedHanging
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState
 from txnsim.client.partition_requests import delete_records
+from txnsim.client.requests import Marker
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.base import Surroundings
-from txnsim.scenario.answers import Answer, StoryFailedError, failure, read_answer
+from txnsim.scenario.answers import CallResult, StoryFailedError, failure, read_answer
 from txnsim.scenario.steps_model import Call
-from txnsim.types import TopicPartition
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 TIMEOUT_MS: Final = 30_000
 
@@ -30,7 +31,7 @@ class OperatorActor:
         self._found: tuple[tuple[TopicPartition, ProducerState], ...] = ()
         """What find-hanging named last."""
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """See ``base.Actor``."""
         del wanted  # what an admin client asks again is its own affair
         sent()
@@ -39,14 +40,15 @@ class OperatorActor:
         except ClientError as error:
             return failure(error)
 
-    async def _call(self, call: Call) -> Answer:
+    async def _call(self, call: Call) -> CallResult:
         match call.do:
             case "find-hanging":
-                return await self.find_hanging(call.names)
+                internal = call.tool != "before-3.1"
+                return await self.find_hanging(call.names, internal=internal)
             case "abort-found":
                 for place, producer in self._found:
                     await self._abort(place, producer)
-                return Answer()
+                return CallResult()
             case "abort":
                 return await self._abort_at(call)
             case "delete-records":
@@ -57,8 +59,7 @@ class OperatorActor:
                 return await self._describe(call.transactional_id or "", call.state)
             case "producers":
                 assert call.partition is not None, "the file was accepted"
-                await self.producers(call.partition)
-                return Answer()
+                return await self._producers(call, call.partition)
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
 
     async def admin(self) -> Admin:
@@ -70,11 +71,21 @@ class OperatorActor:
 
     # Search and repair
 
-    async def find_hanging(self, names: tuple[TopicPartition, ...] | None = None) -> Answer:
-        """Search the whole cluster; ``names`` are the partitions that must be named."""
+    async def find_hanging(
+        self, names: tuple[TopicPartition, ...] | None = None, *, internal: bool = True
+    ) -> CallResult:
+        """Search the whole cluster.
+
+        Args:
+            names: The partitions that must be named.
+            internal: Also in internal topics, as Kafka's tool does since 3.1 (KAFKA-13288).
+        """
         found = await (await self.admin()).find_hanging(
             now_ms=self._around.environment.clock.now_ms()
         )
+        found = tuple(one for one in found if self._around.is_ours(one.partition))
+        if not internal:
+            found = tuple(one for one in found if one.partition.topic not in INTERNAL_TOPICS)
         self._found = tuple((one.partition, one.producer) for one in found)
         self._around.recorder.searched(self.name, [_finding(*one) for one in self._found])
         for place, producer in self._found:
@@ -90,15 +101,15 @@ class OperatorActor:
             raise StoryFailedError(
                 f"find-hanging names {[*map(str, seen)]}, expected {[*map(str, names)]}"
             )
-        return Answer()
+        return CallResult()
 
-    async def _abort(self, place: TopicPartition, producer: ProducerState) -> Answer:
+    async def _abort(self, place: TopicPartition, producer: ProducerState) -> CallResult:
         try:
             await (await self.admin()).abort_transaction(AbortSpec.of(place, producer))
         except ClientError as error:
             answer = failure(error)
         else:
-            answer = Answer()
+            answer = CallResult()
         start = producer.txn_start_offset
         self._around.recorder.aborted(
             self.name,
@@ -109,15 +120,66 @@ class OperatorActor:
         )
         return answer
 
-    async def _abort_at(self, call: Call) -> Answer:
+    async def _abort_at(self, call: Call) -> CallResult:
         place = call.partition
         assert place is not None, "the file was accepted"
+        start = call.start_offset
+        named = (call.producer_id, call.epoch, call.coordinator_epoch)
+        simple = named == (None, None, None) and call.decision != "commit"
+        if start is None:
+            assert call.producer_id is not None, "the file was accepted"
+            assert call.epoch is not None, "the file was accepted"
+            return await self._mark(
+                place, call, call.producer_id, call.epoch, call.coordinator_epoch
+            )
         for producer in await self.producers(place):
-            if producer.txn_start_offset == call.start_offset:
+            if producer.txn_start_offset != start:
+                continue
+            if simple and call.transaction_version is None:
                 return await self._abort(place, producer)
-        raise StoryFailedError(f"no transaction is open on {place} since {call.start_offset}")
+            known = AbortSpec.of(place, producer)
+            return await self._mark(
+                place,
+                call,
+                _or(call.producer_id, known.producer_id),
+                _or(call.epoch, known.producer_epoch),
+                _or(call.coordinator_epoch, known.coordinator_epoch),
+            )
+        raise StoryFailedError(f"no transaction is open on {place} since {start}")
 
-    async def _delete_records(self, call: Call) -> Answer:
+    async def _mark(
+        self,
+        place: TopicPartition,
+        call: Call,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int | None,
+    ) -> CallResult:
+        """Write a marker whose every field the story names."""
+        marker = Marker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=call.decision == "commit",
+            coordinator_epoch=coordinator_epoch or 0,
+            partitions=(place,),
+            transaction_version=call.transaction_version or 0,
+        )
+        outcome = (await (await self.admin()).write_txn_marker(marker))[place]
+        answer = CallResult() if outcome is None else failure(outcome)
+        decision = "COMMIT" if marker.committed else "ABORT"
+        self._around.tell(
+            self.name,
+            f"{decision} of producer {producer_id}, epoch {epoch}, for {place} is answered "
+            f"{answer.error}",
+        )
+        if not marker.committed:
+            start = -1 if call.start_offset is None else call.start_offset
+            self._around.recorder.aborted(
+                self.name, place, answer, producer_id=producer_id, start=start
+            )
+        return answer
+
+    async def _delete_records(self, call: Call) -> CallResult:
         place = call.partition
         assert place is not None, "the file was accepted"
         assert call.before is not None, "the file was accepted"
@@ -128,17 +190,17 @@ class OperatorActor:
         )
         return read_answer(message)
 
-    async def _fence(self, transactional_id: str) -> Answer:
+    async def _fence(self, transactional_id: str) -> CallResult:
         outcome = (await (await self.admin()).fence_producers([transactional_id]))[transactional_id]
         if isinstance(outcome, ClientError):
             return failure(outcome)
-        answer = Answer()
+        answer = CallResult()
         self._around.recorder.initialised(self.name, transactional_id, outcome, answer)
         return answer
 
     # Looks
 
-    async def _describe(self, transactional_id: str, state: str | None) -> Answer:
+    async def _describe(self, transactional_id: str, state: str | None) -> CallResult:
         outcome = (await (await self.admin()).describe_transactions([transactional_id]))[
             transactional_id
         ]
@@ -152,31 +214,58 @@ class OperatorActor:
         )
         if state is not None and state != outcome.state:
             raise StoryFailedError(f"{transactional_id} is {outcome.state}, expected {state}")
-        return Answer()
+        return CallResult()
 
     async def describe_all(self) -> None:
         """Look at every transaction of the cluster."""
         admin = await self.admin()
         listed = await admin.list_transactions()
-        told = [found for found in listed.values() if not isinstance(found, ClientError)]
-        rows = [one for found in told for one in found]
-        if len(told) == len(listed):
+        described = [found for found in listed.values() if not isinstance(found, ClientError)]
+        rows = [
+            one
+            for found in described
+            for one in found
+            if one.transactional_id.startswith(self._around.prefix)
+        ]
+        if len(described) == len(listed):
             self._around.recorder.listed(self.name, rows)
         ids = sorted({one.transactional_id for one in rows})
         for found in (await admin.describe_transactions(ids)).values():
             if not isinstance(found, ClientError):
                 self._around.recorder.described(self.name, found)
 
-    async def producers(self, place: TopicPartition) -> tuple[ProducerState, ...]:
+    async def _producers(self, call: Call, place: TopicPartition) -> CallResult:
+        """What the leader, or the named replica, knows of producers."""
+        found = await self.producers(place, broker=call.broker)
+        starts = tuple(one.txn_start_offset for one in found if one.txn_start_offset is not None)
+        asked = f"broker {call.broker}" if call.broker is not None else "the leader"
+        text = f"open since {', '.join(map(str, starts))}" if starts else "nothing open"
+        self._around.tell(self.name, f"{asked} tells of {len(found)} producers of {place}: {text}")
+        if call.open_since is not None and sorted(call.open_since) != sorted(starts):
+            raise StoryFailedError(
+                f"{asked} shows {place} open since {[*starts]}, expected {[*call.open_since]}"
+            )
+        return CallResult()
+
+    async def producers(
+        self, place: TopicPartition, *, broker: int | None = None
+    ) -> tuple[ProducerState, ...]:
         """Look at who has written to a partition.
 
+        Args:
+            place: Which.
+            broker: The replica to ask; the leader unless given. A follower may lag behind, so what
+                it tells is no observation for the judges.
+
         Raises:
-            ClientError: Its leader did not say.
+            ClientError: It was not answered.
         """
-        found = (await (await self.admin()).describe_producers([place]))[place]
+        answers = await (await self.admin()).describe_producers([place], broker_id=broker)
+        found = answers[place]
         if isinstance(found, ClientError):
             raise found
-        self._around.recorder.producers(self.name, place, found)
+        if broker is None:
+            self._around.recorder.producers(self.name, place, found)
         return found
 
     async def give_up(self, call: Call) -> None:
@@ -188,9 +277,13 @@ class OperatorActor:
             await self._cluster.close()
 
 
-def _finding(place: TopicPartition, producer: ProducerState) -> Finding:
+def _or(given: int | None, known: int) -> int:
+    return known if given is None else given
+
+
+def _finding(place: TopicPartition, producer: ProducerState) -> NamedHanging:
     start = producer.txn_start_offset
-    return Finding(
+    return NamedHanging(
         topic=place.topic,
         partition=place.partition,
         producer_id=producer.producer_id,

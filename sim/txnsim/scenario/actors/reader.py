@@ -12,14 +12,14 @@ from txnsim.client.offsets import EARLIEST, list_offsets
 from txnsim.client.positions import committed_positions
 from txnsim.client.tracing import ClientTrace
 from txnsim.scenario.actors.base import Surroundings
-from txnsim.scenario.answers import Answer, StoryFailedError, failure
+from txnsim.scenario.answers import CallResult, StoryFailedError, failure
 from txnsim.scenario.model import Actor
 from txnsim.scenario.steps_model import Call
 from txnsim.types import IsolationLevel, TopicPartition
 
 READ_BYTES_MAX: Final = 1_000_000
 NO_WAIT_MS: Final = 0
-"""Whoever looks wants the answer as it stands: a Fetch that waits could be told of later things."""
+"""A look wants the answer as it stands: a Fetch that waits could be answered with later things."""
 
 
 class ReaderActor:
@@ -32,7 +32,7 @@ class ReaderActor:
         self._cluster: Cluster | None = None
         self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """Read what there is, or ask for a group's positions."""
         del wanted
         sent()
@@ -50,8 +50,8 @@ class ReaderActor:
                 f"{self.name} reads {_listed(values)} from {place}, expected {_listed(call.reads)}"
             )
         if last.error != ErrorCode.none:
-            return Answer(error=last.error.name.upper())
-        return Answer()
+            return CallResult(error=last.error.name.upper())
+        return CallResult()
 
     async def read(
         self, place: TopicPartition, isolation: IsolationLevel, *, start: int | None = None
@@ -114,20 +114,21 @@ class ReaderActor:
             raise found
         return found.offset
 
-    async def _read_positions(self, call: Call) -> Answer:
+    async def _read_positions(self, call: Call) -> CallResult:
         group, places = call.group or "", call.partitions or ()
         try:
-            found = await committed_positions(await self._ready(), group, places)
+            stable = bool(call.require_stable)
+            found = await committed_positions(await self._ready(), group, places, stable=stable)
         except ClientError as error:
             answer = failure(error)
             self._around.recorder.positions(self.name, group, {}, error=answer.error)
             return answer
         self._around.recorder.positions(self.name, group, found)
-        told = ", ".join(f"{place} at {offset}" for place, offset in found.items())
-        self._around.tell(self.name, f"group {group} stands on {told}")
+        positions = ", ".join(f"{place} at {offset}" for place, offset in found.items())
+        self._around.tell(self.name, f"group {group} stands on {positions}")
         if call.positions is not None and call.positions != found:
             raise StoryFailedError(f"group {group} stands on {found}, expected {call.positions}")
-        return Answer()
+        return CallResult()
 
     async def _ready(self) -> Cluster:
         if self._cluster is None:

@@ -1,7 +1,7 @@
 """A producer whose every request is sent by hand, in the order of the story.
 
 It keeps what a client keeps, identity and sequences, so that a step only says what is unusual; and
-it asks again where every client does, unless told otherwise. It has a connection per broker and
+it asks again where every client does, unless a step forbids it. It has a connection per broker and
 name: requests on one of them are handled one after the other, so what is held needs one of its own.
 """
 
@@ -16,8 +16,8 @@ from txnsim.client.session import NO_IDENTITY, TxnProtocol
 from txnsim.client.versions import VersionRange
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.asking import MAIN, Asking
-from txnsim.scenario.actors.base import Surroundings
-from txnsim.scenario.answers import GIVEN_UP, NONE, Answer
+from txnsim.scenario.actors.base import Surroundings, group_metadata
+from txnsim.scenario.answers import GIVEN_UP, NONE, CallResult, StoryFailedError
 from txnsim.scenario.model import Actor
 from txnsim.scenario.recorder import Batch
 from txnsim.scenario.steps_model import Call
@@ -31,7 +31,7 @@ _OFFSETS: Final[Mapping[TxnProtocol, VersionRange]] = {
 """Versions of TxnOffsetCommit that mean a protocol."""
 _SEQUENCES: Final = 1 << 31
 
-Note = Callable[[Answer], None]
+Note = Callable[[CallResult], None]
 
 
 class WireActor:
@@ -54,7 +54,7 @@ class WireActor:
         self._unanswered: dict[int, tuple[Call, Note]] = {}
         """What is not answered and not given up, by the call's own identity."""
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """See ``base.Actor``."""
         if call.do == "begin":
             return self._begin(call)
@@ -95,14 +95,14 @@ class WireActor:
 
     # Requests
 
-    def _begin(self, call: Call) -> Answer:
+    def _begin(self, call: Call) -> CallResult:
         self._begun += 1
         self._transaction = call.transaction or f"{self.name}.T{self._begun}"
         self._recorder.began(self.name, self._id, self._transaction)
-        return Answer()
+        return CallResult()
 
-    async def _init(self, call: Call, asking: Asking) -> Answer:
-        known = call.bump or call.producer_id is not None
+    async def _init(self, call: Call, asking: Asking) -> CallResult:
+        known = call.bump or call.producer_id is not None or call.first_identity_of is not None
         expected = self._identity_of(call) if known else NO_IDENTITY
         request = requests.init_producer_id(
             self._id,
@@ -122,9 +122,9 @@ class WireActor:
         )
         return answer
 
-    async def _add_partitions(self, call: Call, asking: Asking) -> Answer:
+    async def _add_partitions(self, call: Call, asking: Asking) -> CallResult:
         if self._protocol is TxnProtocol.V2 and not call.always:
-            return Answer(because="the first record adds its partition")
+            return CallResult(because="the first record adds its partition")
         identity, transaction = self._identity_of(call), self._transaction
         request = requests.add_partitions_to_txn(
             self._id,
@@ -136,7 +136,7 @@ class WireActor:
         self._recorder.added(self.name, transaction, call.partitions or (), answer, identity)
         return answer
 
-    async def _produce(self, call: Call, asking: Asking) -> Answer:
+    async def _produce(self, call: Call, asking: Asking) -> CallResult:
         target = call.partition
         assert target is not None, "the file was accepted"
         batch = self._batch(call, target)
@@ -153,9 +153,9 @@ class WireActor:
         )
         return self._noted(call, await asking.leader(target, request))
 
-    async def _add_offsets(self, call: Call, asking: Asking) -> Answer:
+    async def _add_offsets(self, call: Call, asking: Asking) -> CallResult:
         if self._protocol is TxnProtocol.V2 and not call.always:
-            return Answer(because="TxnOffsetCommit adds the group")
+            return CallResult(because="TxnOffsetCommit adds the group")
         identity, transaction = self._identity_of(call), self._transaction
         request = group_requests.add_offsets_to_txn(
             self._id,
@@ -167,13 +167,16 @@ class WireActor:
         self._recorder.added(self.name, transaction, (), answer, identity)
         return answer
 
-    async def _commit_offsets(self, call: Call, asking: Asking) -> Answer:
+    async def _commit_offsets(self, call: Call, asking: Asking) -> CallResult:
         identity, transaction = self._identity_of(call), self._transaction
-        group, offsets = call.group or "", call.offsets or {}
+        member = None if call.member is None else self._around.member(call.member)
+        group = call.group or ("" if member is None else member.options.group_id)
+        polled = {} if member is None else dict(member.positions)
+        offsets = polled if call.offsets is None else call.offsets
         self._unanswered[id(call)] = (
             call,
             lambda answer: self._recorder.sent_offsets(
-                self.name, transaction, group, offsets, answer, identity
+                self.name, transaction, group, offsets, answer, identity, member=call.member
             ),
         )
         request = group_requests.txn_offset_commit(
@@ -183,10 +186,11 @@ class WireActor:
             group_id=group,
             offsets=offsets,
             within=_OFFSETS[self._protocol],
+            member=group_metadata(call, None if member is None else member.metadata),
         )
         return self._noted(call, await asking.group_coordinator(group, request))
 
-    async def _end(self, call: Call, asking: Asking) -> Answer:
+    async def _end(self, call: Call, asking: Asking) -> CallResult:
         identity, transaction = self._identity_of(call), self._transaction
         committed, asked_ms = call.do == "commit", self._around.environment.clock.now_ms()
         self._unanswered[id(call)] = (
@@ -215,7 +219,7 @@ class WireActor:
             self._adopt(asking.message)
         return self._noted(call, answer)
 
-    def _noted(self, call: Call, answer: Answer) -> Answer:
+    def _noted(self, call: Call, answer: CallResult) -> CallResult:
         """Write down what a call came to, unless it was given up."""
         _, note = self._unanswered.pop(id(call), (call, None))
         if note is not None:
@@ -232,12 +236,18 @@ class WireActor:
             producer_id=ProducerId(message.producer_id),
             producer_epoch=ProducerEpoch(message.producer_epoch),
         )
+        self._around.first_identities.setdefault(self.name, found)
         if found != self.identity:
             self.identity = found
             self._sequences.clear()
 
     def _identity_of(self, call: Call) -> ProducerIdAndEpoch:
         own = self.identity
+        if call.first_identity_of is not None:
+            known = self._around.first_identities.get(call.first_identity_of)
+            if known is None:
+                raise StoryFailedError(f"{call.first_identity_of} was not given an identity yet")
+            own = known
         return ProducerIdAndEpoch(
             producer_id=own.producer_id
             if call.producer_id is None

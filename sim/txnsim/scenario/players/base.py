@@ -1,4 +1,4 @@
-"""What a story asks of an application, whoever plays it."""
+"""What a story asks of an application, with any player."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from txnsim.client.authentication import ClientSecurity
 from txnsim.errors import ClientError
 from txnsim.runtime.env import Environment
 from txnsim.types import TopicPartition
@@ -32,9 +33,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     topic: str
     partition: int
-    """Where a program sends its record; others are told with each one."""
+    """Where a program sends its record; others get it with each one."""
     now_ms: int
-    """The cluster clock, for players whose records carry a time they are told."""
+    """The cluster clock, for players whose records carry a time they are given."""
+    security: ClientSecurity = ClientSecurity()
+    """How clients log in; only our own client can."""
     environment: Environment | None = None
     """The run's world, for players that live in it; the real one unless given."""
 

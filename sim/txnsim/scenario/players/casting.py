@@ -15,7 +15,7 @@ from txnsim.errors import ConfigError, MissingExtraError
 from txnsim.scenario.players.base import PLAYERS, Part, Player
 from txnsim.scenario.players.own import OwnPlayer
 from txnsim.scenario.players.program import ProgramPlayer, words
-from txnsim.scenario.suggestions import unknown
+from txnsim.suggestions import unknown
 
 PIP_LINE: Final = "pip install 'txnsim[demo]'"
 
@@ -49,7 +49,7 @@ def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
         where: What messages call the run.
 
     Raises:
-        ConfigError: Nobody of that name, or it can't play in this run, or no such program.
+        ConfigError: No such player or program, or it can't play in this run.
         MissingExtraError: Who was asked for is not installed.
     """
     if casting.make is not None:
@@ -80,7 +80,7 @@ def _first_installed(able: tuple[str, ...]) -> Cast:
             return msgspec.structs.replace(found, remark=remark)
         else:
             return found
-    raise MissingExtraError(f"nobody who can play is installed: {PIP_LINE}")
+    raise MissingExtraError(f"no client library that can play is installed: {PIP_LINE}")
 
 
 def _named(name: str) -> Cast | None:

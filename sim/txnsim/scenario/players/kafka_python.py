@@ -30,7 +30,7 @@ LINE_CHARACTERS_MAX: Final = 100
 class Ear(logging.Handler):
     """Keeps what the client logs, instead of having it printed into the story.
 
-    The client logs under one name for the whole process: stories that are told at the same time
+    The client logs under one name for the whole process: stories that are played at the same time
     hear each other.
     """
 

@@ -26,7 +26,7 @@ class OwnPlayer:
         world = part.environment
         self._cluster = Cluster(
             part.bootstrap,
-            settings=ClientSettings(client_id=part.client_id),
+            settings=ClientSettings(client_id=part.client_id, security=part.security),
             clock=None if world is None else world.clock,
             tasks=None if world is None else world.tasks,
             tracer=None if world is None else world.tracer,

@@ -3,6 +3,7 @@
 //	franzgo [CHECK...]
 //	franzgo check BOOTSTRAP TRANSACTION_VERSION [-abort-interval-ms MS] [-only NAME]
 //	franzgo late-produce BOOTSTRAP TRANSACTIONAL_ID TOPIC PARTITION TIMESTAMP_MS
+//	franzgo soak BOOTSTRAP TOPIC PARTITIONS PRODUCERS PER_SECOND
 //
 // The first form runs checks of the client matrix (package bench), the second one those that are written for franz-go alone.
 // Both print one line per check, then "N passed, M failed"; exit status 1 if any failed.
@@ -31,6 +32,8 @@ func main() {
 		os.Exit(runChecks(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "late-produce":
 		os.Exit(lateProduce(os.Args[2:]))
+	case len(os.Args) > 1 && os.Args[1] == "soak":
+		os.Exit(soak(os.Args[2:]))
 	default:
 		os.Exit(bench.Main(library{}, extraChecks(), os.Args[1:]))
 	}
@@ -40,6 +43,7 @@ func usage() {
 	fmt.Fprintln(os.Stderr, "usage: franzgo [CHECK...]")
 	fmt.Fprintln(os.Stderr, "       franzgo check BOOTSTRAP TRANSACTION_VERSION [-abort-interval-ms MS] [-only NAME]")
 	fmt.Fprintln(os.Stderr, "       franzgo late-produce BOOTSTRAP TRANSACTIONAL_ID TOPIC PARTITION TIMESTAMP_MS")
+	fmt.Fprintln(os.Stderr, "       franzgo soak BOOTSTRAP TOPIC PARTITIONS PRODUCERS PER_SECOND")
 	os.Exit(2)
 }
 

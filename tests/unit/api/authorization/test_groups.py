@@ -1,4 +1,4 @@
-"""Groups that may not be seen are left out; nobody learns topics from groups."""
+"""Groups that may not be seen are left out; a client learns no topics from groups."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def committed(api: GuardedApi) -> GuardedApi:
     return api
 
 
-async def test_groups_are_listed_for_who_may_see_them(committed: GuardedApi) -> None:
+async def test_groups_are_listed_with_the_right_to_see_them(committed: GuardedApi) -> None:
     assert (await committed.ask("ListGroups", 3)).groups == ()
     committed.grant(DESCRIBE_GROUP)
     answer = await committed.ask("ListGroups", 3)
@@ -56,7 +56,7 @@ async def test_groups_are_listed_for_who_may_see_them(committed: GuardedApi) -> 
 
 
 @pytest.mark.parametrize(("name", "field"), [("DescribeGroups", "groups")])
-async def test_what_may_be_done_to_a_group_is_told(
+async def test_an_answer_says_what_may_be_done_to_a_group(
     committed: GuardedApi, name: str, field: str
 ) -> None:
     committed.grant(DESCRIBE_GROUP)

@@ -14,7 +14,7 @@ from tests.support.rights import OFFSETS, TOPICS
 from tests.support.rights import PARTS as PART_CASES
 from tests.support.security import GuardedApi, acl
 from txnsim.api.authorization.parts import PARTS
-from txnsim.api.request import Answer
+from txnsim.api.request import NoResponse
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
 
@@ -23,7 +23,7 @@ FORBIDDEN = ErrorCode.topic_authorization_failed
 
 
 @pytest.mark.parametrize(("name", "version", "values", "operation", "path", "granted"), PART_CASES)
-async def test_a_forbidden_topic_fails_alone_and_nobody_learns_whether_it_exists(
+async def test_a_forbidden_topic_fails_alone_and_does_not_show_whether_it_exists(
     api: GuardedApi,
     name: str,
     version: int,
@@ -138,13 +138,13 @@ async def test_without_acknowledgements_a_forbidden_topic_closes_the_connection(
     values = {"transactional_id": None, "acks": 0}
     data = {"index": 0, "records": plain()}
     denied = [{"name": "orders", "partition_data": [data]}]
-    assert await api.ask("Produce", 9, **values, topic_data=denied) is Answer.CLOSE
+    assert await api.ask("Produce", 9, **values, topic_data=denied) is NoResponse.CLOSE
     api.grant(acl(TOPIC, "orders", Operation.WRITE))
     never = [
         {"name": "orders", "partition_data": [{"index": 0, "records": None}]},
         {"name": "hidden", "partition_data": [data]},
     ]
-    assert await api.ask("Produce", 9, **values, topic_data=never) is Answer.NEVER
+    assert await api.ask("Produce", 9, **values, topic_data=never) is NoResponse.NEVER
 
 
 async def test_a_topic_id_is_judged_by_the_name_behind_it(api: GuardedApi) -> None:

@@ -1,4 +1,4 @@
-"""Topics that may not be seen are left out of lists; nobody learns names from ids, or ids from
+"""Topics that may not be seen are left out of lists; a client learns no names from ids, or ids from
 names.
 """
 
@@ -30,7 +30,7 @@ async def test_all_topics_are_those_that_may_be_seen(
     assert len(answer.brokers) == 1
 
 
-async def test_nobody_creates_topics_by_asking_for_them(api: GuardedApi) -> None:
+async def test_asking_for_a_topic_without_the_right_does_not_create_it(api: GuardedApi) -> None:
     api.grant(acl(TOPIC, "*", Operation.DESCRIBE))
     wanted = [{"name": "new"}]
     answer = await api.ask("Metadata", 9, topics=wanted, allow_auto_topic_creation=True)
@@ -67,7 +67,7 @@ async def test_an_id_does_not_tell_the_name(api: GuardedApi) -> None:
     assert answer.topics[0].error_code is ErrorCode.unknown_server_error
 
 
-async def test_everybody_learns_what_they_may_do(api: GuardedApi) -> None:
+async def test_a_client_learns_what_it_may_do(api: GuardedApi) -> None:
     api.grant(DESCRIBE_ORDERS)
     asked: dict[str, Any] = {
         "topics": [{"name": "orders"}, {"name": "hidden"}],
@@ -88,7 +88,7 @@ async def test_everybody_learns_what_they_may_do(api: GuardedApi) -> None:
     assert answer.cluster_authorized_operations == -(2**31)
 
 
-async def test_configs_of_a_new_topic_are_shown_to_who_may_see_them(api: GuardedApi) -> None:
+async def test_configs_of_a_new_topic_are_shown_with_the_right_to_see_them(api: GuardedApi) -> None:
     api.grant(acl(CLUSTER, CLUSTER_NAME, Operation.CREATE))
     wanted = {"name": "new", "num_partitions": 2, "replication_factor": 1}
     answer = await api.ask("CreateTopics", 7, topics=[wanted], validate_only=True)

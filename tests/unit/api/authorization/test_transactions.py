@@ -1,4 +1,4 @@
-"""Transactional ids that may not be seen are left out; nobody learns topics from them."""
+"""Transactional ids that may not be seen are left out; a client learns no topics from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def open_transaction(api: GuardedApi) -> GuardedApi:
     return api
 
 
-async def test_transactions_are_listed_for_who_may_see_them(
+async def test_transactions_are_listed_with_the_right_to_see_them(
     open_transaction: GuardedApi,
 ) -> None:
     assert (await open_transaction.ask("ListTransactions", 1)).transaction_states == ()
@@ -83,7 +83,7 @@ async def test_a_forbidden_partition_keeps_the_others_out_of_the_transaction(
         (1, ResourceType.TRANSACTIONAL_ID, FORBIDDEN),
     ],
 )
-async def test_a_coordinator_is_found_by_who_may_see_what_it_coordinates(
+async def test_a_coordinator_is_found_with_the_right_to_see_what_it_coordinates(
     api: GuardedApi, kind: int, resource: ResourceType, error: ErrorCode
 ) -> None:
     api.grant(acl(resource, "tx", Operation.DESCRIBE))

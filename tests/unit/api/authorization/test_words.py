@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.security import GuardedApi
 from txnsim.api.authorization.words import worded
-from txnsim.api.request import Answer
+from txnsim.api.request import NoResponse
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ async def test_some_say_what_is_missing(
 
 
 def test_an_answer_without_a_message_is_left_alone() -> None:
-    assert worded(0, Answer.CLOSE) is Answer.CLOSE
+    assert worded(0, NoResponse.CLOSE) is NoResponse.CLOSE

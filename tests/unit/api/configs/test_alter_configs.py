@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.support.handlers import Api
-from txnsim.api.request import Answer
+from tests.support.handlers import NO_SUCH_ID, Api
+from txnsim.api.request import NoResponse
 from txnsim.errors import ErrorCode
+from txnsim.metadata.image import PartitionImage
+from txnsim.types import BrokerId, TopicPartition
 
 TOPIC, BROKER = 2, 4
 
@@ -97,10 +100,48 @@ async def test_each_resource_by_itself(api: Api) -> None:
 
 
 async def test_a_resource_that_is_named_twice_is_never_answered(api: Api) -> None:
-    assert await alter(api, resource(), resource()) is Answer.NEVER
+    assert await alter(api, resource(), resource()) is NoResponse.NEVER
 
 
 async def test_refuse(api: Api) -> None:
     values = {"resources": [resource()], "validate_only": False}
     answer = api.refuse("AlterConfigs", 2, ErrorCode.not_controller, **values)
     assert [one.error_code for one in answer.responses] == [ErrorCode.not_controller]
+
+
+@pytest.mark.parametrize(
+    ("changed", "cleared"),
+    [
+        (resource(min_insync_replicas="1"), {"orders"}),
+        (resource(retention_ms="1"), {"orders"}),
+        (resource(min_insync_replicas="2", retention_ms="1"), set()),
+        (resource(BROKER, "", min_insync_replicas="1"), {"orders", "other"}),
+    ],
+    ids=["another", "the default again", "the same", "of all brokers"],
+)
+async def test_a_change_of_the_minimum_makes_no_replica_eligible(
+    api: Api, changed: dict[str, Any], cleared: set[str]
+) -> None:
+    metadata = api.broker.metadata
+    metadata.publish(
+        metadata.image.with_topic(
+            msgspec.structs.replace(
+                metadata.image.topics["orders"], name="other", topic_id=NO_SUCH_ID
+            )
+        )
+    )
+    await alter(api, resource(min_insync_replicas="2"))
+    places = {TopicPartition(name, 0) for name in ("orders", "other")}
+
+    def partition(place: TopicPartition) -> PartitionImage:
+        found = metadata.image.partition(place)
+        assert found is not None
+        return found
+
+    gone = {
+        place: msgspec.structs.replace(partition(place), elr=(BrokerId(9),)) for place in places
+    }
+    metadata.publish(metadata.image.with_partitions(gone))
+    (response,) = (await alter(api, changed)).responses
+    assert response.error_code is ErrorCode.none
+    assert {place.topic for place in places if not partition(place).elr} == cleared

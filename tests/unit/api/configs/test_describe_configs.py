@@ -14,7 +14,7 @@ from txnsim.metadata.configs import (
     INTERNAL_BROKER_CONFIGS,
     TOPIC_CONFIGS,
 )
-from txnsim.metadata.resource_configs import GROUP_CONFIGS
+from txnsim.metadata.group_configs import GROUP_CONFIGS
 from txnsim.settings import documentation
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -41,7 +41,7 @@ async def test_every_version_tells_each_config_of_a_topic_and_its_source(
         assert (policy.config_type, found["retention.ms"].config_type) == (7, 5)
 
 
-async def test_synonyms_are_told_when_asked_for_nearest_first(api: Api) -> None:
+async def test_synonyms_are_answered_when_asked_for_nearest_first(api: Api) -> None:
     await api.ask(
         "CreateTopics",
         7,
@@ -63,7 +63,7 @@ async def test_synonyms_are_told_when_asked_for_nearest_first(api: Api) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-async def test_documentation_is_told_when_asked_for(api: Api, version: int) -> None:
+async def test_documentation_is_answered_when_asked_for(api: Api, version: int) -> None:
     names = ["transactional.id.expiration.ms", "log.flush.scheduler.interval.ms"]
     for wanted, known in ((False, None), (True, "idle transactional ids are forgotten after this")):
         resources = values(BROKER, "1", names, include_documentation=wanted)
@@ -114,7 +114,7 @@ async def test_an_internal_config_is_shown_once_it_is_set() -> None:
     assert shown == {"unstable.api.versions.enable": "true"}
 
 
-async def test_a_config_that_nobody_knows_is_shown_without_its_value(api: Api) -> None:
+async def test_an_unknown_config_is_shown_without_its_value(api: Api) -> None:
     change = {"name": "secret", "config_operation": 0, "value": "x"}
     resource = {"resource_type": BROKER, "resource_name": "1", "configs": [change]}
     await api.ask("IncrementalAlterConfigs", 1, resources=[resource])

@@ -46,7 +46,7 @@ async def test_an_unknown_kind_is_refused(api: Api, kinds: list[int]) -> None:
     assert (answer.error_code, answer.config_resources) == (ErrorCode.unsupported_version, ())
 
 
-async def test_groups_and_subscriptions_are_told_once_they_are_configured(api: Api) -> None:
+async def test_groups_and_subscriptions_are_listed_once_they_are_configured(api: Api) -> None:
     metadata = api.cluster.metadata
     metadata.publish(metadata.image.with_group_configs("g", {"share.session.timeout.ms": "50000"}))
     metadata.publish(metadata.image.with_client_metrics("m", {"metrics": "*"}))

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 from tests.support.consumer_groups import image, topic_id
 from txnsim.api.groups.committed_positions import (
-    Told,
+    NamedTopic,
     errors_of,
     everywhere,
     find_topic,
+    named_topic,
     split,
-    told,
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import TopicImage
@@ -32,23 +32,23 @@ def topic(name: str, *indexes: int) -> SimpleNamespace:
 
 
 def test_a_topic_is_found_as_it_was_named() -> None:
-    by_id = Told(name="", topic_id=topic_id("orders"), is_by_id=True)
+    by_id = NamedTopic(name="", topic_id=topic_id("orders"), is_by_id=True)
     found = find_topic(IMAGE, by_id)
     assert isinstance(found, TopicImage)
     assert found.name == "orders"
     for unknown_id in (uuid.UUID(int=1), None):
-        named = Told(name="", topic_id=unknown_id, is_by_id=True)
+        named = NamedTopic(name="", topic_id=unknown_id, is_by_id=True)
         assert find_topic(IMAGE, named) is E.unknown_topic_id
     unknown = E.unknown_topic_or_partition
-    assert find_topic(IMAGE, Told(name="missing", topic_id=None, is_by_id=False)) is unknown
-    assert find_topic(IMAGE, Told(name="", topic_id=None, is_by_id=False)) is unknown
+    assert find_topic(IMAGE, NamedTopic(name="missing", topic_id=None, is_by_id=False)) is unknown
+    assert find_topic(IMAGE, NamedTopic(name="", topic_id=None, is_by_id=False)) is unknown
 
 
 def test_what_exists_goes_to_the_coordinator_with_its_id_and_no_epoch_before_v6() -> None:
     asked = split(IMAGE, [topic("orders", 0, 5), topic("missing", 1)])
     assert asked.refused == {
-        told(topic("orders")): [(5, UNKNOWN)],
-        told(topic("missing")): [(1, UNKNOWN)],
+        named_topic(topic("orders")): [(5, UNKNOWN)],
+        named_topic(topic("missing")): [(1, UNKNOWN)],
     }
     (one,) = asked.positions
     assert (one.topic_partition, one.offset) == (TopicPartition("orders", 0), 7)
@@ -59,15 +59,15 @@ def test_errors_of_the_coordinator_follow_those_of_what_is_not_there() -> None:
     topics = [topic("orders", 0), topic("missing", 3), topic("orders", 5, 1, 0)]
     asked = split(IMAGE, topics)
     assert asked.results([E.none, E.stale_member_epoch, E.none]) == [
-        (told(topic("missing")), [(3, UNKNOWN)]),
+        (named_topic(topic("missing")), [(3, UNKNOWN)]),
         (
-            told(topic("orders")),
+            named_topic(topic("orders")),
             [(5, UNKNOWN), (0, E.none), (1, E.stale_member_epoch), (0, E.none)],
         ),
     ]
-    assert asked.refused[told(topic("orders"))] == [(5, UNKNOWN)]
+    assert asked.refused[named_topic(topic("orders"))] == [(5, UNKNOWN)]
     assert everywhere(topics[2:], E.not_coordinator) == [
-        (told(topic("orders")), [(index, E.not_coordinator) for index in (5, 1, 0)])
+        (named_topic(topic("orders")), [(index, E.not_coordinator) for index in (5, 1, 0)])
     ]
 
 
@@ -75,8 +75,8 @@ def test_a_topic_that_is_named_twice_is_answered_twice_where_all_of_it_exists() 
     asked = split(IMAGE, [topic("orders", 0), topic("orders"), topic("orders", 1, 1)])
     outcome = tuple((each.topic_partition, E.none) for each in asked.positions)
     assert asked.results(errors_of(outcome)) == [
-        (told(topic("orders")), [(0, E.none)]),
-        (told(topic("orders")), [(1, E.none), (1, E.none)]),
+        (named_topic(topic("orders")), [(0, E.none)]),
+        (named_topic(topic("orders")), [(1, E.none), (1, E.none)]),
     ]
 
 
@@ -85,7 +85,7 @@ def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
     refused = Rejection(error=E.unknown_member_id, reason="nobody")
     assert asked.results(errors_of(refused)) == [
         (
-            told(topic("orders")),
+            named_topic(topic("orders")),
             [(5, UNKNOWN), (0, E.unknown_member_id), (1, E.unknown_member_id)],
         )
     ]

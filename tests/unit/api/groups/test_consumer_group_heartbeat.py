@@ -38,7 +38,7 @@ async def test_in_v0_the_coordinator_may_choose_the_id(groups: GroupApi) -> None
     assert (await groups.consume("", version=1)).error_code is E.invalid_request
 
 
-async def test_what_is_owned_is_told_by_topic_ids(groups: GroupApi) -> None:
+async def test_owned_partitions_are_named_by_topic_ids(groups: GroupApi) -> None:
     await groups.consume("a")
     owned = ({"topic_id": groups.api.topic_id("orders"), "partitions": (0, 1, 2)},)
     again = await groups.consume("a", 2, topic_partitions=owned)

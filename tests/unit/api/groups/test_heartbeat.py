@@ -32,7 +32,7 @@ async def test_refusals(groups: GroupApi, told: dict[str, Any], error: ErrorCode
     assert await groups.heartbeat(await groups.stable(), **told) is error
 
 
-async def test_a_rebalance_is_told_to_those_who_are_missing(groups: GroupApi) -> None:
+async def test_a_heartbeat_of_a_missing_member_reports_the_rebalance(groups: GroupApi) -> None:
     member = await groups.stable()
     joining = groups.later(groups.join())
     await groups.reaches("PreparingRebalance")

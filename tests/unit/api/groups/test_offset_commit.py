@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.support.handlers import NO_SUCH_ID
 from txnsim.errors import ErrorCode
 
 E = ErrorCode
+NO_ID = UUID(int=0)
 
 
 def error(answer: Any) -> ErrorCode:
@@ -50,12 +52,13 @@ async def test_refusals(
     assert error(await groups.commit(5, version=version, **told)) is expected
 
 
-async def test_an_id_that_no_topic_has(groups: GroupApi) -> None:
+@pytest.mark.parametrize("topic_id", [NO_SUCH_ID, NO_ID], ids=["unknown", "zero"])
+async def test_an_id_that_no_topic_has(groups: GroupApi, topic_id: UUID) -> None:
     values = commit_values(groups.api, 5)
-    values["topics"][0]["topic_id"] = NO_SUCH_ID
+    values["topics"][0]["topic_id"] = topic_id
     answer = await groups.api.ask("OffsetCommit", 10, **values)
     assert error(answer) is E.unknown_topic_id
-    assert answer.topics[0].topic_id == NO_SUCH_ID
+    assert (answer.topics[0].topic_id or NO_ID) == topic_id
 
 
 async def test_what_does_not_exist_stands_before_the_rest(groups: GroupApi) -> None:

@@ -77,7 +77,7 @@ async def test_an_unknown_id_is_an_error_of_its_topic(groups: GroupApi) -> None:
     assert answer.topics[0].partitions[0].error_code is E.unknown_topic_id
 
 
-async def test_a_deleted_topic_has_no_id_to_be_told_by(groups: GroupApi) -> None:
+async def test_a_deleted_topic_has_no_id(groups: GroupApi) -> None:
     await groups.commit(5)
     await groups.api.ask("DeleteTopics", 1, topic_names=["orders"])
     answer = await groups.api.ask(

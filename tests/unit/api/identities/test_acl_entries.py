@@ -8,8 +8,9 @@ import pytest
 
 from tests.support.handlers import Api
 from tests.support.security import acl
-from txnsim.api.identities.acl_entries import described, security_disabled, told
-from txnsim.api.registry import HANDLERS
+from txnsim.api.identities.acl_entries import described, error_fields, security_disabled
+from txnsim.api.parsing import parsed
+from txnsim.api.registry import SHIPPED
 from txnsim.errors import ErrorCode, MalformedFrameError, Rejection
 from txnsim.security.acls import Operation, ResourceType
 from txnsim.wire import codec
@@ -18,7 +19,7 @@ from txnsim.wire import codec
 async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
     request = api.request("DescribeAcls", 3)
     topic = ResourceType.TOPIC
-    found = described(
+    found = await described(
         request,
         [
             acl(topic, "a", Operation.READ),
@@ -31,10 +32,10 @@ async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
 
 
 def test_a_result_tells_its_error_and_why() -> None:
-    assert told(None) == {"error_code": ErrorCode.none, "error_message": None}
+    assert error_fields(None) == {"error_code": ErrorCode.none, "error_message": None}
     refused = Rejection(error=ErrorCode.invalid_request, reason="")
-    assert told(refused) == {"error_code": ErrorCode.invalid_request, "error_message": None}
-    assert told(security_disabled())["error_message"] == "No Authorizer is configured."
+    assert error_fields(refused) == {"error_code": ErrorCode.invalid_request, "error_message": None}
+    assert error_fields(security_disabled())["error_message"] == "No Authorizer is configured."
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,5 @@ def test_what_is_of_an_unknown_kind_can_not_be_read(
 ) -> None:
     request = api.request(name, 3, **values)
     frame = codec.encode_request(request.api_key, 3, 1, "c", request.message)[4:]
-    header = codec.read_request_header(frame)
     with pytest.raises(MalformedFrameError):
-        HANDLERS[request.api_key].decode(header, frame)
+        parsed(frame, SHIPPED)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.support.handlers import Api
 from tests.support.security import GuardedApi
+from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode
 
 RULE: dict[str, Any] = {
@@ -39,6 +40,19 @@ async def test_what_only_a_filter_may_be_fails_the_whole_request(api: Api) -> No
     answer = await boss.ask("CreateAcls", 3, creations=[RULE, {**RULE, "operation": 1}])
     assert {one.error_code for one in answer.results} == {ErrorCode.unknown_server_error}
     assert not api.broker.image.acls.all()
+
+
+async def test_more_new_ones_than_a_request_may_make_are_all_refused(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    many = [{**RULE, "resource_name": f"t-{number}"} for number in range(RECORDS_MAX + 1)]
+    bad = {**RULE, "resource_type": 4}
+    answer = await boss.ask("CreateAcls", 3, creations=[bad, *many])
+    assert answer.results[0].error_code is ErrorCode.invalid_request
+    assert {one.error_code for one in answer.results[1:]} == {ErrorCode.policy_violation}
+    assert not api.broker.image.acls.all()
+    answer = await boss.ask("CreateAcls", 3, creations=[*many[1:], many[1]])
+    assert {one.error_code for one in answer.results} == {ErrorCode.none}
+    assert len(api.broker.image.acls.all()) == RECORDS_MAX
 
 
 async def test_without_an_authorizer_security_is_disabled(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""CreateDelegationToken: nobody is authenticated, so nobody is given tokens."""
+"""CreateDelegationToken: a client without authentication gets no token."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_name_without_a_type_is_an_unknown_error_as_on_a_real_broker(
     assert read_back(request, refusal).error_code is ErrorCode.illegal_sasl_state
 
 
-async def test_no_owner_at_all_is_whoever_asks(api: Api) -> None:
+async def test_without_an_owner_the_client_owns_the_token(api: Api) -> None:
     owner = {"owner_principal_type": None, "owner_principal_name": None}
     answer = await api.ask("CreateDelegationToken", 3, renewers=[], max_lifetime=-1, **owner)
     assert (answer.principal_type, answer.principal_name) == ("User", "ANONYMOUS")

@@ -20,7 +20,7 @@ EVERYTHING: Final[dict[str, Any]] = {
 }
 
 
-async def test_what_a_filter_takes_is_told_by_resource(api: Api) -> None:
+async def test_matching_acls_are_answered_by_resource(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
     boss.grant(
         acl(ResourceType.TOPIC, "orders", Operation.READ),
@@ -46,7 +46,7 @@ async def test_what_a_filter_takes_is_told_by_resource(api: Api) -> None:
     assert [one.resource_name for one in answer.resources] == ["g"]
 
 
-async def test_a_kind_that_nobody_knows_finds_nothing(api: Api) -> None:
+async def test_an_unknown_kind_finds_nothing(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
     boss.grant(acl(ResourceType.TOPIC, "orders", Operation.READ))
     answer = await boss.ask("DescribeAcls", 3, **{**EVERYTHING, "operation": 99})

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken: nobody is authenticated, so nobody is given tokens."""
+"""DescribeDelegationToken: a client without authentication gets no token."""
 
 from __future__ import annotations
 

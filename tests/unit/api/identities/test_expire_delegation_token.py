@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: nobody is authenticated, so nobody is given tokens."""
+"""ExpireDelegationToken: a client without authentication gets no token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RenewDelegationToken: nobody is authenticated, so nobody is given tokens."""
+"""RenewDelegationToken: a client without authentication gets no token."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.support.handlers import KEYS, Api, batch, produce, read_back, transac
 from tests.support.raw_wire import message_from
 from txnsim.api.kip_text.table import KIP_TEXT
 from txnsim.api.registry import SHIPPED
-from txnsim.api.request import Answer, Request
+from txnsim.api.request import NoResponse, Request
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
@@ -70,7 +70,7 @@ async def test_a_bug_is_a_failure_of_the_server(
     assert read_back(request, body).error_code is told
 
 
-async def test_a_producer_without_transactions_is_not_told_to_abort(api: Api) -> None:
+async def test_a_producer_without_transactions_gets_no_abortable_error(api: Api) -> None:
     request = through(api, "InitProducerId", 5, transactional_id=None)
     refused = read_back(request, request.refuse(E.unknown_server_error))
     assert refused.error_code is E.unknown_server_error
@@ -106,7 +106,7 @@ async def test_old_versions_and_plain_records_go_the_shipped_way(api: Api) -> No
     (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
     assert result.partition_error_code is E.none
     empty = through(api, "AddPartitionsToTxn", 4, transactions=[])
-    assert await handler.handle(empty) is Answer.NEVER
+    assert await handler.handle(empty) is NoResponse.NEVER
 
 
 MARKERS: dict[str, Any] = {
@@ -132,7 +132,7 @@ MARKERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("version", "cls"), [(1, WriteTxnMarkersRequest), (2, None)])
-async def test_markers_of_both_layouts_are_refused_and_told_of(
+async def test_markers_of_both_layouts_are_refused_and_logged(
     api: Api, version: int, cls: Any
 ) -> None:
     request = through(api, "WriteTxnMarkers", version, cls=cls, **MARKERS)

@@ -34,7 +34,7 @@ async def test_level_zero_features_are_shown_from_v4(api: Api) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-async def test_finalized_levels_are_told_but_not_level_zero(level: int) -> None:
+async def test_finalized_levels_are_answered_but_not_level_zero(level: int) -> None:
     async with handlers(level=level) as api:
         answer = await api.ask("ApiVersions", 3, **CLIENT)
     found = {one.name: one.max_version_level for one in answer.finalized_features}
@@ -53,7 +53,7 @@ async def test_bad_names_of_software_are_refused(api: Api, version: int, name: s
         assert (answer.error_code, answer.api_keys) == (ErrorCode.invalid_request, ())
 
 
-async def test_a_version_of_the_future_is_told_this_apis_own_range(api: Api) -> None:
+async def test_a_version_of_the_future_gets_this_apis_own_range(api: Api) -> None:
     answer = api.refuse("ApiVersions", 0, ErrorCode.unsupported_version)
     (own,) = answer.api_keys
     assert answer.error_code is ErrorCode.unsupported_version

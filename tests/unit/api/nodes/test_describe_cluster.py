@@ -42,7 +42,7 @@ async def test_other_endpoints_are_not_here(
     assert answer.error_message
 
 
-async def test_operations_are_told_when_asked_for(api: Api) -> None:
+async def test_operations_are_answered_when_asked_for(api: Api) -> None:
     wanted = {"include_cluster_authorized_operations": True}
     answer = await api.ask("DescribeCluster", 0, **wanted)
     assert answer.cluster_authorized_operations == 8096
@@ -54,7 +54,7 @@ async def test_refusing_says_nothing_of_the_cluster(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("asked", "listed"), [(False, [1, 3]), (True, [1, 2, 3])])
-async def test_fenced_brokers_are_told_when_asked_for(
+async def test_fenced_brokers_are_answered_when_asked_for(
     api_of_three: Api, asked: bool, listed: list[int]
 ) -> None:
     metadata = api_of_three.cluster.metadata

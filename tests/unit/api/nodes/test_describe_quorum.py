@@ -47,7 +47,7 @@ async def test_nothing_else_has_a_quorum(api: Api, partitions: tuple[tuple[str, 
     assert errors == [ErrorCode.unknown_topic_or_partition] * len(partitions)
 
 
-async def test_who_asks_nothing_is_told_nothing(api: Api) -> None:
+async def test_an_empty_request_gets_an_empty_answer(api: Api) -> None:
     answer = await api.ask("DescribeQuorum", 2, topics=[])
     assert (answer.error_code, answer.topics, answer.nodes) == (ErrorCode.none, (), ())
     refused = api.refuse("DescribeQuorum", 0, ErrorCode.cluster_authorization_failed, topics=[])

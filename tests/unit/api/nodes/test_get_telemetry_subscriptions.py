@@ -10,7 +10,7 @@ from txnsim.errors import ErrorCode
 GET = "GetTelemetrySubscriptions"
 
 
-async def test_a_new_client_is_told_an_id_and_what_is_wanted(api: Api) -> None:
+async def test_a_new_client_gets_an_id_and_the_wanted_metrics(api: Api) -> None:
     metadata = api.broker.metadata
     metadata.publish(
         metadata.image.with_client_metrics("one", {"metrics": "a.", "interval.ms": "1000"})
@@ -25,7 +25,7 @@ async def test_a_new_client_is_told_an_id_and_what_is_wanted(api: Api) -> None:
     assert answer.delta_temporality
 
 
-async def test_a_client_that_asks_too_early_is_told_nothing(api: Api) -> None:
+async def test_a_client_that_asks_too_early_gets_an_error(api: Api) -> None:
     client = uuid.UUID(int=77)
     first = await api.ask(GET, 0, client_instance_id=client)
     assert (first.error_code, first.client_instance_id) == (ErrorCode.none, client)

@@ -9,6 +9,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.handlers import KEYS, Api
 from tests.support.raw_wire import message_from
 from tests.support.wires import API_VERSIONS, Wire
+from tests.support.within import within
 from txnsim.api.nodes.telemetry_clients import client_of
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ClientLink
@@ -49,32 +50,32 @@ async def asked(wire: Wire, api_key: int, version: int, **values: Any) -> Any:
     return (await wire.answer())[1]
 
 
-def test_a_connection_tells_its_software_and_is_forgotten_when_it_ends() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        sim = cluster.sim
-        metadata = sim.metadata
-        match = {"match": "client_software_name=lib", "metrics": "yes"}
-        metadata.publish(metadata.image.with_client_metrics("one", match))
-        address = metadata.image.brokers[BrokerId(1)]
-        for software, expected in ((SOFTWARE, ("yes",)), ({}, ())):
-            wire = await Wire.open(address.host, address.port)
-            if software:
-                await asked(wire, API_VERSIONS, 3, **software)
-            answer = await asked(wire, GET, 0, client_instance_id=uuid.UUID(int=77))
-            assert answer.error_code is ErrorCode.none, "the one before is forgotten"
-            assert answer.requested_metrics == expected
-            await wire.close()
-
-    run_cluster(story, client_telemetry_enable=True)
-
-
-def test_without_anybody_who_takes_metrics_the_apis_are_unknown() -> None:
-    async def story(cluster: VirtualCluster) -> None:
-        address = cluster.sim.metadata.image.brokers[BrokerId(1)]
+@within(run_cluster, client_telemetry_enable=True)
+async def test_a_connection_tells_its_software_and_is_forgotten_when_it_ends(
+    cluster: VirtualCluster,
+) -> None:
+    sim = cluster.sim
+    metadata = sim.metadata
+    match = {"match": "client_software_name=lib", "metrics": "yes"}
+    metadata.publish(metadata.image.with_client_metrics("one", match))
+    address = metadata.image.brokers[BrokerId(1)]
+    for software, expected in ((SOFTWARE, ("yes",)), ({}, ())):
         wire = await Wire.open(address.host, address.port)
-        assert GET not in SHIPPED.advertised
-        wire.send(wire.frame(GET, 0, message_from(codec.request_class(GET, 0), {})))
-        assert await wire.closed()
+        if software:
+            await asked(wire, API_VERSIONS, 3, **software)
+        answer = await asked(wire, GET, 0, client_instance_id=uuid.UUID(int=77))
+        assert answer.error_code is ErrorCode.none, "the one before is forgotten"
+        assert answer.requested_metrics == expected
         await wire.close()
 
-    run_cluster(story)
+
+@within(run_cluster)
+async def test_without_anybody_who_takes_metrics_the_apis_are_unknown(
+    cluster: VirtualCluster,
+) -> None:
+    address = cluster.sim.metadata.image.brokers[BrokerId(1)]
+    wire = await Wire.open(address.host, address.port)
+    assert GET not in SHIPPED.advertised
+    wire.send(wire.frame(GET, 0, message_from(codec.request_class(GET, 0), {})))
+    assert await wire.closed()
+    await wire.close()

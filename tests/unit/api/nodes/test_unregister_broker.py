@@ -16,7 +16,7 @@ from txnsim.errors import ErrorCode
         (-1, ErrorCode.broker_id_not_registered),
     ],
 )
-async def test_nobody_is_unregistered(api: Api, broker: int, error: ErrorCode) -> None:
+async def test_no_broker_can_be_unregistered(api: Api, broker: int, error: ErrorCode) -> None:
     answer = await api.ask("UnregisterBroker", 0, broker_id=broker)
     assert answer.error_code is error
     assert str(broker) in answer.error_message

@@ -59,7 +59,9 @@ async def test_a_dry_run_changes_nothing(api: Api, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_a_refused_update_stops_all_and_is_told_at_the_top(api: Api, version: int) -> None:
+async def test_a_refused_update_stops_all_and_is_the_top_level_error(
+    api: Api, version: int
+) -> None:
     wanted = values((NAME, 1, 2), ("nonsense", 1, 1))
     answer = await api.ask("UpdateFeatures", version, **wanted)
     assert answer.error_code is ErrorCode.invalid_update_version

@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.handlers import Api, batch, produce
 from txnsim.errors import ErrorCode
-from txnsim.types import BrokerId, Subject, TopicPartition
+from txnsim.faults.subjects import Subject
+from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
 """Led by the first of three brokers, which all have it."""

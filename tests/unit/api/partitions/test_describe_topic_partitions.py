@@ -80,7 +80,7 @@ async def test_the_setting_bounds_every_page() -> None:
         assert pages(await ask(api, **values("orders"))) == ({"orders": [0, 1]}, ("orders", 2))
 
 
-async def test_what_is_not_there_is_told_among_the_others(two: Api) -> None:
+async def test_missing_topics_are_answered_among_the_others(two: Api) -> None:
     answer = await ask(two, **values("sales", "missing", "a b"))
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("a b", ErrorCode.invalid_topic_exception),
@@ -110,7 +110,7 @@ async def test_refusing_names_every_topic(two: Api) -> None:
     assert two.refuse("DescribeTopicPartitions", 0, ErrorCode.request_timed_out).topics == ()
 
 
-async def test_eligible_replicas_and_the_last_leader_are_told_and_no_leader_is_no_error(
+async def test_eligible_replicas_and_the_last_leader_are_answered_and_no_leader_is_no_error(
     api_of_three: Api,
 ) -> None:
     metadata = api_of_three.cluster.metadata

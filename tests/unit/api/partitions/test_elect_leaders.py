@@ -55,7 +55,7 @@ async def test_each_partition_by_itself(api: Api) -> None:
     assert answer.error_code is ErrorCode.none
 
 
-async def test_all_partitions_are_told_of_where_an_election_was_needed(api_of_three: Api) -> None:
+async def test_all_partitions_that_needed_an_election_are_answered(api_of_three: Api) -> None:
     api_of_three.cluster.move_leader(P1, BrokerId(3))
     values = {**elect(), "topic_partitions": None}
     answer = await api_of_three.ask("ElectLeaders", 2, **values)

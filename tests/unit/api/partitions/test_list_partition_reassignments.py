@@ -52,7 +52,7 @@ async def test_nothing_is_on_the_move(api: Api, topics: object) -> None:
     assert (answer.error_code, answer.error_message, answer.topics) == (ErrorCode.none, None, ())
 
 
-async def test_what_moves_is_told_in_the_order_in_which_it_was_asked_for(api: Api) -> None:
+async def test_reassignments_are_answered_in_the_order_of_the_request(api: Api) -> None:
     move(api, 0)
     move(api, 2)
     first, third = (("orders", index, (1, 9), (9,), ()) for index in (0, 2))

@@ -46,7 +46,7 @@ async def test_all_is_null_and_before_v1_an_empty_list(
         ("", ErrorCode.invalid_topic_exception),
     ],
 )
-async def test_unknown_names_are_told_why(
+async def test_unknown_names_have_their_error(
     api: Api, version: int, name: str, error: ErrorCode
 ) -> None:
     answer = await api.ask(
@@ -65,7 +65,7 @@ async def test_an_unknown_topic_is_created_and_the_next_answer_has_it(api: Api) 
     assert len(second.topics[0].partitions) == 1
 
 
-async def test_before_v4_nobody_could_forbid_creation(api: Api) -> None:
+async def test_before_v4_a_client_could_not_forbid_creation(api: Api) -> None:
     await api.ask("Metadata", 3, topics=[{"name": "new"}])
     assert "new" in api.broker.image.topics
 
@@ -136,14 +136,14 @@ async def test_neither_name_nor_id_trips_the_broker(api: Api, version: int) -> N
         assert answer.error_code is ErrorCode.unknown_server_error
 
 
-async def test_who_asks_twice_is_told_once(api: Api) -> None:
+async def test_a_topic_that_is_named_twice_is_answered_once(api: Api) -> None:
     assert len((await api.ask("Metadata", 5, topics=[{"name": "orders"}] * 2)).topics) == 1
     twice = [{"name": None, "topic_id": api.topic_id("orders")}] * 2
     assert len((await api.ask("Metadata", 12, topics=twice)).topics) == 1
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-async def test_authorized_operations_are_told_when_asked_for(api: Api, version: int) -> None:
+async def test_authorized_operations_are_answered_when_asked_for(api: Api, version: int) -> None:
     asked = await api.ask(
         "Metadata",
         version,

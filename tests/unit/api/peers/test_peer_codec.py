@@ -13,11 +13,17 @@ from tests.support.clusters import client_of, real_cluster, until_state, values
 from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
-from txnsim.types import (
+from txnsim.interbroker.transactions import (
     AddPartitionsToTxnCommand,
     AddPartitionsToTxnReply,
     AllocateProducerIdsCommand,
     AllocateProducerIdsReply,
+    TxnMarker,
+    TxnPartitions,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+from txnsim.types import (
     BrokerId,
     CoordinatorEpoch,
     IsolationLevel,
@@ -25,10 +31,6 @@ from txnsim.types import (
     ProducerId,
     TopicPartition,
     TransactionalId,
-    TxnMarker,
-    TxnPartitions,
-    WriteTxnMarkersCommand,
-    WriteTxnMarkersReply,
 )
 
 CODEC = KafkaPeerCodec()

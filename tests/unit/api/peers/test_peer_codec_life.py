@@ -10,17 +10,17 @@ import pytest
 from tests.support.images import B1
 from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.lifecycle import (
+    BrokerHeartbeatCommand,
+    BrokerHeartbeatReply,
+    BrokerRegistrationCommand,
+    BrokerRegistrationReply,
+)
 from txnsim.node.peers import (
     BROKER_HEARTBEAT,
     BROKER_HEARTBEAT_VERSION,
     BROKER_REGISTRATION,
     BROKER_REGISTRATION_VERSION,
-)
-from txnsim.types import (
-    BrokerHeartbeatCommand,
-    BrokerHeartbeatReply,
-    BrokerRegistrationCommand,
-    BrokerRegistrationReply,
 )
 from txnsim.wire import codec
 

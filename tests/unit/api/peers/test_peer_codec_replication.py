@@ -12,6 +12,18 @@ from tests.support.images import B1, B2, TOPIC_ID
 from tests.support.logs import batch
 from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.replication import (
+    AlteredPartition,
+    AlterPartitionCommand,
+    AlterPartitionReply,
+    IsrChange,
+    ReplicaFetchCommand,
+    ReplicaFetchedPartition,
+    ReplicaFetchPartition,
+    ReplicaFetchReply,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
+)
 from txnsim.log.replicated import described
 from txnsim.node.peers import (
     ALTER_PARTITION,
@@ -21,21 +33,7 @@ from txnsim.node.peers import (
     LIST_OFFSETS_VERSION,
     REPLICA_FETCH_VERSION,
 )
-from txnsim.types import (
-    AlteredPartition,
-    AlterPartitionCommand,
-    AlterPartitionReply,
-    BrokerId,
-    IsrChange,
-    LeaderEpoch,
-    ReplicaFetchCommand,
-    ReplicaFetchedPartition,
-    ReplicaFetchPartition,
-    ReplicaFetchReply,
-    ReplicaOffsetCommand,
-    ReplicaOffsetReply,
-    TopicPartition,
-)
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 from txnsim.wire.batch import assign
 
 CODEC = KafkaPeerCodec()

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.support.handlers import NO_SUCH_ID, Api, batch, fetch, handlers, produce, transaction
+from tests.support.handlers import (
+    NO_SUCH_ID,
+    Api,
+    batch,
+    fetch,
+    handlers,
+    produce,
+    read_back,
+    transaction,
+)
+from txnsim.api.registry import HANDLERS
 from txnsim.errors import ErrorCode
+from txnsim.runtime.turns import Pace
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire.batch import iter_batches
 
@@ -103,7 +115,7 @@ async def test_the_readers_epoch_is_checked(
     ("fetched", "offset", "error", "diverges"),
     [(0, 2, 0, False), (0, 4, 0, True), (1, 5, 0, False), (2, 5, 1, False)],
 )
-async def test_a_log_that_went_another_way_is_told_where(
+async def test_a_diverged_log_learns_where(
     api_of_three: Api, version: int, fetched: int, offset: int, error: int, diverges: bool
 ) -> None:
     api = api_of_three
@@ -314,3 +326,36 @@ async def test_a_request_is_about_the_partitions_of_its_session_too(filled: Api)
     assert [str(one) for one in about.partitions] == ["orders-1", "orders-0"]
     stale = filled.subject("Fetch", 12, **values, session_epoch=5)
     assert [str(one) for one in stale.partitions] == ["orders-1"]
+
+
+@pytest.mark.parametrize("version", [4, 12, 13])
+async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
+    filled: Api, version: int
+) -> None:
+    """The message of a Fetch of 10,000 partitions takes more memory than all else of it."""
+    places = ((0, 4), (1, 0), (0, 4))
+    listed = [
+        {"partition": at, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+        for at, offset in places
+    ]
+    values = {**wanted(filled), "max_wait": timedelta(seconds=5), "min_bytes": 1}
+    (topic,) = values["topics"]
+    values["topics"] = [{**topic, "partitions": listed}]
+    request = filled.request("Fetch", version, **values)
+    environment = filled.broker.environment
+    request.pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
+    about = HANDLERS[request.api_key].subject(request)
+    handled = HANDLERS[request.api_key].handle(request)
+    reading = asyncio.ensure_future(handled)  # noqa: TID251 - a client's
+    await asyncio.sleep(0)
+    assert request.message.topics == ()
+    assert HANDLERS[request.api_key].subject(request) == about
+    refused = read_back(
+        request, HANDLERS[request.api_key].refuse(request, ErrorCode.unknown_server_error)
+    )
+    if version < 13:
+        parts = refused.responses[0].partitions
+        assert [one.partition_index for one in parts] == [0, 1]
+    await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
+    found = read_back(request, await reading)
+    assert offsets(found.responses[0].partitions[0].records) == [4]

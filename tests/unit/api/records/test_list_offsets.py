@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.handlers import STAMP_MS, Api, batch, produce, transaction
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.leader_append import append_client
 from txnsim.types import BrokerId, TopicPartition
 
 
@@ -147,7 +148,7 @@ async def test_a_new_leader_that_knows_too_little_answers_later(
 ) -> None:
     log = filled.broker.replicas.leader(TopicPartition("orders", 0))
     assert not isinstance(log, Rejection)
-    log.append_client(batch(timestamp_ms=STAMP_MS + 40), guard=0, now_ms=STAMP_MS)
+    append_client(log, batch(timestamp_ms=STAMP_MS + 40), guard=0, now_ms=STAMP_MS)
     log.become_leader(1)
     assert log.high_watermark < log.leader_epoch_start_offset
     for timestamp, replica, error in (
@@ -193,7 +194,7 @@ async def test_a_new_leader_that_knows_too_little_says_so(
     where = TopicPartition("orders", 0)
     log = filled.broker.replicas.led[where]
     # What the last leader wrote and this one does not know to be committed.
-    log.append_client(batch(timestamp_ms=STAMP_MS + 99), guard=0, now_ms=STAMP_MS)
+    append_client(log, batch(timestamp_ms=STAMP_MS + 99), guard=0, now_ms=STAMP_MS)
     log.become_leader(log.leader_epoch + 1)
     answer = found(await filled.ask("ListOffsets", 10, **values(timestamp)))
     assert answer[0] is error
@@ -203,7 +204,7 @@ async def test_a_new_leader_that_knows_too_little_says_so(
 
 async def test_before_version_5_a_new_leader_says_that_there_is_none(filled: Api) -> None:
     log = filled.broker.replicas.led[TopicPartition("orders", 0)]
-    log.append_client(batch(), guard=0, now_ms=STAMP_MS)
+    append_client(log, batch(), guard=0, now_ms=STAMP_MS)
     log.become_leader(log.leader_epoch + 1)
     assert found(await filled.ask("ListOffsets", 4, **values(-1)))[0] is (
         ErrorCode.leader_not_available

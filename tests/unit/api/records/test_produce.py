@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support.handlers import NO_SUCH_ID, STAMP_MS, Api, batch, produce, transaction
-from txnsim.api.records.produce import operation_of
-from txnsim.api.request import Answer
+from txnsim.api.records.produce import handle, operation_of, refuse
+from txnsim.api.request import NoResponse
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode
+from txnsim.runtime.turns import Pace
 from txnsim.wire.batch import ZSTD, crc_of
 
 GOOD = batch(b"a", b"b")
@@ -154,15 +155,15 @@ async def test_acks_are_checked_after_the_topics(api: Api, version: int) -> None
 @pytest.mark.parametrize("version", [3, 12, 13])
 async def test_without_acks_nothing_is_said_but_a_failure_closes(api: Api, version: int) -> None:
     good = values(api, GOOD, acks=0)
-    assert await api.ask("Produce", version, **good) is Answer.NONE
+    assert await api.ask("Produce", version, **good) is NoResponse.NONE
     bad = produce("missing", GOOD, topic_id=NO_SUCH_ID, acks=0)
-    assert await api.ask("Produce", version, **bad) is Answer.CLOSE
-    assert api.refuse("Produce", version, ErrorCode.request_timed_out, **good) is Answer.CLOSE
+    assert await api.ask("Produce", version, **bad) is NoResponse.CLOSE
+    assert api.refuse("Produce", version, ErrorCode.request_timed_out, **good) is NoResponse.CLOSE
 
 
 @pytest.mark.parametrize("version", [3, 13])
 async def test_null_records_are_never_answered(api: Api, version: int) -> None:
-    assert await api.ask("Produce", version, **values(api, None)) is Answer.NEVER
+    assert await api.ask("Produce", version, **values(api, None)) is NoResponse.NEVER
 
 
 @pytest.mark.parametrize("version", [3, 12, 13])
@@ -258,3 +259,24 @@ async def test_refusal_and_subject(api: Api) -> None:
     assert (about.transactional_id, about.producer_id) == ("id", 7)
     assert [str(one) for one in about.partitions] == ["orders-0"]
     assert api.subject("Produce", 8, **produce("orders", b"junk")).producer_id is None
+
+
+class CountedPace(Pace):
+    """Counts the elements that are reported to it."""
+
+    elements = 0
+
+    def has_done(self, elements: int) -> bool:
+        self.elements += elements
+        return super().has_done(elements)
+
+
+async def test_many_partitions_are_read_and_answered_in_slices(api: Api) -> None:
+    partitions = [{"index": index, "records": GOOD} for index in range(3_000)]
+    topic = {"topic_id": NO_SUCH_ID, "partition_data": partitions}
+    request = api.request("Produce", 13, acks=-1, topic_data=[topic])
+    pace = CountedPace(api.broker.environment.tasks.turns, lambda: 0)
+    request.pace = pace
+    answer = await handle(request)
+    assert pace.elements == 2 * 3_000, "once when it is read, once when it is answered"
+    assert answer == refuse(request, ErrorCode.unknown_topic_id)

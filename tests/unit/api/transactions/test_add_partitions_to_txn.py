@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.handlers import Api, handlers, transaction
-from txnsim.api.request import Answer
+from txnsim.api.request import NoResponse
 from txnsim.errors import ErrorCode
 
 NONE, UNKNOWN, SKIPPED = (
@@ -124,7 +124,7 @@ async def test_verifying_tells_each_partition_by_itself(api: Api, version: int) 
 
 
 @pytest.mark.parametrize(("version", "verify_only"), [(3, False), (4, False), (4, True)])
-async def test_a_partition_named_twice_is_told_twice_only_where_all_share_one_error(
+async def test_a_partition_named_twice_is_answered_twice_only_where_all_share_one_error(
     api: Api, version: int, verify_only: bool
 ) -> None:
     identity = await api.producer("id")
@@ -160,7 +160,7 @@ async def test_transactions_of_a_batch_are_answered_each(api: Api, version: int)
 
 @pytest.mark.parametrize("version", [4, 5])
 async def test_an_empty_batch_is_never_answered(api: Api, version: int) -> None:
-    assert await api.ask("AddPartitionsToTxn", version, transactions=[]) is Answer.NEVER
+    assert await api.ask("AddPartitionsToTxn", version, transactions=[]) is NoResponse.NEVER
 
 
 @pytest.mark.parametrize("version", [4, 5])

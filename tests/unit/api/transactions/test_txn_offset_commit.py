@@ -144,7 +144,7 @@ async def test_refusals(groups: GroupApi, version: int) -> None:
         assert await commit(groups, (pid, epoch), version=version, **told) is error
 
 
-async def test_versions_that_do_not_know_loading_are_told_something_else(
+async def test_versions_that_do_not_know_loading_get_another_error(
     groups: GroupApi,
 ) -> None:
     told = values(groups, (1, 0))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.handlers import Api, batch, produce, transaction
-from txnsim.api.request import Answer
+from txnsim.api.request import NoResponse
 from txnsim.errors import ErrorCode
 
 NONE, STALE, FENCED, FAILED, UNKNOWN = (
@@ -109,10 +109,10 @@ async def test_producers_and_partitions(api: Api, version: int) -> None:
 
 
 @pytest.mark.parametrize("last", [(70, 0, 9), (70, 0)])
-async def test_nobody_answers_where_the_last_marker_has_nothing_here(
+async def test_a_request_whose_last_marker_has_no_partition_here_is_not_answered(
     api: Api, last: tuple[int, ...]
 ) -> None:
-    assert await write(api, 1, marker(71, 0, 0), marker(*last)) is Answer.NEVER
+    assert await write(api, 1, marker(71, 0, 0), marker(*last)) is NoResponse.NEVER
     assert results(await write(api, 1, marker(*last), marker(71, 0, 0)))[71] == {0: NONE}
     alone = await write(api, 1, marker(*last), marker(*last))
     assert results(alone) == ({70: {9: UNKNOWN}} if len(last) > 2 else {})

@@ -17,16 +17,11 @@ from txnsim.pipeline.export import Export, Written
 
 @pytest.fixture
 def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    @contextmanager
-    def session(_master: str | None) -> Iterator[None]:
-        yield None
-
-    def export(_spark: None, wanted: Export, table: str) -> Written:
+    def export(wanted: Export, table: str) -> Written:
         directory = str(wanted.target / table)
         return Written(table=table, directory=directory, rows=3, files=2, bytes=10)
 
-    monkeypatch.setattr(logs_export, "session", session)
-    monkeypatch.setattr("txnsim.pipeline.export.export", export)
+    monkeypatch.setattr("txnsim.pipeline.export.export_here", export)
     write_log_dir(tmp_path / "broker-1", 1, {})
     return tmp_path
 
@@ -50,6 +45,27 @@ def test_as_json(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     assert [one["table"] for one in told] == logs_export.TABLES.split(",")
     assert list(told[0]) == ["table", "directory", "rows", "files", "bytes"]
+
+
+def test_much_is_spark_s(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+
+    @contextmanager
+    def session(master: str | None) -> Iterator[str]:
+        asked.append(master)
+        yield "a session"
+
+    def export(spark: str, wanted: Export, table: str) -> Written:
+        assert spark == "a session"
+        return Written(table=table, directory=str(wanted.target), rows=0, files=0, bytes=0)
+
+    monkeypatch.setattr(logs_export, "session", session)
+    monkeypatch.setattr("txnsim.pipeline.export.export", export)
+    words = ["logs", "export", str(log_dir), "--to", str(log_dir / "out"), "--table", "errors"]
+    assert main([*words, "--master", "local[3]"]) == 0
+    monkeypatch.setattr("txnsim.pipeline.tables.read_here.HERE_BYTES_MAX", -1)
+    assert main(words) == 0
+    assert asked == ["local[3]", None]
 
 
 def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

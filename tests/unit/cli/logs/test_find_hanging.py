@@ -16,6 +16,7 @@ from txnsim.cli.txns.operator import HANGING_HEADERS
 from txnsim.cli.txns.operator import HANGS as TXNS_HANGS
 from txnsim.cli.txns.operator import INCOMPLETE as TXNS_INCOMPLETE
 from txnsim.pipeline.forensics.findings import json_schema
+from txnsim.txn.state import TxnTransition
 from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
@@ -67,6 +68,41 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
     assert printed.err == (
         "replicas: 1, scanned: 0; hanging: 1; late: 1; as of 2023-11-14T23:13:20Z.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("records", "told"),
+    [
+        (
+            [move("Empty")],
+            ["  It was not committed: end it with ABORT, as no transaction was begun at epoch 0"],
+        ),
+        (
+            [move("Ongoing", HERE), move("PrepareCommit", HERE), move("CompleteCommit")],
+            [
+                "  It was committed: end it with COMMIT, as its coordinator's log has Prepare",
+                "  an abort drops what was committed; 'txnsim txns repair' writes COMMIT",
+            ],
+        ),
+        (
+            [move("Empty", name="other", pid=8)],
+            ["  What was decided is unknown, as no coordinator knows the producer"],
+        ),
+    ],
+)
+def test_the_marker_that_it_should_have_had_is_told(
+    records: list[TxnTransition],
+    told: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    driver = LogDriver()
+    driver.txn(0)
+    broker = BrokerDir(tmp_path / "b")
+    broker.replica(driver)
+    broker.coordinator(*records)
+    printed = Printed(capsys, str(broker.stop()), "--as-of", AS_OF)
+    assert all(line in printed.out for line in told)
 
 
 def test_what_lives_is_counted_and_shown_with_all(
@@ -123,7 +159,10 @@ def test_everything_is_read_where_snapshots_are_not_to_be_trusted(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--as-of", "yesterday"], "'yesterday' is neither ISO 8601 nor a number"),
+        (
+            ["--as-of", "yesterday"],
+            "'yesterday' is neither ISO 8601, a number of milliseconds, nor 'now'",
+        ),
         (["--as-of", "2026-11-20T10:00:00"], "needs a time zone"),
         (["--max-transaction-timeout", "-1"], "'-1' is no whole number of minutes"),
         (["--max-transaction-timeout", "x"], "'x' is no whole number of minutes"),
@@ -145,8 +184,8 @@ def test_a_file_that_can_not_be_read_is_named(
     (log_dir / "orders-0" / "00000000000000000000.log").unlink()
     (log_dir / "orders-0" / "00000000000000000000.log").mkdir()
     printed = Printed(capsys, str(log_dir), "--read-all")
-    assert printed.status == 2
-    assert "Is a directory" in printed.err
+    assert printed.status == 4
+    assert "a folder, not a file; passed by" in printed.err
 
 
 def test_spark_that_is_missing_is_told(

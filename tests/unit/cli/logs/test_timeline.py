@@ -51,19 +51,14 @@ OPEN = Stay(
 
 @pytest.fixture
 def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    @contextmanager
-    def session(_master: str | None) -> Iterator[None]:
-        yield None
-
     told = {
         "app": timeline_of("app", RECORDS, [OPEN]),
         "done": timeline_of("done", RECORDS[:1], [OPEN]),
         "none": timeline_of("none", [], []),
     }
-    monkeypatch.setattr(logs_timeline, "session", session)
     monkeypatch.setattr(
-        "txnsim.pipeline.forensics.timeline_sql.read_timeline",
-        lambda _spark, _paths, name, _topics: told[name],
+        "txnsim.pipeline.forensics.timeline_here.read_timeline_here",
+        lambda _paths, name, _topics: told[name],
     )
     write_log_dir(tmp_path, 1, {})
     return tmp_path
@@ -108,6 +103,22 @@ def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFix
     documented = Path("docs/logs.md").read_text()
     for value in (told, told["events"][0], told["open"][0]):
         assert all(f"`{name}`" in documented for name in value)
+
+
+def test_a_master_asks_for_spark(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def session(master: str | None) -> Iterator[str | None]:
+        yield master
+
+    monkeypatch.setattr(logs_timeline, "session", session)
+    monkeypatch.setattr(
+        "txnsim.pipeline.forensics.timeline_sql.read_timeline",
+        lambda spark, _paths, _name, _topics: timeline_of(spark, RECORDS, []),
+    )
+    assert main(["logs", "timeline", "app", str(log_dir), "--master", "local[3]"]) == 0
+    assert capsys.readouterr().out.startswith("local[3]: producer id 7")
 
 
 def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,8 @@ import pytest
 from tests.support.soundness import busy_log, found_in, write_log_dir
 from txnsim.cli.logs import verify as logs_verify
 from txnsim.cli.main import main
-from txnsim.pipeline.soundness.findings import Finding
 from txnsim.pipeline.soundness.verify import Plan
+from txnsim.pipeline.soundness.violations import Violation
 
 SECOND = "00000000000000000025"
 
@@ -24,7 +24,7 @@ def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def session(_master: str | None) -> Iterator[None]:
         yield None
 
-    def verify(_spark: None, _planned: Plan) -> list[Finding]:
+    def verify(_spark: None, _planned: Plan) -> list[Violation]:
         return found_in(tmp_path)
 
     monkeypatch.setattr(logs_verify, "session", session)

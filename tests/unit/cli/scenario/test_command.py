@@ -11,8 +11,9 @@ from tests.support.stories import late_produce, small
 from txnsim.cli.main import main
 from txnsim.cli.scenario import command as scenario_module
 from txnsim.scenario import catalog, runner
+from txnsim.scenario.pace import Pace
 from txnsim.scenario.players.casting import Casting
-from txnsim.scenario.runner import Finding, RunResult, Telling
+from txnsim.scenario.runner import JudgesResult, RunResult, Telling
 from txnsim.trace.story import Sentence
 
 WRONG: dict[str, tuple[str, ...]] = {}
@@ -36,7 +37,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     """Stories are not told, but come to what is declared."""
     seen = Told()
 
-    def tell_virtual(telling: Telling, *, seed: int) -> RunResult:
+    def tell_virtual(telling: Telling, *, seed: int, pace: Pace | None = None) -> RunResult:
+        assert pace is None
         seen.virtual.append((telling.run, telling.take, seed))
         return result_of(telling)
 
@@ -59,13 +61,15 @@ def result_of(telling: Telling) -> RunResult:
         take=telling.take,
         seed=1,
         players=("somebody",),
-        verdict=Finding(
+        verdict=JudgesResult(
             expected=expected,
             observed=WRONG.get(telling.run, expected),
             because=("so it is",),
         ),
         cured=None,
-        story=(Sentence(at_ms=0, who="scenario", text=f"It was in {telling.run}.", told=True),),
+        story=(
+            Sentence(at_ms=0, who="scenario", text=f"It was in {telling.run}.", is_narrated=True),
+        ),
         remarks=(),
         duration_ms=5,
         history=b"seen\n",
@@ -182,10 +186,10 @@ def test_a_program_is_passed_on_and_time_can_be_real(told: Told) -> None:
         (["run", "z01", "--program", "no-such-program"], "there is no such program"),
         (["run", "z01", "--mode", "TV2", "--player", "kafka-python"], "can't play in late-pr"),
         (["run", "z01", "--trace", "/dev/null/x"], "/dev/null/x: Not a directory"),
-        (["run", "z01", "--armed", "--disarmed"], "not allowed with argument"),
-        (["run", "z01", "--player", "own", "--program", "x"], "not allowed with argument"),
-        (["run"], "required: name"),
-        ([], "required: ACTION"),
+        (["run", "z01", "--armed", "--disarmed"], "not allowed with --"),
+        (["run", "z01", "--player", "own", "--program", "x"], "not allowed with --"),
+        (["run"], "name is missing"),
+        ([], "ACTION is missing; there are: list, show"),
     ],
 )
 def test_what_can_not_be_done_is_exit_status_2_and_nothing_is_run(
@@ -241,10 +245,35 @@ def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (z01["animal"], z01["runs"]) == ("Z01", list(MODES))
 
 
+def test_what_is_shown_is_yaml_to_begin_with(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, scenario = catalog.find("z01")
+    assert main(["scenario", "show", "Z01"]) == 0
+    out = capsys.readouterr().out
+    assert out == f"# {path}\n{path.read_text('utf-8')}"
+    (tmp_path / "mine.yaml").write_text(out)
+    assert catalog.load(tmp_path / "mine.yaml") == scenario
+
+
+def test_every_file_is_checked_also_behind_a_wrong_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("name: x\n")
+    assert main(["scenario", "check", str(wrong), "z01"]) == 2
+    said = capsys.readouterr()
+    assert f"{wrong}:1: goal: is missing" in said.err
+    assert said.out.endswith("late-produce-after-abort is sound, 12 tellings\n")
+    assert main(["scenario", "check", "z01", "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (one["problems"], one["tellings"]) == ([], 12)
+
+
 def test_a_scenario_is_shown_with_its_steps_and_the_verdicts_it_expects(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["scenario", "show", "Z01"]) == 0
+    assert main(["scenario", "show", "Z01", "--summary"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("late-produce-after-abort (z01): A produce that arrives after the abort")
     for part in ("\n1. The producer opens", "[armed]", "Control: The same", "Source: KIP-890"):
@@ -252,7 +281,7 @@ def test_a_scenario_is_shown_with_its_steps_and_the_verdicts_it_expects(
     assert f"File: {catalog.find('z01')[0]}" in out
     copied = tmp_path / "mine.yaml"
     copied.write_text(catalog.find("z01")[0].read_text("utf-8").replace("aliases", "#"), "utf-8")
-    assert main(["scenario", "show", str(copied)]) == 0
+    assert main(["scenario", "show", str(copied), "--summary"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("late-produce-after-abort: A produce")
     assert f"File: {copied}" in out

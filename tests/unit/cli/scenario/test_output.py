@@ -12,7 +12,7 @@ from txnsim.cli.scenario.output import (
     story_of,
     table_of,
 )
-from txnsim.scenario.runner import Finding, RunResult
+from txnsim.scenario.runner import JudgesResult, RunResult
 from txnsim.trace.story import Sentence
 
 SCENARIO = late_produce()
@@ -32,7 +32,7 @@ def result(**changes: Any) -> RunResult:
         "verdict": finding(("lost-write",)),
         "cured": None,
         "story": (
-            Sentence(at_ms=0, who="scenario", text="It begins.", told=True),
+            Sentence(at_ms=0, who="scenario", text="It begins.", is_narrated=True),
             Sentence(at_ms=12, who="t-0 (broker 1)", text="ABORT marker " + "word " * 20),
         ),
         "remarks": ("who said what",),
@@ -43,8 +43,8 @@ def result(**changes: Any) -> RunResult:
     return RunResult(**{**given, **changes})
 
 
-def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = None) -> Finding:
-    return Finding(
+def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = None) -> JudgesResult:
+    return JudgesResult(
         expected=observed if expected is None else expected,
         observed=observed,
         because=tuple(f"{kind}: so it is" for kind in observed),

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from tests.unit.client.fake_broker import CLOSE, Asked, FakeBroker, Handler, initialized
-from txnsim.cli.main import INTERRUPTED_STATUS, main
+from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
+from txnsim.cli.txns.commands import command_from
 from txnsim.client.versions import Api
 
 HINT = "Enable debug logging for additional detail."
@@ -396,29 +397,47 @@ def test_an_unknown_broker_is_named_with_the_known_ones(
             ("find-hanging", "--broker-id", "1", "--partition", "1"),
             "The --partition argument requires --topic to be provided",
         ),
+    ],
+)
+def test_what_kafkas_tool_refuses_has_its_words_and_the_status_of_misuse(
+    capsys: Captured, args: tuple[str, ...], message: str
+) -> None:
+    assert main(["txns", "--bootstrap-server", "127.0.0.1:1", *args]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
         (("abort", *T0, "--producer-epoch", "40000"), "40000 does not fit in 16 bits"),
-        (("list", "--duration-filter", "x"), "invalid number value: 'x'"),
-        (("describe",), "required: --transactional-id"),
+        (("list", "--duration-filter", "x"), "--duration-filter: expected a whole number"),
+        (("describe",), "--transactional-id is missing"),
+        (("why", "orders"), "orders: which partition? expected TOPIC-PARTITION, as orders-0"),
+        (("why", "-1"), "-1: which partition?"),
     ],
 )
 def test_misuse_is_refused_before_anything_is_sent(
     capsys: Captured, args: tuple[str, ...], message: str
 ) -> None:
-    assert main(["txns", "--bootstrap-server", "127.0.0.1:1", *args]) == 1
+    assert main(["txns", "--bootstrap-server", "127.0.0.1:1", *args]) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("bootstrap", "words"),
+    ("bootstrap", "status", "words"),
     [
-        ("127.0.0.1:1", ("can't connect to 127.0.0.1:1: Connection refused", "Nobody listens")),
-        ("nonsense", ("bootstrap server 'nonsense': host:port is expected",)),
+        (
+            "127.0.0.1:1",
+            1,
+            ("can't connect to 127.0.0.1:1: Connection refused", "No broker listens"),
+        ),
+        ("nonsense", 2, ("bootstrap server 'nonsense': host:port is expected",)),
     ],
 )
 def test_a_wrong_address_is_told_in_one_or_two_lines(
-    capsys: Captured, bootstrap: str, words: tuple[str, ...]
+    capsys: Captured, bootstrap: str, status: int, words: tuple[str, ...]
 ) -> None:
-    assert main(["txns", "list", "--bootstrap-server", bootstrap]) == 1
+    assert main(["txns", "list", "--bootstrap-server", bootstrap]) == status
     err = capsys.readouterr().err
     assert all(word in err for word in words)
     assert "Traceback" not in err
@@ -492,3 +511,20 @@ def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Cap
     assert "authorization failure" in err
     assert err.count("Z\n") >= 2
     assert out.startswith("Topic")
+
+
+def test_a_variable_says_where_for_all_commands(
+    broker: FakeBroker, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TXNSIM_BOOTSTRAP", broker.address)
+    assert main(["txns", "list"]) == 0
+    assert "pay" in capsys.readouterr().out
+    assert main(["txns", "list", "--bootstrap-server", "127.0.0.1:1"]) == 1
+
+
+def test_a_partition_is_taken_as_it_is_printed() -> None:
+    asked = [
+        command_from(parser_of("txns").parse_args(["txns", "why", *words]), "again")
+        for words in (("my-orders", "3"), ("my-orders-3",))
+    ]
+    assert asked[0] == asked[1]

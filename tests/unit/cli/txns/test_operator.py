@@ -55,10 +55,11 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert run(server, "find-hanging", "--all") == HANGS
     out, err = capsys.readouterr()
     assert "hanging: 1." in err
-    header, row, why, command = out.splitlines()
+    header, row, why, decided, command = out.splitlines()
     assert header.startswith("Topic ")
     assert row.startswith("orders")
     assert why.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
+    assert decided.startswith("  It was not committed: end it with ABORT, as ")
     assert command == (
         f"  txnsim txns --bootstrap-server {server.bootstrap} abort --topic orders --partition 0"
         " --start-offset 0"
@@ -98,7 +99,7 @@ def test_where_nothing_can_be_written_down_nothing_is_done(
     hang(server, "payments")
     scope = ("--topic", "payments")
     nowhere = tmp_path / "no" / "file"
-    assert run(server, "repair", *scope, "--yes", "--audit-file", str(nowhere)) == 1
+    assert run(server, "repair", *scope, "--yes", "--audit-file", str(nowhere)) == 2
     assert "nothing was done" in capsys.readouterr().err
     assert run(server, "find-hanging", "--all", *scope) == HANGS
     assert run(server, "repair", *scope, "--yes", "--audit-file", str(tmp_path / "file")) == 0
@@ -115,7 +116,7 @@ def test_statuses_differ() -> None:
 
 def test_misuse_is_told_before_anything_is_connected(capsys: Captured) -> None:
     at = ("txns", "--bootstrap-server", "127.0.0.1:1")
-    assert main([*at, "repair", "--partition", "0"]) == 1
+    assert main([*at, "repair", "--partition", "0"]) == 2
     assert "requires --topic" in capsys.readouterr().err
-    assert main([*at, "find-hanging", "--all", "--broker-id", "1"]) == 1
+    assert main([*at, "find-hanging", "--all", "--broker-id", "1"]) == 2
     assert "--broker-id" in capsys.readouterr().err

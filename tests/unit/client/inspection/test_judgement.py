@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from txnsim.client.inspection.hanging import OpenTransaction
-from txnsim.client.inspection.judgement import Verdict, judge
+from txnsim.client.inspection.judgement import judge
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 P0 = TopicPartition("t", 0)
@@ -42,24 +43,29 @@ def known(
 @pytest.mark.parametrize(
     ("ids", "description", "verdict", "said"),
     [
-        ({}, None, Verdict.HANGING, "no coordinator knows producer id 1"),
-        ({1: "x"}, None, Verdict.HANGING, "forgotten transactional id x"),
-        ({1: "x"}, known("CompleteAbort"), Verdict.HANGING, "CompleteAbort without this"),
-        ({1: "x"}, known("Ongoing", P1), Verdict.HANGING, "Ongoing without this partition"),
-        ({1: "x"}, known("PrepareAbort", P1), Verdict.HANGING, "PrepareAbort without this"),
-        ({1: "x"}, known("Ongoing", P0, epoch=4), Verdict.HANGING, "of epoch 3"),
-        ({1: "x"}, known("Ongoing", P0, producer_id=9), Verdict.HANGING, "producer id 9"),
-        ({1: "x"}, known("Ongoing", P0, P1), Verdict.ALIVE, "transaction.timeout.ms=1000"),
-        ({1: "x"}, known("PrepareCommit", P0), Verdict.DECIDED, "PrepareCommit: the outcome"),
+        ({}, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 1"),
+        ({1: "x"}, None, OpenTxnStatus.HANGING, "forgotten transactional id x"),
+        ({1: "x"}, known("CompleteAbort"), OpenTxnStatus.HANGING, "CompleteAbort without this"),
+        ({1: "x"}, known("Ongoing", P1), OpenTxnStatus.HANGING, "Ongoing without this partition"),
+        ({1: "x"}, known("PrepareAbort", P1), OpenTxnStatus.HANGING, "PrepareAbort without this"),
+        ({1: "x"}, known("Ongoing", P0, epoch=4), OpenTxnStatus.HANGING, "of epoch 3"),
+        ({1: "x"}, known("Ongoing", P0, producer_id=9), OpenTxnStatus.HANGING, "producer id 9"),
+        ({1: "x"}, known("Ongoing", P0, P1), OpenTxnStatus.ALIVE, "transaction.timeout.ms=1000"),
+        (
+            {1: "x"},
+            known("PrepareCommit", P0),
+            OpenTxnStatus.DECIDED,
+            "PrepareCommit: the outcome",
+        ),
         # A transaction that is fenced is ended with the next epoch (transactions v2: each one).
-        ({1: "x"}, known("PrepareAbort", P0, epoch=4), Verdict.DECIDED, "broker 2"),
-        ({1: "x"}, known("PrepareEpochFence", P0, epoch=4), Verdict.DECIDED, "broker 2"),
+        ({1: "x"}, known("PrepareAbort", P0, epoch=4), OpenTxnStatus.DECIDED, "broker 2"),
+        ({1: "x"}, known("PrepareEpochFence", P0, epoch=4), OpenTxnStatus.DECIDED, "broker 2"),
     ],
 )
 def test_verdicts(
     ids: dict[int, str],
     description: TransactionDescription | None,
-    verdict: Verdict,
+    verdict: OpenTxnStatus,
     said: str,
 ) -> None:
     (finding,) = judge([OPEN], ids, {"x": description})

@@ -5,20 +5,26 @@ from __future__ import annotations
 import pytest
 
 from tests.real.hang import make_hanging
+from tests.releases.test_broker_rules import until_leaderless
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
-from txnsim.client.inspection.judgement import Finding
+from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.survey import survey
 from txnsim.client.inspection.txn_views import AbortSpec, OpenSince
 from txnsim.client.producer import Producer
-from txnsim.types import TopicPartition
+from txnsim.controller.controller import NewTopic
+from txnsim.txn.decided import Decision
+from txnsim.types import BrokerId, TopicPartition
 
 WHERE = TopicPartition("orders", 0)
+SOLO = TopicPartition("solo", 0)
+"""Its only replica is on one broker."""
+HOME, AWAY = BrokerId(1), BrokerId(2)
 
 
-async def found_hanging(admin: Admin) -> Finding:
+async def found_hanging(admin: Admin) -> JudgedTransaction:
     await make_hanging(admin, WHERE, "ghost")
     (one,) = (await survey(admin, now_ms=admin.cluster.clock.now_ms())).hanging
     return one
@@ -67,7 +73,7 @@ class Beforehand(Admin):
             await super().abort_transaction(which, timeout_ms=timeout_ms)
 
 
-def test_a_refused_marker_is_told_and_nothing_claimed() -> None:
+def test_a_refused_marker_is_reported_and_nothing_claimed() -> None:
     async def story(world: VirtualCluster) -> Repair:
         async with world.client() as cluster:
             admin = Beforehand(cluster)
@@ -131,3 +137,78 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
             assert "nobody leads it" in told.reason
 
     run_cluster(story)
+
+
+# The marker that was decided
+
+
+async def abandoned(world: VirtualCluster, admin: Admin, *, later: int) -> JudgedTransaction:
+    """KAFKA-20734: committed while the partition had no leader; ``later`` transactions follow."""
+    world.sim.metadata.create_topic(NewTopic(name=SOLO.topic, assignments=((0, (AWAY,)),)))
+    await admin.cluster.coordinator("shop")
+    if world.leader(world.home("shop")) != HOME:
+        world.sim.move_leader(world.home("shop"), HOME)
+    async with Producer(admin.cluster, transactional_id="shop") as shop:
+        await shop.init_transactions()
+        shop.begin()
+        await shop.send(SOLO.topic, 0, b"paid")
+        await world.sim.kill_broker(AWAY)
+        await until_leaderless(world, SOLO)
+        await shop.commit()
+        await world.sim.start_broker(AWAY)
+        for _ in range(later):
+            shop.begin()
+            await shop.send("orders", 0, b"next")
+            await shop.commit()
+    await admin.wait_for_topic(SOLO.topic)
+    now_ms = admin.cluster.clock.now_ms() + 1
+    (one,) = (await survey(admin, now_ms=now_ms, partitions=[SOLO], older_than_ms=0)).hanging
+    return one
+
+
+@pytest.mark.parametrize(("level", "later"), [(0, 0), (0, 2), (2, 0), (2, 2)])
+def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
+    level: int, later: int
+) -> None:
+    """Also where the coordinator has had other transactions since: its log tells."""
+
+    async def story(world: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
+        async with world.client() as cluster:
+            admin = Admin(cluster)
+            finding = await abandoned(world, admin, later=later)
+            assert finding.decided is not None
+            assert finding.decided.decision is Decision.COMMITTED
+            done = await repair(admin, finding, now_ms=0, guess=Decision.ABORTED)
+            return done, await values(cluster, SOLO.topic, partitions=1)
+
+    done, read = run_cluster(story, level=level)
+    assert (done.outcome, done.marker) == (Outcome.REPAIRED, "COMMIT"), "a guess never overrules"
+    assert done.records == 1
+    assert read == [b"paid"]
+
+
+@pytest.mark.parametrize(
+    ("guess", "read"), [(Decision.ABORTED, []), (Decision.COMMITTED, [b"paid"])]
+)
+def test_who_does_not_know_has_to_guess_aloud(
+    guess: Decision, read: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object, **__: object) -> tuple[()]:
+        return ()  # the log may not be read, or has been compacted
+
+    monkeypatch.setattr("txnsim.client.inspection.survey.noted", nothing)
+
+    async def story(world: VirtualCluster) -> tuple[Repair, Repair, list[bytes | None]]:
+        async with world.client() as cluster:
+            admin = Admin(cluster)
+            finding = await abandoned(world, admin, later=2)
+            asked = await repair(admin, finding, now_ms=0)
+            assert await values(cluster, SOLO.topic, partitions=1) == []
+            done = await repair(admin, finding, now_ms=0, guess=guess)
+            return asked, done, await values(cluster, SOLO.topic, partitions=1)
+
+    asked, done, seen = run_cluster(story)
+    assert (asked.outcome, asked.decision) == (Outcome.NEEDS_A_GUESS, Decision.UNKNOWN)
+    assert "has gone on" in asked.reason
+    assert done.outcome is Outcome.REPAIRED
+    assert seen == read

@@ -6,12 +6,12 @@ from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
-from txnsim.client.inspection.judgement import Verdict
 from txnsim.client.inspection.survey import Survey, survey
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 GHOSTLY = TopicPartition("orders", 0)
@@ -57,12 +57,12 @@ def test_each_verdict_in_one_cluster() -> None:
     assert found.unread == {}
     assert found.partitions == 3 + 6  # and those of __transaction_state
     by_partition = {one.transaction.partition.partition: one for one in found.findings}
-    assert by_partition[0].verdict is Verdict.HANGING
-    assert by_partition[1].verdict is Verdict.ALIVE
-    assert by_partition[2].verdict is Verdict.DECIDED
+    assert by_partition[0].verdict is OpenTxnStatus.HANGING
+    assert by_partition[1].verdict is OpenTxnStatus.ALIVE
+    assert by_partition[2].verdict is OpenTxnStatus.DECIDED
     assert [one.transaction.partition for one in found.hanging] == [GHOSTLY]
     # The oldest write comes first.
-    assert found.findings[0].verdict is Verdict.HANGING
+    assert found.findings[0].verdict is OpenTxnStatus.HANGING
 
 
 def test_a_younger_write_is_not_looked_at() -> None:
@@ -100,7 +100,7 @@ def test_what_ends_while_it_is_judged_does_not_hang() -> None:
     assert run_cluster(story).findings == ()
 
 
-def test_partitions_that_cannot_be_asked_are_told_and_the_others_searched() -> None:
+def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> None:
     class Deaf(Admin):
         async def describe_producers(
             self, *args: object, **kwargs: object

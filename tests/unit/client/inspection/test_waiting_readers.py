@@ -9,14 +9,16 @@ import pytest
 
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, NotSupportedError
 from txnsim.client.inspection.txn_views import ProducerState
-from txnsim.client.inspection.waiting_readers import Cause, Explanation, explain
+from txnsim.client.inspection.waiting_readers import Explanation, explain
 from txnsim.client.producer import Producer
 from txnsim.client.versions import Api, Request
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.txn.withheld import Cause
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
 
@@ -53,12 +55,12 @@ def test_a_hanging_one_is_named_with_its_cure() -> None:
     assert (known.log_start_offset, known.last_stable_offset, known.high_watermark) == (0, 1, 3)
     first, whose, advice = known.sentences
     assert "stop at offset 1" in first
-    assert "so the last 2 are withheld" in first
+    assert "so they do not get the last 2 offsets" in first
     assert "last wrote 3600 s ago" in whose
     assert advice.endswith("txnsim txns repair --topic orders --partition 0 --yes.")
 
 
-def test_open_ones_are_told_apart_from_decided_ones() -> None:
+def test_open_and_decided_transactions_differ() -> None:
     async def story(world: VirtualCluster) -> tuple[Explanation, Explanation]:
         async with (
             world.client() as cluster,
@@ -116,7 +118,7 @@ def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
     assert "matter of replication" in known.sentences[1]
 
 
-def test_without_a_leader_nobody_is_asked() -> None:
+def test_without_a_leader_no_broker_is_asked() -> None:
     alone = TopicPartition("alone", 0)
 
     async def story(world: VirtualCluster) -> Explanation:
@@ -136,13 +138,11 @@ def test_without_a_leader_nobody_is_asked() -> None:
     assert "no leader" in known.sentences[0]
 
 
-def test_a_partition_that_does_not_exist_is_an_error() -> None:
-    async def story(world: VirtualCluster) -> None:
-        async with world.client() as cluster:
-            with pytest.raises(ClientError, match="no partition orders-9"):
-                await explain(Admin(cluster), TopicPartition("orders", 9), now_ms=0)
-
-    run_cluster(story)
+@within(run_cluster)
+async def test_a_partition_that_does_not_exist_is_an_error(world: VirtualCluster) -> None:
+    async with world.client() as cluster:
+        with pytest.raises(ClientError, match="no partition orders-9"):
+            await explain(Admin(cluster), TopicPartition("orders", 9), now_ms=0)
 
 
 class Older(Admin):
@@ -154,7 +154,7 @@ class Older(Admin):
         return dict.fromkeys(partitions, NotSupportedError("The node does not support it"))
 
 
-def test_where_nobody_tells_of_transactions_the_log_is_read() -> None:
+def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
     async def story(world: VirtualCluster) -> tuple[Explanation, Explanation, int]:
         async with world.client() as cluster, Producer(cluster) as producer:
             admin = Older(cluster)
@@ -174,7 +174,7 @@ def test_where_nobody_tells_of_transactions_the_log_is_read() -> None:
     assert f"--producer-id {ghost} --producer-epoch 0 --coordinator-epoch 0;" in advice
 
 
-def test_a_log_that_does_not_tell_either_names_nobody() -> None:
+def test_a_log_without_an_answer_names_no_transaction() -> None:
     async def story(world: VirtualCluster) -> Explanation:
         async with world.client() as cluster, Producer(cluster) as producer:
             admin = Older(cluster)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import msgspec
+
 from tests.support.group_world import (
     GROUP,
     HOME,
@@ -10,9 +14,19 @@ from tests.support.group_world import (
     commit_of,
     run_groups,
 )
+from tests.support.steps import load_whole, read_whole
+from tests.support.within import within
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.offset_commands import CommittingProducer, DeleteOffsets
-from txnsim.types import CoordinatorEpoch, TopicPartition, TxnMarker
+from txnsim.group.offset_commands import (
+    CommitOffsets,
+    CommittingProducer,
+    DeleteOffsets,
+    NewPosition,
+)
+from txnsim.interbroker.transactions import TxnMarker
+from txnsim.runtime.turns import Pace
+from txnsim.types import CoordinatorEpoch, TopicPartition
+from txnsim.wire.batch import read_batch_header, read_records
 
 E = ErrorCode
 DAY_MS = 86_400_000
@@ -41,175 +55,216 @@ async def pending(world: GroupWorld, offset: int = 9) -> None:
     assert not isinstance(done, Rejection), done
 
 
-def test_every_request_of_a_group_elsewhere_is_sent_away() -> None:
-    async def main(world: GroupWorld) -> None:
-        world.unload()
-        away = E.not_coordinator
-        assert (await world.join()).error is away
-        assert (await world.sync("m")).error is away
-        assert world.heartbeat("m") is away
-        assert world.leave("m").error is away
-        assert (await world.consume("a")).error is away
-        assert (await world.commit()).error is away
-        assert (await world.fetch()).error is away
-        found = await world.groups.commit_in_transaction(commit_of(), PRODUCER, verify=agreed)
-        assert isinstance(found, Rejection)
-        assert found.error is away
-        deleted = await world.groups.delete(GROUP)
-        assert deleted is not None
-        assert deleted.error is away
-        assert isinstance(world.groups.find(GROUP), Rejection)
-        assert isinstance(
-            await world.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=())),
-            Rejection,
-        )
-        assert not world.groups.owns(HOME)
-
-    run_groups(main)
+@within(run_groups)
+async def test_every_request_of_a_group_elsewhere_is_sent_away(world: GroupWorld) -> None:
+    world.unload()
+    away = E.not_coordinator
+    assert (await world.join()).error is away
+    assert (await world.sync("m")).error is away
+    assert world.heartbeat("m") is away
+    assert world.leave("m").error is away
+    assert (await world.consume("a")).error is away
+    assert (await world.commit()).error is away
+    assert (await world.fetch()).error is away
+    found = await world.groups.commit_in_transaction(commit_of(), PRODUCER, verify=agreed)
+    assert isinstance(found, Rejection)
+    assert found.error is away
+    deleted = await world.groups.delete(GROUP)
+    assert deleted is not None
+    assert deleted.error is away
+    assert isinstance(world.groups.find(GROUP), Rejection)
+    assert isinstance(
+        await world.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=())),
+        Rejection,
+    )
+    assert not world.groups.owns(HOME)
 
 
-def test_while_a_group_is_loaded_only_heartbeats_pass() -> None:
-    async def main(world: GroupWorld) -> None:
-        world.groups.begin_load(HOME, CoordinatorEpoch(9))
-        assert (await world.join()).error is E.coordinator_load_in_progress
-        assert world.heartbeat("m") is E.none
-        listed = world.groups.list()
-        assert isinstance(listed, Rejection)
-        assert listed.error is E.coordinator_load_in_progress
-        assert world.groups.finish_load(HOME, CoordinatorEpoch(9), ())
-        assert world.heartbeat("m") is E.unknown_member_id
-
-    run_groups(main)
+@within(run_groups)
+async def test_while_a_group_is_loaded_only_heartbeats_pass(world: GroupWorld) -> None:
+    world.groups.begin_load(HOME, CoordinatorEpoch(9))
+    assert (await world.join()).error is E.coordinator_load_in_progress
+    assert world.heartbeat("m") is E.none
+    listed = world.groups.list()
+    assert isinstance(listed, Rejection)
+    assert listed.error is E.coordinator_load_in_progress
+    assert read_whole(world.groups.read(HOME, CoordinatorEpoch(9), ()))
+    assert world.heartbeat("m") is E.unknown_member_id
 
 
-def test_a_coordinator_that_is_stopped_is_not_available() -> None:
-    async def main(world: GroupWorld) -> None:
-        world.groups.stop()
-        assert world.heartbeat("m") is E.coordinator_not_available
-        assert (await world.commit()).error is E.coordinator_not_available
-        assert (await world.consume("a")).error is E.coordinator_not_available
-        listed = world.groups.list()
-        assert isinstance(listed, Rejection)
-        assert listed.error is E.coordinator_not_available
-
-    run_groups(main)
+@within(run_groups)
+async def test_a_coordinator_that_is_stopped_is_not_available(world: GroupWorld) -> None:
+    world.groups.stop()
+    assert world.heartbeat("m") is E.coordinator_not_available
+    assert (await world.commit()).error is E.coordinator_not_available
+    assert (await world.consume("a")).error is E.coordinator_not_available
+    listed = world.groups.list()
+    assert isinstance(listed, Rejection)
+    assert listed.error is E.coordinator_not_available
 
 
-def test_a_load_that_was_called_off_owns_nothing() -> None:
-    async def main(world: GroupWorld) -> None:
-        world.groups.begin_load(HOME, CoordinatorEpoch(5))
-        world.groups.unload(HOME, CoordinatorEpoch(6))
-        assert not world.groups.finish_load(HOME, CoordinatorEpoch(5), ())
-        assert not world.groups.owns(HOME)
-        world.groups.begin_load(HOME, CoordinatorEpoch(8))
-        world.groups.unload(HOME, CoordinatorEpoch(7))  # older news than the load
-        assert world.groups.finish_load(HOME, CoordinatorEpoch(8), ())
-        world.groups.begin_load(HOME, CoordinatorEpoch(10))
-        world.groups.unload(HOME)
-        assert not world.groups.finish_load(HOME, CoordinatorEpoch(10), ())
-
-    run_groups(main)
+@within(run_groups)
+async def test_a_load_that_was_called_off_owns_nothing(world: GroupWorld) -> None:
+    world.groups.begin_load(HOME, CoordinatorEpoch(5))
+    world.groups.unload(HOME, CoordinatorEpoch(6))
+    assert not read_whole(world.groups.read(HOME, CoordinatorEpoch(5), ()))
+    assert not world.groups.owns(HOME)
+    world.groups.begin_load(HOME, CoordinatorEpoch(8))
+    world.groups.unload(HOME, CoordinatorEpoch(7))  # older news than the load
+    assert read_whole(world.groups.read(HOME, CoordinatorEpoch(8), ()))
+    world.groups.begin_load(HOME, CoordinatorEpoch(10))
+    world.groups.unload(HOME)
+    assert not read_whole(world.groups.read(HOME, CoordinatorEpoch(10), ()))
 
 
-def test_a_log_that_can_not_be_read_is_counted() -> None:
-    async def main(world: GroupWorld) -> None:
-        world.groups.load(HOME, CoordinatorEpoch(5), (b"\x00" * 61,))
-        assert world.groups.load_problems_total == 1
-        assert world.groups.owns(HOME)
-
-    run_groups(main)
+@within(run_groups)
+async def test_a_log_that_can_not_be_read_is_counted(world: GroupWorld) -> None:
+    load_whole(world.groups, HOME, CoordinatorEpoch(5), (b"\x00" * 61,))
+    assert world.groups.load_problems_total == 1
+    assert world.groups.owns(HOME)
 
 
-def test_a_commit_is_answered_when_it_is_replicated_and_seen_then() -> None:
-    async def main(world: GroupWorld) -> None:
+@within(run_groups)
+async def test_a_commit_is_answered_when_it_is_replicated_and_seen_then(world: GroupWorld) -> None:
+    await world.commit(3)
+    world.log.held = True
+    waits = world.later(world.commit(5))
+    await world.pass_ms(1)
+    assert not waits.done()
+    assert await world.fetch() == 3
+    stable = world.later(world.fetch(require_stable=True))
+    await world.pass_ms(1)
+    assert not stable.done()
+    world.log.release()
+    assert (await waits) == ((TopicPartition("orders", 0), E.none),)
+    assert (await stable, await world.fetch()) == (5, 5)
+
+
+@within(run_groups)
+async def test_a_commit_that_is_not_replicated_is_refused_and_so_is_a_fetch_of_stable_ones(
+    world: GroupWorld,
+) -> None:
+    world.log.held = True
+    commits = world.later(world.commit(5))
+    reads = world.later(world.fetch(require_stable=True))
+    await world.pass_ms(1)
+    world.log.release(E.request_timed_out)
+    assert (await commits).error is E.coordinator_not_available
+    assert (await reads).error is E.not_coordinator
+
+
+@within(run_groups)
+async def test_errors_of_a_wait_reach_the_fetch_of_stable_positions(
+    world: GroupWorld,
+) -> None:
+    world.log.held = True
+    world.later(world.commit(5))
+    reads = world.later(world.fetch(require_stable=True))
+    await world.pass_ms(1)
+    world.log.release(E.message_too_large)
+    assert (await reads).error is E.unknown_server_error
+
+
+@within(run_groups)
+async def test_who_commits_while_the_partition_moves_is_sent_away(world: GroupWorld) -> None:
+    world.log.held = True
+    commits = world.later(world.commit(5))
+    await world.pass_ms(1)
+    world.unload()
+    world.log.release()
+    assert (await commits).error is E.not_coordinator
+
+
+@within(run_groups)
+async def test_a_commit_that_the_log_refuses_or_the_group_does(world: GroupWorld) -> None:
+    world.log.refusal = E.not_leader_or_follower
+    assert (await world.commit(5)).error is E.not_coordinator
+    assert (await world.commit(5, generation=3)).error is E.group_id_not_found
+
+
+def large_commit(count: int = 3_000) -> CommitOffsets:
+    positions = tuple(
+        NewPosition(topic_partition=TopicPartition("orders", index), offset=index)
+        for index in range(count)
+    )
+    return commit_of(positions=positions)
+
+
+@within(run_groups)
+async def test_a_large_commit_is_one_append_whose_bytes_are_made_in_slices(
+    world: GroupWorld,
+) -> None:
+    await world.groups.commit(large_commit())
+    at_once = world.log.batches.pop()
+    world.log.end = 0
+    pace = Pace(world.env.tasks.turns, world.env.clock.stopwatch_ns)
+    waits = world.later(world.groups.commit(large_commit(), pace))
+    await asyncio.sleep(0)
+    assert (pace.has_rested, world.log.batches) == (True, [])
+    assert len(await waits) == 3_000
+    assert world.log.batches == [at_once]
+
+
+@within(run_groups)
+async def test_who_comes_between_the_slices_of_a_large_commit_decides_about_it(
+    world: GroupWorld,
+) -> None:
+    pace = Pace(world.env.tasks.turns, world.env.clock.stopwatch_ns)
+    waits = world.later(world.groups.commit(large_commit(), pace))
+    await asyncio.sleep(0)
+    joined = await world.join()
+    assert joined.error is E.none
+    assert (await waits).error is E.unknown_member_id
+    batches = [read_records(batch) for batch in world.log.batches]
+    assert all(len(records) < 3_000 for records in batches)
+
+
+@within(run_groups)
+async def test_a_large_commit_whose_partition_moves_between_its_slices_is_sent_away(
+    world: GroupWorld,
+) -> None:
+    pace = Pace(world.env.tasks.turns, world.env.clock.stopwatch_ns)
+    waits = world.later(world.groups.commit(large_commit(), pace))
+    await asyncio.sleep(0)
+    world.unload()
+    assert (await waits).error is E.not_coordinator
+    assert world.log.batches == []
+
+
+@within(run_groups)
+async def test_a_large_commit_in_a_transaction_is_one_append_too(world: GroupWorld) -> None:
+    pace = Pace(world.env.tasks.turns, world.env.clock.stopwatch_ns)
+    command = msgspec.structs.replace(large_commit(), is_transactional=True)
+    done = await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed, pace=pace)
+    assert not isinstance(done, Rejection)
+    assert (len(done), pace.has_rested) == (3_000, True)
+    (batch,) = world.log.batches
+    assert read_batch_header(batch).records_count == 3_000
+    assert (world.log.guards, await world.fetch()) == ([42], -1)
+
+
+@within(run_groups)
+async def test_pending_positions_end_with_the_marker(world: GroupWorld) -> None:
+    for committed, expected in ((False, 3), (True, 9)):
         await world.commit(3)
-        world.log.held = True
-        waits = world.later(world.commit(5))
-        await world.pass_ms(1)
-        assert not waits.done()
-        assert await world.fetch() == 3
-        stable = world.later(world.fetch(require_stable=True))
-        await world.pass_ms(1)
-        assert not stable.done()
-        world.log.release()
-        assert (await waits) == ((TopicPartition("orders", 0), E.none),)
-        assert (await stable, await world.fetch()) == (5, 5)
-
-    run_groups(main)
-
-
-def test_a_commit_that_is_not_replicated_is_refused_and_so_is_who_waits_for_stable_ones() -> None:
-    async def main(world: GroupWorld) -> None:
-        world.log.held = True
-        commits = world.later(world.commit(5))
-        reads = world.later(world.fetch(require_stable=True))
-        await world.pass_ms(1)
-        world.log.release(E.request_timed_out)
-        assert (await commits).error is E.coordinator_not_available
-        assert (await reads).error is E.not_coordinator
-
-    run_groups(main)
-
-
-def test_errors_of_a_wait_are_passed_on_to_who_wants_stable_positions() -> None:
-    async def main(world: GroupWorld) -> None:
-        world.log.held = True
-        world.later(world.commit(5))
-        reads = world.later(world.fetch(require_stable=True))
-        await world.pass_ms(1)
-        world.log.release(E.message_too_large)
-        assert (await reads).error is E.unknown_server_error
-
-    run_groups(main)
-
-
-def test_who_commits_while_the_partition_moves_is_sent_away() -> None:
-    async def main(world: GroupWorld) -> None:
-        world.log.held = True
-        commits = world.later(world.commit(5))
-        await world.pass_ms(1)
-        world.unload()
-        world.log.release()
-        assert (await commits).error is E.not_coordinator
-
-    run_groups(main)
-
-
-def test_a_commit_that_the_log_refuses_or_the_group_does() -> None:
-    async def main(world: GroupWorld) -> None:
-        world.log.refusal = E.not_leader_or_follower
-        assert (await world.commit(5)).error is E.not_coordinator
-        assert (await world.commit(5, generation=3)).error is E.group_id_not_found
-
-    run_groups(main)
-
-
-def test_pending_positions_end_with_the_marker() -> None:
-    async def main(world: GroupWorld) -> None:
-        for committed, expected in ((False, 3), (True, 9)):
-            await world.commit(3)
-            await pending(world)
-            assert world.log.guards[-1] == 42
-            assert await world.fetch() == 3
-            world.log.end += 1
-            world.log.high_watermark = world.log.end
-            world.groups.marker_written(HOME, marker(committed=committed), world.log.end - 1)
-            assert await world.fetch() == expected
-
-    run_groups(main)
-
-
-def test_pending_positions_are_loaded_as_pending() -> None:
-    async def main(world: GroupWorld) -> None:
         await pending(world)
-        world.unload()
-        world.load()
-        assert await world.fetch() == -1
-        world.groups.marker_written(HOME, marker(committed=True), world.log.end)
-        world.log.high_watermark = world.log.end + 1
-        assert await world.fetch() == 9
+        assert world.log.guards[-1] == 42
+        assert await world.fetch() == 3
+        world.log.end += 1
+        world.log.high_watermark = world.log.end
+        world.groups.marker_written(HOME, marker(committed=committed), world.log.end - 1)
+        assert await world.fetch() == expected
 
-    run_groups(main)
+
+@within(run_groups)
+async def test_pending_positions_are_loaded_as_pending(world: GroupWorld) -> None:
+    await pending(world)
+    world.unload()
+    world.load()
+    assert await world.fetch() == -1
+    world.groups.marker_written(HOME, marker(committed=True), world.log.end)
+    world.log.high_watermark = world.log.end + 1
+    assert await world.fetch() == 9
 
 
 def test_the_coordinator_of_the_transaction_is_asked_before_the_group() -> None:
@@ -242,71 +297,63 @@ def test_the_coordinator_of_the_transaction_is_asked_before_the_group() -> None:
     run_groups(main)
 
 
-def test_positions_expire_with_the_cluster_clock_and_their_group_with_them() -> None:
-    async def main(world: GroupWorld) -> None:
-        await world.commit(5)
-        world.env.clock.advance(6 * DAY_MS)
-        assert await world.fetch() == 5
-        world.env.clock.advance(DAY_MS + 600_000)
-        assert await world.fetch() == -1
-        assert world.groups.list() == ()
-
-    run_groups(main)
-
-
-def test_a_position_that_a_transaction_may_change_does_not_expire() -> None:
-    async def main(world: GroupWorld) -> None:
-        await world.commit(5)
-        await pending(world)
-        world.env.clock.advance(30 * DAY_MS)
-        assert await world.fetch() == 5
-
-    run_groups(main)
+@within(run_groups)
+async def test_positions_expire_with_the_cluster_clock_and_their_group_with_them(
+    world: GroupWorld,
+) -> None:
+    await world.commit(5)
+    world.env.clock.advance(6 * DAY_MS)
+    assert await world.fetch() == 5
+    world.env.clock.advance(DAY_MS + 600_000)
+    assert await world.fetch() == -1
+    assert world.groups.list() == ()
 
 
-def test_what_can_not_be_expired_now_is_tried_again() -> None:
-    async def main(world: GroupWorld) -> None:
-        await world.commit(5)
-        world.log.refusal = E.not_enough_replicas
-        world.env.clock.advance(8 * DAY_MS)
-        assert await world.fetch() == 5
-        world.log.refusal = None
-        world.env.clock.advance(600_000)
-        assert await world.fetch() == -1
-
-    run_groups(main)
+@within(run_groups)
+async def test_a_position_that_a_transaction_may_change_does_not_expire(world: GroupWorld) -> None:
+    await world.commit(5)
+    await pending(world)
+    world.env.clock.advance(30 * DAY_MS)
+    assert await world.fetch() == 5
 
 
-def test_positions_go_with_their_topic() -> None:
-    async def main(world: GroupWorld) -> None:
-        await world.commit(5)
-        world.groups.topics_deleted(frozenset({"other"}))
-        assert await world.fetch() == 5
-        world.groups.topics_deleted(frozenset({"orders"}))
-        assert await world.fetch() == -1
+@within(run_groups)
+async def test_what_can_not_be_expired_now_is_tried_again(world: GroupWorld) -> None:
+    await world.commit(5)
+    world.log.refusal = E.not_enough_replicas
+    world.env.clock.advance(8 * DAY_MS)
+    assert await world.fetch() == 5
+    world.log.refusal = None
+    world.env.clock.advance(600_000)
+    assert await world.fetch() == -1
 
-    run_groups(main)
+
+@within(run_groups)
+async def test_positions_go_with_their_topic(world: GroupWorld) -> None:
+    await world.commit(5)
+    world.groups.topics_deleted(frozenset({"other"}))
+    assert await world.fetch() == 5
+    world.groups.topics_deleted(frozenset({"orders"}))
+    assert await world.fetch() == -1
 
 
-def test_positions_are_deleted_one_by_one_and_with_their_group() -> None:
-    async def main(world: GroupWorld) -> None:
-        orders = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),))
-        await world.commit(5)
-        assert await world.groups.delete_offsets(orders) == ((TopicPartition("orders", 0), E.none),)
-        assert await world.fetch() == -1
-        await world.commit(6)
-        world.log.refusal = E.not_enough_replicas
-        refused = await world.groups.delete_offsets(orders)
-        assert isinstance(refused, Rejection)
-        assert refused.error is E.coordinator_not_available
-        world.log.refusal = None
-        assert await world.groups.delete(GROUP) is None
-        missing = await world.groups.delete(GROUP)
-        assert missing is not None
-        assert missing.error is E.group_id_not_found
-        again = await world.groups.delete_offsets(orders)
-        assert isinstance(again, Rejection)
-        nameless = await world.groups.delete_offsets(DeleteOffsets(group_id="", partitions=()))
-        assert isinstance(nameless, Rejection)
-
-    run_groups(main)
+@within(run_groups)
+async def test_positions_are_deleted_one_by_one_and_with_their_group(world: GroupWorld) -> None:
+    orders = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),))
+    await world.commit(5)
+    assert await world.groups.delete_offsets(orders) == ((TopicPartition("orders", 0), E.none),)
+    assert await world.fetch() == -1
+    await world.commit(6)
+    world.log.refusal = E.not_enough_replicas
+    refused = await world.groups.delete_offsets(orders)
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.coordinator_not_available
+    world.log.refusal = None
+    assert await world.groups.delete(GROUP) is None
+    missing = await world.groups.delete(GROUP)
+    assert missing is not None
+    assert missing.error is E.group_id_not_found
+    again = await world.groups.delete_offsets(orders)
+    assert isinstance(again, Rejection)
+    nameless = await world.groups.delete_offsets(DeleteOffsets(group_id="", partitions=()))
+    assert isinstance(nameless, Rejection)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from txnsim.coordinators.group.tracing import OffsetTrace
+from txnsim.coordinators.group.tracing import OffsetTrace, PositionNow
 from txnsim.errors import ErrorCode
 from txnsim.group.offset_commands import CommitOffsets, CommittingProducer, NewPosition
 from txnsim.group.offsets import LATEST
 from txnsim.group.records import OffsetCommitted
 from txnsim.group.shard import GroupShard
+from txnsim.interbroker.transactions import TxnMarker
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.types import (
     BrokerId,
@@ -16,7 +17,6 @@ from txnsim.types import (
     ProducerId,
     TopicPartition,
     TransactionalId,
-    TxnMarker,
 )
 
 PLACES = (TopicPartition("t", 0), TopicPartition("t", 1))
@@ -24,7 +24,26 @@ PID = ProducerId(7)
 
 
 def made(tracer: Tracer | None) -> tuple[OffsetTrace, GroupShard]:
-    return OffsetTrace(tracer, BrokerId(2)), GroupShard(partition=5, coordinator_epoch=0)
+    return OffsetTrace(tracer, BrokerId(2), {}), GroupShard(partition=5, coordinator_epoch=0)
+
+
+def test_a_snapshot_has_positions_and_what_waits() -> None:
+    shard = GroupShard(partition=5, coordinator_epoch=0)
+    trace = OffsetTrace(None, BrokerId(2), {5: shard})
+    for place, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
+        shard.offsets.apply_commit(
+            OffsetCommitted(
+                group_id="g", topic_partition=place, offset=offset, commit_timestamp_ms=0
+            ),
+            offset=offset,
+            producer_id=pid,
+            replicated=LATEST,
+        )
+    node = "broker/2/group/5"
+    assert list(trace.positions()) == [
+        PositionNow(node=node, group="g", tp="t-0", offset=3),
+        PositionNow(node=node, group="g", tp="t-1", offset=4, pid=PID),
+    ]
 
 
 def test_positions_wait_for_the_marker_that_decides_them() -> None:
@@ -69,6 +88,6 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
     assert tracer.nodes == ("broker/2/group/5",)
 
 
-def test_while_nobody_listens_there_is_nothing_to_format() -> None:
+def test_without_a_trace_nothing_is_formatted() -> None:
     assert not made(None)[0].on
     assert not made(Tracer(lambda: 0))[0].on

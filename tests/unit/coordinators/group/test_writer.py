@@ -30,7 +30,7 @@ E = ErrorCode
         (E.coordinator_load_in_progress, [E.network_exception, E.coordinator_load_in_progress]),
     ],
 )
-def test_errors_of_a_log_are_told_as_states_of_the_coordinator(
+def test_errors_of_a_log_become_states_of_the_coordinator(
     told: ErrorCode, by: list[ErrorCode]
 ) -> None:
     assert {coordinator_error(error) for error in by} == {told}
@@ -49,5 +49,5 @@ def test_errors_of_a_log_are_told_as_states_of_the_coordinator(
         E.not_coordinator,
     ],
 )
-def test_all_else_is_told_as_it_is(error: ErrorCode) -> None:
+def test_other_errors_stay_as_they_are(error: ErrorCode) -> None:
     assert coordinator_error(error) is error

@@ -9,8 +9,8 @@ import pytest
 from tests.support.coordinator import ManualClock
 from txnsim.coordinators.txn.id_source import ProducerIdSource
 from txnsim.errors import ErrorCode, PeerDisconnectedError
+from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.runtime.tasks import LoopTasks
-from txnsim.types import AllocateProducerIdsReply
 
 BLOCK = AllocateProducerIdsReply(first=0, length=1_000)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 
 from tests.support.coordinator import FOO_0, FOO_1, HOME, World, error_of
+from tests.support.steps import load_whole
 from txnsim.coordinators.txn.marker_sender import RECONNECT_PAUSE_MS, RETRY_PAUSE_MS
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
+from txnsim.interbroker.transactions import WriteTxnMarkersReply
+from txnsim.runtime.trace import TraceLevel
 from txnsim.txn.markers import NoLeader
 from txnsim.txn.state import TransactionState
 from txnsim.types import (
@@ -17,7 +21,6 @@ from txnsim.types import (
     ProducerIdAndEpoch,
     TopicPartition,
     TransactionVersion,
-    WriteTxnMarkersReply,
 )
 
 B2 = BrokerId(2)
@@ -82,6 +85,36 @@ async def test_a_passing_refusal_is_tried_again_at_the_present_leader(error: int
     assert world.entry().state is TransactionState.COMPLETE_COMMIT
 
 
+async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
+    world, _ = await ended(FOO_0, FOO_1, trace=True)
+    world.tracer.level = TraceLevel.BRIEF
+    seen = len(world.tracer)
+    await world.settle()
+    for error in (ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out, ErrorCode.none):
+        world.sent[-1].reply(*[ErrorCode.none] * (len(world.sent) == 1), error)
+        await world.settle()
+        world.clock.pass_ms(RETRY_PAUSE_MS)
+        await world.settle()
+    told = [
+        cast(dict[str, object], event.d)
+        for event in world.tracer.events(seen)
+        if event.k == "marker.sent"
+    ]
+    assert [(data["tp"], data["attempt"]) for data in told] == [("foo-1", 2), ("foo-1", 3)]
+    assert world.entry().state is TransactionState.COMPLETE_COMMIT
+    session = ProducerIdAndEpoch(
+        producer_id=world.entry().producer_id, producer_epoch=world.entry().producer_epoch
+    )
+    world.tracer.level = TraceLevel.FULL
+    seen = len(world.tracer)
+    await world.add(session, FOO_1)
+    await world.end(session)
+    await world.settle()
+    (sent,) = [event for event in world.tracer.events(seen) if event.k == "marker.sent"]
+    assert "attempt" not in cast(dict[str, object], sent.d), "a new debt is counted anew"
+    assert sent.w == 0
+
+
 @pytest.mark.parametrize("trace", [False, True])
 @pytest.mark.parametrize("error", [47, 52])
 async def test_a_fenced_marker_leaves_the_transaction_prepared_until_a_move(
@@ -99,7 +132,7 @@ async def test_a_fenced_marker_leaves_the_transaction_prepared_until_a_move(
     assert error_of(await world.end(session)) is ErrorCode.concurrent_transactions
     snapshot = world.service.snapshot()
     assert (snapshot.markers_refused_total, snapshot.pending_markers) == (1, 0)
-    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     await world.settle()
     assert sent_partitions(world)[1:] == [(1, ["foo-0 foo-1"])]
 
@@ -201,7 +234,7 @@ async def test_an_answer_to_a_coordinator_that_moved_is_forgotten(
 async def test_an_answer_to_the_former_epoch_does_not_pay_the_debt_of_the_present_one() -> None:
     world, _ = await ended(FOO_0)
     await world.settle()
-    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     await world.settle()
     assert len(world.sent) == 1  # one request at a time to a broker
     world.sent[0].reply()
@@ -309,7 +342,7 @@ async def test_a_bug_of_the_sender_is_not_taken_for_a_lost_answer() -> None:
 
 
 @pytest.mark.parametrize("as_coroutine", [False, True])
-async def test_a_cancelled_request_is_nobodys_business_any_more(*, as_coroutine: bool) -> None:
+async def test_the_answer_of_a_cancelled_request_is_ignored(*, as_coroutine: bool) -> None:
     world, _ = await ended(FOO_0)
     world.markers_as_coroutine = as_coroutine
     await world.settle()

@@ -21,8 +21,10 @@ from tests.support.coordinator import (
     error_of,
     identity,
 )
+from tests.support.steps import load_whole, read_whole
 from tests.support.txn_entries import entry
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases.rules import LATEST
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
     AddPartitions,
@@ -57,12 +59,15 @@ def shape(txn: TxnMetadata) -> str:
 
 
 def replayed(world: World, partition: int = HOME) -> dict[TransactionalId, TxnMetadata]:
-    return read_log(world.log.get(partition, ())).entries
+    return read_log(world.log.get(partition, ()), rules=LATEST).entries
 
 
 def records(world: World) -> list[str]:
     """The log of the home partition, one line per record."""
-    return [shape(next(iter(read_log([batch]).entries.values()))) for batch in world.log[HOME]]
+    return [
+        shape(next(iter(read_log([batch], rules=LATEST).entries.values())))
+        for batch in world.log[HOME]
+    ]
 
 
 async def expire(world: World, ms: int = 80_000) -> None:
@@ -75,6 +80,7 @@ async def at_epoch(world: World, epoch: int, *, pid: int = 7) -> ProducerIdAndEp
     loaded = apply(
         None,
         to_first(TID, producer_id=ProducerId(pid), timeout_ms=60_000, now_ms=START_MS),
+        rules=LATEST,
     )
     assert loaded is not None
     fields = {name: getattr(loaded, name) for name in loaded.__struct_fields__}
@@ -178,7 +184,7 @@ async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
     await ids_from(world, 1000)
     await world.add(old, FOO_0)
     await world.end(old)
-    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     world.answers_markers = True
     await world.settle()
     assert shape(world.entry()) == "CompleteCommit 1000:0"
@@ -220,7 +226,7 @@ async def test_a_lost_answer_of_init_producer_id_can_be_asked_for_again() -> Non
     session = await world.ready()
     assert await world.init(expected=session) == identity(0, 1)
     assert await world.init(expected=session) == identity(0, 1)
-    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     # the last epoch is never logged
     assert error_of(await world.init(expected=session)) is FENCED
 
@@ -332,7 +338,7 @@ async def test_a_new_id_without_a_producer_id_leaves_nothing_behind() -> None:
 # Answers wait for the log
 
 
-async def test_between_decision_and_commit_others_are_told_to_wait() -> None:
+async def test_between_decision_and_commit_others_must_wait() -> None:
     world = World()
     session = await world.ready()
     world.held_appends = []
@@ -433,7 +439,7 @@ async def test_an_append_that_outlives_its_coordinator_changes_nothing(
     elif then == "loading":
         world.service.begin_load(HOME, CoordinatorEpoch(1))
     else:
-        world.service.load(HOME, CoordinatorEpoch(1), log)
+        load_whole(world.service, HOME, CoordinatorEpoch(1), log)
     await world.settle()
     after = world.service.entries()
     assert world.held_appends is not None
@@ -458,7 +464,7 @@ async def test_a_crash_after_the_append_is_finished_by_the_next_coordinator() ->
     ending = world.start(world.end(session))
     await world.settle()
     world.held_appends = None
-    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     await world.settle()
     assert shape(world.entry()) == "CompleteCommit 0:1"
     assert await world.end(session) == identity(0, 1)
@@ -473,7 +479,7 @@ async def test_a_crash_before_the_append_leaves_the_transaction_open() -> None:
     ending = world.start(world.end(session))
     await world.settle()
     world.held_appends = None
-    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME][:-1])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME][:-1])
     assert shape(world.entry()) == "Ongoing 0:0"
     assert await world.end(session) == identity(0, 1)
     ending.cancel()
@@ -485,7 +491,7 @@ async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
     session = await world.ready()
     await world.add(session, FOO_0, FOO_1)
     assert await world.end(session) == identity(0, 1)
-    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     assert world.entry().pending_state is TransactionState.COMPLETE_COMMIT
     await world.settle()
     (marker,) = world.sent[0].command.markers
@@ -499,7 +505,7 @@ async def test_a_load_shows_while_it_lasts() -> None:
     assert error_of(await world.init()) is ErrorCode.coordinator_load_in_progress
     assert error_of(world.service.list_transactions(ListTransactions())) == 14
     assert world.service.snapshot().partitions_loading == 1
-    assert world.service.finish_load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    assert read_whole(world.service.read(HOME, CoordinatorEpoch(1), world.log[HOME]))
     assert await world.init() == identity(0, 1)
 
 
@@ -508,7 +514,7 @@ async def test_a_load_that_was_called_off_is_not_installed() -> None:
     await world.ready()
     world.service.begin_load(HOME, CoordinatorEpoch(1))
     world.service.unload(HOME, 2)
-    assert not world.service.finish_load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    assert not read_whole(world.service.read(HOME, CoordinatorEpoch(1), world.log[HOME]))
     assert error_of(await world.init()) is ErrorCode.not_coordinator
 
 
@@ -516,9 +522,9 @@ async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
     world = World(trace=True)
     await world.ready()
     other = to_first(TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS)
-    damaged = bytearray(encode_batch((other,), level=TV_2, now_ms=START_MS))
+    damaged = bytearray(encode_batch((other,), level=TV_2, now_ms=START_MS, rules=LATEST))
     damaged[-12:-10] = b"\xff\xff"
-    world.service.load(HOME, CoordinatorEpoch(1), [*world.log[HOME], bytes(damaged)])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), [*world.log[HOME], bytes(damaged)])
     assert shape(world.entry()) == "Empty 0:0"
     assert world.service.snapshot().load_problems_total == 1
     assert "note" in [event.k for event in world.tracer.events()]
@@ -536,7 +542,7 @@ async def test_version_2_while_level_0_is_finalized_wedges_the_id_as_on_a_real_b
     assert error_of(await world.end(session)) is CONCURRENT
     world.level = TV_2
     assert error_of(await world.end(session)) is CONCURRENT
-    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     assert await world.end(session) == identity(0, 1)
 
 
@@ -561,7 +567,9 @@ def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
         base, partitions=txn.partitions, client_version=txn.client_version, now_ms=START_MS
     )
     fields = {name: getattr(record, name) for name in record.__struct_fields__}
-    return encode_value(type(record)(**{**fields, "start_timestamp_ms": START_MS}), level=level)
+    return encode_value(
+        type(record)(**{**fields, "start_timestamp_ms": START_MS}), level=level, rules=LATEST
+    )
 
 
 # Queries
@@ -608,7 +616,7 @@ async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timer
 async def test_the_snapshot_counts() -> None:
     world = World(loaded=False)
     world.answers_markers = False
-    world.service.load(HOME, CoordinatorEpoch(0), ())
+    load_whole(world.service, HOME, CoordinatorEpoch(0), ())
     session = await world.ready()
     await world.add(session, FOO_0)
     await world.end(session)
@@ -655,7 +663,11 @@ async def test_a_timeout_that_needs_a_producer_id_waits_for_one() -> None:
 
 
 async def test_two_phase_commit_outlives_every_timeout() -> None:
-    world = World(settings=Settings(transaction_two_phase_commit_enable=True))
+    settings = Settings(
+        transaction_two_phase_commit_enable=True,
+        transaction_abort_timed_out_cleanup_interval_ms=10**7,  # seldom: 1,000,000 seconds pass
+    )
+    world = World(settings=settings)
     await world.ready()
     ask = InitProducerId(transactional_id=TID, timeout_ms=1, enable_two_phase_commit=True)
     session = await world.service.init_producer_id(ask)
@@ -669,7 +681,7 @@ async def test_an_open_transaction_keeps_its_timeout_over_a_load() -> None:
     world = World()
     session = await world.ready()
     await world.add(session, FOO_0)
-    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     await expire(world)
     assert shape(world.entry()) == "CompleteAbort 0:1"
 
@@ -748,21 +760,23 @@ def prepared(transactional_ids: Iterable[str]) -> list[bytes]:
         first = to_first(
             TransactionalId(name), producer_id=ProducerId(number), timeout_ms=1, now_ms=START_MS
         )
-        txn = apply(None, first)
+        txn = apply(None, first, rules=LATEST)
         assert txn is not None
         opened = to_ongoing(
             txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=START_MS
         )
-        txn = apply(begin(txn, opened, now_ms=START_MS), opened)
+        txn = apply(begin(txn, opened, now_ms=START_MS), opened, rules=LATEST)
         assert txn is not None
         ended = to_prepared_v2(txn, committed=True, fresh=None, now_ms=START_MS)
-        batches.append(encode_batch((first, opened, ended), level=TV_2, now_ms=START_MS))
+        batches.append(
+            encode_batch((first, opened, ended), level=TV_2, now_ms=START_MS, rules=LATEST)
+        )
     return batches
 
 
 async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_request() -> None:
     world = World(loaded=False)
-    world.service.load(HOME, CoordinatorEpoch(4), prepared(["a", "b", "c"]))
+    load_whole(world.service, HOME, CoordinatorEpoch(4), prepared(["a", "b", "c"]))
     await world.settle()
     (sent,) = world.sent
     assert sent.broker_id == BROKER

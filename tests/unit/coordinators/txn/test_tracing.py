@@ -93,7 +93,7 @@ def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
     assert told(tracer)[1]["coordinator_epoch"] == 4
 
 
-def test_markers_are_told_partition_by_partition(tracer: Tracer) -> None:
+def test_markers_are_traced_partition_by_partition(tracer: Tracer) -> None:
     owed = debt()
     both, rule = (FOO_0, FOO_1), owed.epoch_rule
     last = tracing.marker(tracer, "marker.sent", NODE, owed, both, target=BrokerId(2), rule=rule)

@@ -1,4 +1,4 @@
-"""What an error of the log is called towards clients; how work ends that nobody waits for."""
+"""Subjects of records; how work ends without a waiting request."""
 
 from __future__ import annotations
 
@@ -6,18 +6,32 @@ import asyncio
 
 import pytest
 
-from txnsim.coordinators.txn.writer import append_error, settled
-from txnsim.errors import ErrorCode
-
-MAPPED = {3: 15, 19: 15, 20: 15, 7: 15, 6: 16, 56: 16, 10: -1, 18: -1}
-
-
-@pytest.mark.parametrize("error", [each for each in ErrorCode if each is not ErrorCode.none])
-def test_every_error_has_its_name(error: ErrorCode) -> None:
-    assert append_error(error) == MAPPED.get(error, error)
+from tests.support.txn_entries import NOW_MS, entry
+from txnsim.coordinators.txn.writer import settled, subject_of
+from txnsim.faults.subjects import Subject
+from txnsim.txn.state import Tombstone, TransactionState
+from txnsim.txn.transitions import to_complete
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, TransactionalId
 
 
-def test_an_end_and_a_cancellation_are_nobodys_business() -> None:
+def test_records_name_their_subjects_to_fault_rules() -> None:
+    where = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
+    aborted = to_complete(entry(TransactionState.PREPARE_ABORT), now_ms=NOW_MS)
+    gone = TransactionalId("gone")
+    told = subject_of((aborted, Tombstone(transactional_id=gone)), where)
+    assert told.partitions == (where,)
+    assert told.others == (
+        Subject(
+            transactional_id=aborted.transactional_id,
+            producer_id=aborted.producer_id,
+            partitions=(where,),
+            committed=False,
+        ),
+        Subject(transactional_id=gone, partitions=(where,)),
+    )
+
+
+def test_an_end_and_a_cancellation_are_ignored() -> None:
     settled(None, None)
     settled(None, asyncio.CancelledError())
 

@@ -16,8 +16,10 @@ from txnsim.log.config import LogConfig
 from txnsim.pipeline.forensics import find_hanging as module
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, Report
-from txnsim.pipeline.forensics.verdicts import Rule, Verdict
+from txnsim.pipeline.forensics.verdicts import Reason
+from txnsim.releases.rules import LATEST
 from txnsim.storage import names
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
@@ -42,7 +44,7 @@ def one_of(report: Report) -> Finding:
 @pytest.fixture
 def driver() -> LogDriver:
     """Producer 7 has a transaction open since offset 2; the one before was committed."""
-    made = LogDriver(LogConfig(roll_bytes=300))
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
     made.txn(0)
     made.end(committed=True, coordinator_epoch=4)
     made.txn(1)
@@ -74,7 +76,7 @@ def test_a_transaction_that_nobody_lists_hangs(
     broker = broker_with(tmp_path / "b", driver, "Empty", clean=clean)
     report = report_on(broker.path, use_snapshots=use_snapshots)
     found = one_of(report)
-    assert (found.verdict, found.rule) == (Verdict.HANGING, Rule.NOT_LISTED)
+    assert (found.verdict, found.rule) == (OpenTxnStatus.HANGING, Reason.NOT_LISTED)
     assert (found.producer_id, found.producer_epoch, found.coordinator_epoch) == (7, 0, 4)
     assert (found.start_offset, found.start_timestamp_ms) == (2, NOW)
     assert (found.last_timestamp_ms, found.age_ms) == (NOW + 5, 60 * MINUTE - 5)
@@ -88,20 +90,23 @@ def test_a_transaction_that_nobody_lists_hangs(
 
 
 @pytest.mark.parametrize(
-    ("state", "verdict"), [("Ongoing", Verdict.ALIVE), ("PrepareAbort", Verdict.DECIDED)]
+    ("state", "verdict"),
+    [("Ongoing", OpenTxnStatus.ALIVE), ("PrepareAbort", OpenTxnStatus.DECIDED)],
 )
 def test_a_transaction_that_its_coordinator_lists_does_not_hang(
-    tmp_path: Path, driver: LogDriver, state: str, verdict: Verdict
+    tmp_path: Path, driver: LogDriver, state: str, verdict: OpenTxnStatus
 ) -> None:
     report = report_on(broker_with(tmp_path / "b", driver, state).path)
     assert one_of(report).verdict is verdict
-    assert [one.state for one in report.owed] == ([state] if verdict is Verdict.DECIDED else [])
+    assert [one.state for one in report.owed] == (
+        [state] if verdict is OpenTxnStatus.DECIDED else []
+    )
 
 
 def test_several_brokers_are_laid_side_by_side(tmp_path: Path, driver: LogDriver) -> None:
     """Broker 2 has the marker that broker 1 lacks, below what both have: no broker wrote that."""
     broker_with(tmp_path / "b1", driver, "Empty", broker=1)
-    other = LogDriver(LogConfig(roll_bytes=300))
+    other = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
     other.txn(0)
     other.end(committed=True)
     other.txn(1)
@@ -111,7 +116,7 @@ def test_several_brokers_are_laid_side_by_side(tmp_path: Path, driver: LogDriver
     broker_with(tmp_path / "b2", other, "Empty", broker=2)
     found = one_of(report_on(tmp_path))
     assert (found.verdict, found.open_on, found.against) == (
-        Verdict.REPLICAS_DISAGREE,
+        OpenTxnStatus.REPLICAS_DISAGREE,
         (1,),
         (2,),
     )
@@ -132,7 +137,7 @@ def test_without_the_coordinators_log_nothing_is_guessed(tmp_path: Path, driver:
     broker = BrokerDir(tmp_path / "b")
     broker.replica(driver)
     report = report_on(broker.stop())
-    assert one_of(report).verdict is Verdict.UNKNOWN
+    assert one_of(report).verdict is OpenTxnStatus.UNKNOWN
     assert "no partition of __transaction_state" in report.source.transaction_log_gap
 
 
@@ -166,10 +171,10 @@ def test_where_a_log_can_not_be_read_to_its_end_nothing_is_guessed(
     _, (_, middle), *_ = names.numbered_files(broker.path / "orders-0", names.LOG_SUFFIX)
     middle.write_bytes(middle.read_bytes()[:-1])
     report = report_on(broker.path, use_snapshots=False)
-    assert one_of(report).verdict is Verdict.UNKNOWN
+    assert one_of(report).verdict is OpenTxnStatus.UNKNOWN
     assert one_of(report).reason.startswith(f"it may have ended: {middle}, byte ")
     assert len(report.source.problems) == 1
-    assert one_of(report_on(broker.path)).verdict is Verdict.HANGING
+    assert one_of(report_on(broker.path)).verdict is OpenTxnStatus.HANGING
 
 
 def test_ages_are_counted_to_the_newest_time_that_files_tell(

@@ -12,6 +12,7 @@ from txnsim.pipeline.forensics.coordinator_entries import (
     TxnRecord,
     coordinators_of,
 )
+from txnsim.pipeline.forensics.evidence import ReplicaFacts, StartBatch, Status
 from txnsim.pipeline.forensics.findings import (
     AbortCommands,
     Finding,
@@ -25,14 +26,11 @@ from txnsim.pipeline.forensics.findings import (
     json_schema,
     owed_by,
 )
-from txnsim.pipeline.forensics.verdicts import (
-    OpenTxn,
-    ReplicaEnds,
-    Rule,
-    Spread,
-    Verdict,
-)
+from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes
+from txnsim.pipeline.forensics.replica_state import ReplicaState
+from txnsim.pipeline.forensics.verdicts import OpenTxn, Reason, ReplicaEnds, Spread
 from txnsim.pipeline.scan.segments import Replica
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
@@ -48,6 +46,15 @@ def ends(broker: int = 1, *, mark: int | None = 9, start: int = 0) -> ReplicaEnd
         end_offset=10,
         high_watermark=mark,
     )
+
+
+FACTS = ReplicaFacts(
+    state=ReplicaState(ends=ends(), segments=(), newest_ms=NOW),
+    notes=NOTHING_READ,
+    gaps=(),
+    start_batch=StartBatch.THIS_PRODUCERS,
+    seen=(1, 2),
+)
 
 
 def txn(start: int = 5, *, age_ms: int = 60 * MINUTE, epoch: int | None = None) -> OpenTxn:
@@ -86,12 +93,16 @@ def found(
     spread = Spread(
         transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(2), ends()), against=against
     )
-    return finding_of(spread, HERE, known, QUESTION)
+    return finding_of(spread, HERE, known, QUESTION, FACTS)
 
 
 def test_a_hanging_transaction_comes_with_commands() -> None:
     one = found(knowing())
-    assert (one.verdict, one.rule, one.listed_by_kafka) == (Verdict.HANGING, Rule.NO_ENTRY, True)
+    assert (one.verdict, one.rule, one.listed_by_kafka) == (
+        OpenTxnStatus.HANGING,
+        Reason.NO_ENTRY,
+        True,
+    )
     assert (one.transactional_id, one.state, one.timeout_ms, one.is_late) == (
         *(None, None, None),
         True,
@@ -114,20 +125,58 @@ def test_the_coordinator_epoch_is_that_of_the_last_marker() -> None:
 
 def test_what_nobody_lists_is_recent_until_it_is_old() -> None:
     one = found(knowing(), age_ms=15 * MINUTE)
-    assert (one.verdict, one.listed_by_kafka, one.abort) == (Verdict.RECENT, False, None)
+    assert (one.verdict, one.listed_by_kafka, one.abort) == (OpenTxnStatus.RECENT, False, None)
     assert "but it was written to 900000 ms before" in one.reason
-    assert found(knowing(), age_ms=15 * MINUTE + 1).verdict is Verdict.HANGING
+    assert found(knowing(), age_ms=15 * MINUTE + 1).verdict is OpenTxnStatus.HANGING
+
+
+def judged(
+    facts: ReplicaFacts, question: Question = QUESTION, age_ms: int = 60 * MINUTE
+) -> Finding:
+    spread = Spread(transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(),))
+    return finding_of(spread, HERE, knowing(), question, facts)
+
+
+def test_no_command_is_told_on_evidence_that_is_not_sound() -> None:
+    facts = msgspec.structs.replace(FACTS, start_batch=StartBatch.ANOTHERS)
+    one = judged(facts)
+    assert (one.verdict, one.evidence.status, one.abort) == (
+        OpenTxnStatus.HANGING,
+        Status.DAMAGED,
+        None,
+    )
+    assert judged(facts, msgspec.structs.replace(QUESTION, accepts_damage=True)).abort is not None
+    assert judged(FACTS).evidence.is_sound
+
+
+def test_what_could_not_be_read_to_its_end_may_have_ended() -> None:
+    facts = msgspec.structs.replace(FACTS, notes=ReadNotes(read_from=0, damage=("byte 7: torn",)))
+    one = judged(facts)
+    assert (one.verdict, one.reason) == (OpenTxnStatus.UNKNOWN, "it may have ended: byte 7: torn")
+
+
+def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
+    old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
+    facts = msgspec.structs.replace(FACTS, state=old)
+    question = msgspec.structs.replace(QUESTION, now_ms=NOW)
+    one = judged(facts, question, age_ms=-MINUTE)
+    assert (one.verdict, one.listed_by_kafka) == (OpenTxnStatus.HANGING, False)
+    assert one.reason.endswith("so the time of the file counts")
+    young = judged(FACTS, question, age_ms=-MINUTE)
+    assert (young.verdict, young.recent_until_ms) == (OpenTxnStatus.RECENT, NOW + 15 * MINUTE)
 
 
 @pytest.mark.parametrize(
     ("known", "verdict"),
     [
-        (knowing(record("Ongoing", HERE)), Verdict.ALIVE),
-        (knowing(record("PrepareAbort", HERE)), Verdict.DECIDED),
-        (Coordinators(), Verdict.UNKNOWN),
+        (knowing(record("Ongoing", HERE)), OpenTxnStatus.ALIVE),
+        (knowing(record("PrepareAbort", HERE)), OpenTxnStatus.DECIDED),
+        (Coordinators(), OpenTxnStatus.UNKNOWN),
     ],
 )
-def test_age_does_not_matter_to_what_does_not_hang(known: Coordinators, verdict: Verdict) -> None:
+def test_age_does_not_matter_to_what_does_not_hang(
+    known: Coordinators, verdict: OpenTxnStatus
+) -> None:
     for age_ms in (1, 60 * MINUTE):
         one = found(known, age_ms=age_ms)
         assert (one.verdict, one.abort) == (verdict, None)
@@ -143,8 +192,8 @@ def test_a_transaction_is_late_by_its_own_timeout() -> None:
 def test_replicas_that_disagree_are_named_with_what_they_share() -> None:
     one = found(knowing(), against=(ends(3),))
     assert (one.verdict, one.rule, one.against) == (
-        Verdict.REPLICAS_DISAGREE,
-        Rule.NO_ENTRY,
+        OpenTxnStatus.REPLICAS_DISAGREE,
+        Reason.NO_ENTRY,
         (3,),
     )
     assert one.reason == (
@@ -163,7 +212,7 @@ def test_what_kafka_would_not_be_told_by_the_leader_it_does_not_list() -> None:
         open_on=(ends(2),),
         against=(ends(),),
     )
-    assert not finding_of(spread, HERE, knowing(), QUESTION).listed_by_kafka
+    assert not finding_of(spread, HERE, knowing(), QUESTION, FACTS).listed_by_kafka
 
 
 def test_minutes_are_cut_towards_zero() -> None:
@@ -206,6 +255,7 @@ def test_a_report_is_what_its_schema_says() -> None:
     report = Report(
         as_of_ms=NOW,
         max_transaction_timeout_ms=15 * MINUTE,
+        accepts_damage=False,
         findings=(found(knowing()), found(knowing(), against=(ends(3),))),
         partitions=(figures_of(ends(), (txn(),), QUESTION),),
         owed=owed_by(knowing(record("PrepareCommit", HERE)), ()),
@@ -222,7 +272,7 @@ def test_a_report_is_what_its_schema_says() -> None:
             problems=(),
         ),
     )
-    assert [one.verdict for one in report.of(Verdict.HANGING)] == ["hanging"]
+    assert [one.verdict for one in report.of(OpenTxnStatus.HANGING)] == ["hanging"]
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     told = msgspec.json.decode(msgspec.json.encode(report))

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, acts, events_of, segment_of
@@ -58,7 +58,6 @@ def cut(data: bytes, places: set[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
-@settings(deadline=None)
 @given(acts(), st.sets(st.integers(1, 29)))
 def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
     history: list[Act], places: set[int]
@@ -68,7 +67,6 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
     assert open_after({}, pieces) == open_by_one_walk(data)
 
 
-@settings(deadline=None)
 @given(acts(), st.integers(0, 29))
 def test_a_snapshot_stands_for_everything_below_it(history: list[Act], place: int) -> None:
     data = segment_of(history)

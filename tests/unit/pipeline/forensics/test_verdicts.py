@@ -15,10 +15,9 @@ from txnsim.pipeline.forensics.coordinator_entries import (
 )
 from txnsim.pipeline.forensics.verdicts import (
     OpenTxn,
+    Reason,
     ReplicaEnds,
-    Rule,
     Spread,
-    Verdict,
     common_end,
     is_late,
     leading,
@@ -27,6 +26,7 @@ from txnsim.pipeline.forensics.verdicts import (
     spread_of,
 )
 from txnsim.pipeline.scan.segments import Replica
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
@@ -70,8 +70,8 @@ class Case(NamedTuple):
     """What coordinators know, and what follows for the transaction of producer 7, epoch 3."""
 
     known: Coordinators
-    verdict: Verdict
-    rule: Rule
+    verdict: OpenTxnStatus
+    rule: Reason
     says: str
     outcome: str | None = None
 
@@ -87,109 +87,141 @@ ROTATED = TxnRecord(
 )
 CASES = {
     "nobody knows the producer": Case(
-        NOBODY, Verdict.HANGING, Rule.NO_ENTRY, "no coordinator knows producer id 7"
+        NOBODY,
+        OpenTxnStatus.HANGING,
+        Reason.NO_ENTRY,
+        "no coordinator knows producer id 7",
+        "unknown",
     ),
     "the id is forgotten": Case(
         coordinators_of([], forgotten={7: "app"}, held=[0]),
-        Verdict.HANGING,
-        Rule.FORGOTTEN,
+        OpenTxnStatus.HANGING,
+        Reason.FORGOTTEN,
         "its coordinator has forgotten transactional id app",
+        "unknown",
     ),
     "the id goes on under another producer id": Case(
         knowing(ROTATED),
-        Verdict.HANGING,
-        Rule.OTHER_PRODUCER_ID,
+        OpenTxnStatus.HANGING,
+        Reason.OTHER_PRODUCER_ID,
         "transactional id app goes on with producer id 8; of 7 its coordinator has no transaction"
         " any more",
+        "unknown",
     ),
     "and had decided about this one": Case(
         knowing(ROTATED, record("PrepareCommit", HERE)),
-        Verdict.HANGING,
-        Rule.OTHER_PRODUCER_ID,
+        OpenTxnStatus.HANGING,
+        Reason.OTHER_PRODUCER_ID,
         "transactional id app goes on with producer id 8",
         "commit",
     ),
     "another partition is listed": Case(
         knowing(record("Ongoing", ELSEWHERE)),
-        Verdict.HANGING,
-        Rule.NOT_LISTED,
+        OpenTxnStatus.HANGING,
+        Reason.NOT_LISTED,
         "transactional id app is Ongoing without this partition",
+        "unknown",
     ),
     "no transaction yet": Case(
-        knowing(record("Empty")), Verdict.HANGING, Rule.NOT_LISTED, "app is Empty without"
+        knowing(record("Empty")),
+        OpenTxnStatus.HANGING,
+        Reason.NOT_LISTED,
+        "app is Empty without",
+        "abort",
     ),
     "complete, never was about this partition": Case(
         knowing(record("CompleteAbort"), record("PrepareAbort", ELSEWHERE)),
-        Verdict.HANGING,
-        Rule.NOT_LISTED,
+        OpenTxnStatus.HANGING,
+        Reason.NOT_LISTED,
         "app is CompleteAbort without",
+        "unknown",
     ),
     "complete, decided in an older epoch": Case(
         knowing(record("CompleteAbort", epoch=4), record("PrepareAbort", HERE, epoch=2)),
-        Verdict.HANGING,
-        Rule.NOT_LISTED,
+        OpenTxnStatus.HANGING,
+        Reason.NOT_LISTED,
         "app is CompleteAbort without",
+        "unknown",
     ),
     "complete, and no marker": Case(
         knowing(record("CompleteCommit"), record("PrepareCommit", HERE)),
-        Verdict.HANGING,
-        Rule.COMPLETED_UNMARKED,
+        OpenTxnStatus.HANGING,
+        Reason.COMPLETED_UNMARKED,
         "app is CompleteCommit and had this partition, but no marker ended it here: the decision"
         " was to commit",
         "commit",
     ),
     "complete by the next epoch, as transactions v2 do it": Case(
         knowing(record("CompleteAbort", epoch=4), record("PrepareAbort", HERE, epoch=4)),
-        Verdict.HANGING,
-        Rule.COMPLETED_UNMARKED,
+        OpenTxnStatus.HANGING,
+        Reason.COMPLETED_UNMARKED,
         "the decision was to abort",
         "abort",
     ),
+    "committed without a leader, and gone on since (KAFKA-20734)": Case(
+        coordinators_of(
+            [Entry(newest=record("Ongoing", ELSEWHERE, epoch=6))],
+            forgotten={},
+            held=[0],
+            decisions={
+                7: [
+                    record("PrepareCommit", ELSEWHERE, HERE),
+                    record("PrepareAbort", HERE, epoch=5),
+                    record("PrepareCommit", ELSEWHERE, epoch=6),
+                ]
+            },
+        ),
+        OpenTxnStatus.HANGING,
+        Reason.NOT_LISTED,
+        "app is Ongoing without this partition",
+        "commit",
+    ),
     "to be committed": Case(
         knowing(record("PrepareCommit", HERE)),
-        Verdict.DECIDED,
-        Rule.MARKER_OWED,
+        OpenTxnStatus.DECIDED,
+        Reason.MARKER_OWED,
         "app is PrepareCommit: to commit it is decided",
         "commit",
     ),
     "to be aborted, with the epoch above": Case(
         knowing(record("PrepareAbort", HERE, epoch=4)),
-        Verdict.DECIDED,
-        Rule.MARKER_OWED,
+        OpenTxnStatus.DECIDED,
+        Reason.MARKER_OWED,
         "app is PrepareAbort: to abort it is decided",
         "abort",
     ),
     "ongoing under another epoch": Case(
         knowing(record("Ongoing", HERE, epoch=4)),
-        Verdict.HANGING,
-        Rule.OTHER_EPOCH,
+        OpenTxnStatus.HANGING,
+        Reason.OTHER_EPOCH,
         "app is Ongoing with this partition and epoch 4; this transaction is of epoch 3",
+        "unknown",
     ),
     "ongoing": Case(
         knowing(record("Ongoing", HERE, ELSEWHERE)),
-        Verdict.ALIVE,
-        Rule.LISTED,
+        OpenTxnStatus.ALIVE,
+        Reason.LISTED,
         "app is Ongoing with this partition: it ends with its producer, or after"
         " transaction.timeout.ms=60000",
     ),
     "no log of coordinators": Case(
         Coordinators(),
-        Verdict.UNKNOWN,
-        Rule.LOG_MISSING,
+        OpenTxnStatus.UNKNOWN,
+        Reason.LOG_MISSING,
         "no entry of producer id 7 was found, and the directories hold no partition of",
     ),
     "a log of coordinators is missing": Case(
         coordinators_of([], forgotten={}, held=[1]),
-        Verdict.UNKNOWN,
-        Rule.LOG_MISSING,
+        OpenTxnStatus.UNKNOWN,
+        Reason.LOG_MISSING,
         "the directories lack __transaction_state, partition 0",
     ),
     "the entry's log is cut off": Case(
         coordinators_of(
             [Entry(newest=record("Ongoing", HERE))], forgotten={}, held=[0], damaged=[0]
         ),
-        Verdict.UNKNOWN,
-        Rule.LOG_MISSING,
+        OpenTxnStatus.UNKNOWN,
+        Reason.LOG_MISSING,
         "transactional id app may have gone on: __transaction_state, partition 0, can't be read",
     ),
 }
@@ -200,12 +232,13 @@ def test_what_the_coordinators_logs_say(case: Case) -> None:
     found = opinion_on(txn(), HERE, case.known, as_of_ms=NOW)
     assert (found.verdict, found.rule, found.outcome) == (case.verdict, case.rule, case.outcome)
     assert case.says in found.reason
+    assert bool(found.because) is (found.outcome is not None)
 
 
 def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon() -> None:
     known = knowing(record("Ongoing", HERE))
     found = opinion_on(txn(), HERE, known, as_of_ms=NOW + MINUTE)
-    assert found.verdict is Verdict.ALIVE
+    assert found.verdict is OpenTxnStatus.ALIVE
     assert "is over for 30000 ms" in found.reason
 
 

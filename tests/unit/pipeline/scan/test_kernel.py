@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, acts, segment_of
@@ -90,7 +90,6 @@ def test_numbers_are_read_as_signed_and_big_endian(bits: int) -> None:
         assert kernel.be64(array(data), at) == int.from_bytes(data[at : at + 8], signed=True)
 
 
-@settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=8, max_size=8))
 def test_every_int64_is_read_as_it_was_written(numbers: Sequence[int]) -> None:
     data = bytes(numbers)
@@ -106,14 +105,12 @@ def test_a_varint_is_passed_over_up_to_the_end(data: bytes, behind: int) -> None
     assert kernel.skip_varint(array(data), 0, len(data)) == behind
 
 
-@settings(deadline=None)
 @given(acts())
 def test_a_row_says_what_the_header_says(history: list[Act]) -> None:
     data = segment_of(history)
     assert scan(data) == (expected_rows(data), len(data), kernel.AT_END)
 
 
-@settings(deadline=None)
 @given(acts(), st.data())
 def test_wherever_the_buffer_ends_the_walk_goes_on_from_there(
     history: list[Act], draw: st.DataObject
@@ -129,7 +126,6 @@ def test_wherever_the_buffer_ends_the_walk_goes_on_from_there(
     assert rows == expected_rows(data)
 
 
-@settings(deadline=None)
 @given(acts(), st.integers(1, 5))
 def test_a_full_table_loses_nothing(history: list[Act], room: int) -> None:
     data = segment_of(history)
@@ -161,7 +157,6 @@ def test_a_marker_whose_record_goes_on_behind_the_buffer_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["commit", "abort", "emptied", "other", "data"])
-@settings(deadline=None)
 @given(cut=st.integers(HEADER_SIZE, 200))
 def test_a_batch_that_the_file_cuts_off_is_no_batch(kind: str, cut: int) -> None:
     data = segment_of([act(kind)])
@@ -208,7 +203,6 @@ def test_a_file_that_ends_in_zeros_ends_there() -> None:
     assert (rows, at, why) == (expected_rows(sound), len(sound), kernel.BAD_LENGTH)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=17))
 def test_a_control_record_that_makes_no_sense_is_no_marker(record: bytes) -> None:
     data = bytearray(segment_of([act("commit")]))
@@ -217,7 +211,6 @@ def test_a_control_record_that_makes_no_sense_is_no_marker(record: bytes) -> Non
     assert (len(rows), at, why) == (1, len(data), kernel.AT_END)
 
 
-@settings(deadline=None)
 @given(acts(), st.data())
 def test_damage_anywhere_ends_in_an_answer(history: list[Act], draw: st.DataObject) -> None:
     data = bytearray(segment_of(history))

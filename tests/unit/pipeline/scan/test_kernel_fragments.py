@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, acts, events_of, fragments_of, segment_of
@@ -70,7 +70,6 @@ def expected_endings(data: bytes) -> list[list[int]]:
     return sorted(made, key=lambda row: row[fk.ENDED_MARKER])
 
 
-@settings(deadline=None)
 @given(acts())
 def test_a_fragment_is_what_its_definition_says(history: list[Act]) -> None:
     data = segment_of(history)
@@ -79,7 +78,6 @@ def test_a_fragment_is_what_its_definition_says(history: list[Act]) -> None:
     assert table.rows == fragments_of(data)
 
 
-@settings(deadline=None)
 @given(acts())
 def test_every_marker_is_told_with_the_transaction_that_it_ended(history: list[Act]) -> None:
     data = segment_of(history)
@@ -88,7 +86,6 @@ def test_every_marker_is_told_with_the_transaction_that_it_ended(history: list[A
     assert table.told == expected_endings(data)
 
 
-@settings(deadline=None)
 @given(acts(), st.data())
 def test_any_cut_into_pieces_folds_to_the_same(history: list[Act], draw: st.DataObject) -> None:
     data = segment_of(history)
@@ -102,7 +99,6 @@ def test_any_cut_into_pieces_folds_to_the_same(history: list[Act], draw: st.Data
     assert table.told == expected_endings(data)
 
 
-@settings(deadline=None)
 @given(acts(), st.integers(1, 3))
 def test_where_there_is_no_room_for_an_ending_the_walk_waits(history: list[Act], room: int) -> None:
     data = segment_of(history)
@@ -115,7 +111,6 @@ def test_where_there_is_no_room_for_an_ending_the_walk_waits(history: list[Act],
     assert table.rows == fragments_of(data)
 
 
-@settings(deadline=None)
 @given(acts())
 def test_where_there_is_no_room_for_a_producer_the_walk_waits(history: list[Act]) -> None:
     data = segment_of(history)

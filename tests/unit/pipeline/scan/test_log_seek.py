@@ -13,13 +13,14 @@ from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
 from txnsim.pipeline.scan.log_seek import batch_at, end_offset_of, marked_producers
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, segments_of
+from txnsim.releases.rules import LATEST
 from txnsim.storage.log_file import read_log_file
 
 
 @pytest.fixture
 def segment(tmp_path: Path) -> SegmentFile:
     """A long one, with an entry of the index about every third batch; 40 markers of producer 8."""
-    driver = LogDriver(LogConfig(index_interval_bytes=200))
+    driver = LogDriver(LogConfig(rules=LATEST, index_interval_bytes=200))
     for sequence in range(0, 120, 3):
         driver.txn(sequence, count=3)
         driver.txn(sequence, count=3, pid=8)
@@ -97,6 +98,22 @@ def test_a_torn_tail_is_no_part_of_the_log(segment: SegmentFile) -> None:
     assert end_offset_of(segment_in(path.parent)) == batches[-2][1] + 1
     path.write_bytes(whole + bytes(200))
     assert end_offset_of(segment_in(path.parent)) == batches[-1][1] + 1
+
+
+@pytest.mark.parametrize("is_torn", [True, False])
+def test_a_damaged_batch_that_the_index_names_ends_the_log_there(
+    tmp_path: Path, is_torn: bool
+) -> None:
+    driver = LogDriver(LogConfig(rules=LATEST, index_interval_bytes=1))
+    for sequence in range(5):
+        driver.txn(sequence)
+    write_partition(tmp_path / "orders-0", driver.log, topic_id=uuid.UUID(int=1))
+    found = segment_in(tmp_path / "orders-0")
+    data = bytearray(Path(found.path).read_bytes())
+    data[-1] ^= 1
+    Path(found.path).write_bytes(data[:-5] if is_torn else data)
+    assert segment_in(tmp_path / "orders-0").is_recovered
+    assert end_offset_of(segment_in(tmp_path / "orders-0")) == 4
 
 
 def test_markers_behind_an_offset_are_told_with_their_producers(segment: SegmentFile) -> None:

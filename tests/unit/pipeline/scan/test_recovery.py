@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.log_tables import broker_dir, busy_log, cut, overwrite, replica, segment
-from tests.support.logs import batch, plain
+from tests.support.logs import plain
+from tests.support.old_messages import old_message
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.pieces import PIECE_BYTES
 from txnsim.pipeline.scan.recovery import (
@@ -125,16 +126,15 @@ def test_damage_of_one_replica_is_none_of_another_s(tmp_path: Path) -> None:
 
 
 def test_messages_of_old_formats_are_not_cut(tmp_path: Path) -> None:
-    """A broker knows them and reads on; here they end the segment, and the log goes on."""
+    """A broker knows them and reads on; here they are passed over."""
     broker_dir(tmp_path, is_clean=False)
-    old = bytearray(batch(pid=-1))
-    old[16] = 1
+    old = old_message(1, offset=1)
     path = segment(tmp_path / "orders-0", [plain()])
     path.write_bytes(path.read_bytes() + old)
     segment(tmp_path / "orders-0", [plain()], base_offset=5)
     assert kept(tmp_path) == [(BATCH + len(old), None), (BATCH, None)]
     overwrite(path, BATCH + 16, b"\x09")
-    assert [damage and damage.kind for _, damage in kept(tmp_path)] == ["format", "behind"]
+    assert [damage and damage.kind for _, damage in kept(tmp_path)] == ["torn", "behind"]
 
 
 def test_a_file_that_is_gone_is_left_for_others_to_notice(tmp_path: Path) -> None:

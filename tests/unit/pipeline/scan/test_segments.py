@@ -101,14 +101,14 @@ def test_segments_come_in_order_and_know_where_they_end(tmp_path: Path) -> None:
     (found,) = replicas_in([tmp_path])
     segments = list(segments_of(found))
     assert [one.base_offset for one in segments] == [
-        one.base_offset for one in driver.log.segments()
+        one.base_offset for one in driver.log.local.segments
     ]
     assert [one.next_base_offset for one in segments] == [
         *(one.base_offset for one in segments[1:]),
         None,
     ]
     assert [one.is_last for one in segments] == [False] * (len(segments) - 1) + [True]
-    assert sum(one.size for one in segments) == driver.log.size_bytes
+    assert sum(one.size for one in segments) == driver.log.local.segments.size_bytes
     assert {(one.topic, one.partition) for one in segments} == {("orders", 0)}
     assert not any(one.is_recovered for one in segments)
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, acts, fragments_of, merged, segment_of
@@ -61,7 +61,6 @@ def act(kind: str = "data", value_bytes: int = 5) -> Act:
     )
 
 
-@settings(deadline=None)
 @given(acts(), BOUNDS)
 def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: Bounds) -> None:
     data = segment_of(history)
@@ -79,7 +78,6 @@ def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: Bo
     on_file(data, check)
 
 
-@settings(deadline=None)
 @given(acts(), BOUNDS)
 def test_fragments_merge_to_the_same_whatever_the_bounds(
     history: list[Act], bounds: Bounds
@@ -106,7 +104,6 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
     on_file(data, check)
 
 
-@settings(deadline=None)
 @given(acts(), BOUNDS)
 def test_one_table_of_fragments_suffices_for_few_producers(
     history: list[Act], bounds: Bounds
@@ -123,7 +120,6 @@ def test_one_table_of_fragments_suffices_for_few_producers(
     on_file(data, check)
 
 
-@settings(deadline=None)
 @given(acts(), BOUNDS)
 def test_every_marker_is_an_ending_whatever_the_bounds(history: list[Act], bounds: Bounds) -> None:
     data = segment_of(history)
@@ -139,7 +135,6 @@ def test_every_marker_is_an_ending_whatever_the_bounds(history: list[Act], bound
     on_file(data, check)
 
 
-@settings(deadline=None)
 @given(acts(), BOUNDS, st.data())
 def test_all_walks_stop_at_the_same_damage(
     history: list[Act], bounds: Bounds, draw: st.DataObject

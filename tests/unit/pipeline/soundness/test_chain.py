@@ -16,7 +16,7 @@ from tests.support.soundness import (
     patch,
     write_log_dir,
 )
-from txnsim.pipeline.soundness.findings import Rule, Severity
+from txnsim.pipeline.soundness.violations import Invariant, Severity
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import read_batch_header
@@ -55,7 +55,7 @@ def test_without_that_snapshot_nothing_is_made_up(log_dir: Path) -> None:
 def test_checkpoints_lie_within_the_log(log_dir: Path) -> None:
     note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 109)
     (found,) = found_in(log_dir)
-    assert (found.rule, found.file) == (Rule.CHECKPOINT, names.HIGH_WATERMARKS_NAME)
+    assert (found.rule, found.file) == (Invariant.CHECKPOINT, names.HIGH_WATERMARKS_NAME)
     note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 108)
     _delete_oldest(log_dir / "orders-0")
     note_offset(log_dir, names.LOG_STARTS_NAME, ORDERS, 24)
@@ -71,8 +71,8 @@ def test_a_marker_for_a_partition_that_was_not_written_is_a_notice(tmp_path: Pat
     write_log_dir(tmp_path, 1, {"orders-0": driver})
     found = found_in(tmp_path)
     assert [(one.rule, one.severity, one.offset) for one in found] == [
-        (Rule.IDLE_MARKER, Severity.NOTICE, 3),
-        (Rule.IDLE_MARKER, Severity.NOTICE, 0),
+        (Invariant.IDLE_MARKER, Severity.NOTICE, 3),
+        (Invariant.IDLE_MARKER, Severity.NOTICE, 0),
     ]
 
 
@@ -110,12 +110,12 @@ def test_behind_what_was_cleaned_a_gap_is_one(log_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "fields", "rule"),
     [
-        (2, {"base_sequence": 9}, Rule.SEQUENCE),
-        (2, {"producer_epoch": 1, "base_sequence": 3}, Rule.SEQUENCE),
+        (2, {"base_sequence": 9}, Invariant.SEQUENCE),
+        (2, {"producer_epoch": 1, "base_sequence": 3}, Invariant.SEQUENCE),
     ],
 )
 def test_the_first_batch_of_a_segment_goes_on_from_the_one_before(
-    log_dir: Path, number: int, fields: dict[str, int], rule: Rule
+    log_dir: Path, number: int, fields: dict[str, int], rule: Invariant
 ) -> None:
     patch(log_dir / "orders-0" / f"{SECOND}.log", number, **fields)
     assert f"error {rule}" in rules(log_dir)
@@ -125,7 +125,7 @@ def test_an_epoch_that_goes_back_between_segments_is_found(log_dir: Path) -> Non
     """Producer 9: a batch at the end of the first segment, its marker in the second."""
     log = log_dir / "orders-0" / f"{BEGIN}.log"
     patch(log, 13, producer_epoch=2, base_sequence=0)
-    found = [one for one in found_in(log_dir) if one.rule is Rule.PRODUCER_EPOCH]
+    found = [one for one in found_in(log_dir) if one.rule is Invariant.PRODUCER_EPOCH]
     # Found with the first batch of the next segment.
     first = next(one for one in headers_of(log.with_name(f"{SECOND}.log")) if one.producer_id == 9)
     assert [one.offset for one in found] == [first.base_offset]

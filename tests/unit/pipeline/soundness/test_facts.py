@@ -13,7 +13,7 @@ from txnsim.pipeline.soundness.facts import (
     read_log_dir,
     replica_facts,
 )
-from txnsim.pipeline.soundness.findings import Broken, Rule, Severity
+from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 
@@ -61,20 +61,20 @@ def test_a_coordinators_log_is_compacted_and_has_no_sequences(tmp_path: Path) ->
 def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / names.HIGH_WATERMARKS_NAME).write_text("7\n")
     (broken,) = read_log_dir(tmp_path).broken
-    assert (broken.rule, broken.file) == (Rule.UNREADABLE_FILE, names.HIGH_WATERMARKS_NAME)
+    assert (broken.rule, broken.file) == (Invariant.UNREADABLE_FILE, names.HIGH_WATERMARKS_NAME)
 
 
 @pytest.mark.parametrize(
     ("rule", "end", "clean", "severity"),
     [
-        (Rule.TORN, 11, False, Severity.NOTICE),
-        (Rule.TORN, 10, False, Severity.ERROR),
-        (Rule.TORN, 11, True, Severity.ERROR),
-        (Rule.CRC, 11, False, Severity.ERROR),
+        (Invariant.TORN, 11, False, Severity.NOTICE),
+        (Invariant.TORN, 10, False, Severity.ERROR),
+        (Invariant.TORN, 11, True, Severity.ERROR),
+        (Invariant.CRC, 11, False, Severity.ERROR),
     ],
 )
 def test_what_recovery_mends_is_a_notice(
-    tmp_path: Path, rule: Rule, end: int, clean: bool, severity: Severity
+    tmp_path: Path, rule: Invariant, end: int, clean: bool, severity: Severity
 ) -> None:
     note_offset(tmp_path, names.RECOVERY_POINTS_NAME, ORDERS, 10)
     if clean:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from txnsim.pipeline.soundness.findings import Broken
 from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
+from txnsim.pipeline.soundness.violations import Broken
 from txnsim.wire.batch import BatchHeader
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from txnsim.pipeline.soundness.findings import Rule
 from txnsim.pipeline.soundness.producer_walk import ProducerWalk
+from txnsim.pipeline.soundness.violations import Invariant
 from txnsim.wire.batch import BatchHeader, ControlRecord
 
 DAY_MS = 86_400_000
@@ -31,7 +31,7 @@ def marker(kind: int = 1, coordinator_epoch: int = 0) -> ControlRecord:
     return ControlRecord(type=kind, version=0, coordinator_epoch=coordinator_epoch)
 
 
-def rules(found: ProducerWalk) -> list[Rule]:
+def rules(found: ProducerWalk) -> list[Invariant]:
     return [one.rule for one in found.broken]
 
 
@@ -56,7 +56,7 @@ def test_sequences_go_on_and_begin_anew_in_a_new_epoch() -> None:
     assert found.broken == []
     found.take_data(header(3, 5, epoch=1), 300)
     found.take_data(header(4, 3, epoch=2), 400)
-    assert rules(found) == [Rule.SEQUENCE, Rule.SEQUENCE]
+    assert rules(found) == [Invariant.SEQUENCE, Invariant.SEQUENCE]
     assert [one.position for one in found.broken] == [300, 400]
 
 
@@ -78,11 +78,11 @@ def test_epochs_never_go_back() -> None:
     found = walk()
     found.take_data(header(0, 0, epoch=3), 0)
     found.take_data(header(1, 1, epoch=2), 100)
-    assert rules(found) == [Rule.PRODUCER_EPOCH]
+    assert rules(found) == [Invariant.PRODUCER_EPOCH]
     found = walk()
     found.take_data(header(0, 0, epoch=3), 0)
     found.take_marker(header(1, epoch=2), 100, marker())
-    assert rules(found) == [Rule.PRODUCER_EPOCH]
+    assert rules(found) == [Invariant.PRODUCER_EPOCH]
 
 
 def test_coordinator_epochs_never_go_back() -> None:
@@ -90,14 +90,14 @@ def test_coordinator_epochs_never_go_back() -> None:
     for offset in (0, 2):
         found.take_data(header(offset, offset // 2), 0)
         found.take_marker(header(offset + 1), 100, marker(coordinator_epoch=9 - offset))
-    assert rules(found) == [Rule.COORDINATOR_EPOCH]
+    assert rules(found) == [Invariant.COORDINATOR_EPOCH]
 
 
 def test_nothing_is_written_outside_of_an_open_transaction() -> None:
     found = walk()
     found.take_data(header(0, 0), 0)
     found.take_data(header(1, 1, txn=False), 100)
-    assert rules(found) == [Rule.OUTSIDE_TRANSACTION]
+    assert rules(found) == [Invariant.OUTSIDE_TRANSACTION]
 
 
 def test_a_second_marker_is_a_notice() -> None:
@@ -106,7 +106,7 @@ def test_a_second_marker_is_a_notice() -> None:
     assert found.broken == []  # what was open before is not known
     found.take_marker(header(1), 100, marker())
     (idle,) = found.broken
-    assert (idle.rule, idle.is_notice, idle.offset) == (Rule.IDLE_MARKER, True, 1)
+    assert (idle.rule, idle.is_notice, idle.offset) == (Invariant.IDLE_MARKER, True, 1)
 
 
 def test_behind_a_marker_of_its_epoch_a_sequence_goes_on_from_before() -> None:
@@ -120,7 +120,7 @@ def test_behind_a_marker_of_its_epoch_a_sequence_goes_on_from_before() -> None:
     found.take_marker(header(0, epoch=1), 0, marker())
     found.take_marker(header(1, epoch=2), 100, marker())
     found.take_data(header(2, 5, epoch=2), 200)
-    assert rules(found) == [Rule.IDLE_MARKER, Rule.SEQUENCE]
+    assert rules(found) == [Invariant.IDLE_MARKER, Invariant.SEQUENCE]
 
 
 def test_an_abort_knows_since_when_others_are_open() -> None:

@@ -15,7 +15,7 @@ from tests.support.soundness import (
     patch,
     write_log_dir,
 )
-from txnsim.pipeline.soundness.findings import Rule
+from txnsim.pipeline.soundness.violations import Invariant
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 
@@ -41,7 +41,7 @@ def test_another_batch_below_the_high_watermark_is_found(log_dirs: tuple[Path, P
     log.write_bytes(b"".join(batches))
     header = patch(log, 6)
     (found,) = found_in(*log_dirs)
-    assert (found.rule, found.broker, found.file) == (Rule.REPLICAS, 2, LAST)
+    assert (found.rule, found.broker, found.file) == (Invariant.REPLICAS, 2, LAST)
     assert (found.offset, found.position) == (106, sum(map(len, batches[:6])))
     assert f"CRC {header.crc}" in found.found
     assert found.expected.endswith("as broker 1 has it")
@@ -51,23 +51,23 @@ def test_a_batch_that_one_lacks_is_found(log_dirs: tuple[Path, Path]) -> None:
     log = log_dirs[1] / "orders-0" / LAST
     log.write_bytes(b"".join(batches_of(log)[:-1]))
     found = {one.rule: one for one in found_in(*log_dirs)}
-    assert found[Rule.REPLICAS].found == "no batch"
-    assert found[Rule.REPLICAS].offset == 107
+    assert found[Invariant.REPLICAS].found == "no batch"
+    assert found[Invariant.REPLICAS].offset == 107
 
 
 def test_above_the_high_watermark_they_may_differ(log_dirs: tuple[Path, Path]) -> None:
     log = log_dirs[1] / "orders-0" / LAST
     note_offset(log_dirs[1], names.HIGH_WATERMARKS_NAME, ORDERS, headers_of(log)[6].base_offset)
     patch(log, 6, leader_epoch=4)
-    assert Rule.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
+    assert Invariant.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
 
 
 def test_what_was_cleaned_is_not_compared(log_dirs: tuple[Path, Path]) -> None:
     log = log_dirs[1] / "orders-0" / LAST
     patch(log, 6, leader_epoch=4)
-    assert Rule.REPLICAS in {one.rule for one in found_in(*log_dirs)}
+    assert Invariant.REPLICAS in {one.rule for one in found_in(*log_dirs)}
     note_offset(log_dirs[0], names.CLEANER_OFFSETS_NAME, ORDERS, 107)
-    assert Rule.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
+    assert Invariant.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
 
 
 def test_cleaning_of_unknown_reach_ends_the_comparison(log_dirs: tuple[Path, Path]) -> None:
@@ -78,4 +78,4 @@ def test_cleaning_of_unknown_reach_ends_the_comparison(log_dirs: tuple[Path, Pat
     batches[6] = bytes(batch)
     log.write_bytes(b"".join(batches))
     patch(log, 6)
-    assert Rule.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
+    assert Invariant.REPLICAS not in {one.rule for one in found_in(*log_dirs)}

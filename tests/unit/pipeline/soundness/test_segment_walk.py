@@ -9,7 +9,6 @@ import pytest
 from tests.support.logs import LogDriver, plain
 from tests.support.soundness import batches_of
 from txnsim.pipeline.soundness.facts import ReplicaFacts
-from txnsim.pipeline.soundness.findings import Rule
 from txnsim.pipeline.soundness.segment_walk import (
     SAME_FINDINGS_MAX,
     Segment,
@@ -17,6 +16,7 @@ from txnsim.pipeline.soundness.segment_walk import (
     epoch_at,
     examine,
 )
+from txnsim.pipeline.soundness.violations import Invariant
 from txnsim.wire.batch import assign, read_batch_header
 from txnsim.wire.batch_rewrite import empty_batch
 
@@ -77,7 +77,7 @@ def test_a_marker_that_cannot_be_read_is_told(tmp_path: Path, batches: list[byte
     marker = bytearray(batches[2])
     marker[66:70] = b"\xff\xff\xff\xff"  # the key's version
     part = examine(facts(), segment(tmp_path, b"".join(batches[:2]) + marker))
-    assert {one.rule for one in part.broken} == {Rule.CRC, Rule.UNREADABLE_MARKER}
+    assert {one.rule for one in part.broken} == {Invariant.CRC, Invariant.UNREADABLE_MARKER}
 
 
 def test_an_emptied_marker_ends_nothing_and_shows_the_cleaner(
@@ -117,8 +117,8 @@ def test_files_beside_the_log_may_be_made_anew(tmp_path: Path, batches: list[byt
         Path(one.path).with_suffix(suffix).unlink()
     found = examine(facts(), one).broken
     assert {(broken.rule, broken.is_notice) for broken in found} == {
-        (Rule.OFFSET_INDEX, True),
-        (Rule.TIME_INDEX, True),
+        (Invariant.OFFSET_INDEX, True),
+        (Invariant.TIME_INDEX, True),
     }
     assert batches_of(Path(one.path)) == batches
 

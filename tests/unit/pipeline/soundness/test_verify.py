@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.soundness import busy_log, write_log_dir
 from txnsim.errors import BadInputError
-from txnsim.pipeline.soundness.findings import Rule
 from txnsim.pipeline.soundness.verify import plan
+from txnsim.pipeline.soundness.violations import Invariant
 from txnsim.storage import names
 
 
@@ -38,7 +38,7 @@ def test_topics_can_be_chosen(log_dir: Path) -> None:
 def test_a_checkpoint_that_cannot_be_read_is_found_by_the_plan(log_dir: Path) -> None:
     (log_dir / names.HIGH_WATERMARKS_NAME).write_text("no")
     (found,) = plan([log_dir]).findings
-    assert (found.rule, found.broker, found.partition) == (Rule.UNREADABLE_FILE, 4, -1)
+    assert (found.rule, found.broker, found.partition) == (Invariant.UNREADABLE_FILE, 4, -1)
 
 
 def test_where_nobody_noted_it_the_newest_segment_is_recovered(log_dir: Path) -> None:

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import msgspec
 
-from txnsim.client.inspection.judgement import Verdict
 from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, AlertEvent, Step, step
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
+from txnsim.txn.withheld import OpenTxnStatus
 
 GHOST = HeldBy(
     producer_id=7,
     producer_epoch=1,
     start_offset=3,
     last_timestamp_ms=0,
-    verdict=Verdict.HANGING,
+    verdict=OpenTxnStatus.HANGING,
     reason="nobody knows it",
 )
 
@@ -58,8 +58,8 @@ def test_who_could_not_be_asked_keeps_its_alert() -> None:
 
 
 def test_only_what_hangs_raises_one() -> None:
-    alive = msgspec.structs.replace(GHOST, verdict=Verdict.ALIVE)
-    decided = msgspec.structs.replace(GHOST, verdict=Verdict.DECIDED)
+    alive = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.ALIVE)
+    decided = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.DECIDED)
     assert probe((), lag(alive, decided), at_ms=1) == Step(events=(), standing=())
 
 

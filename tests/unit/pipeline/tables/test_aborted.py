@@ -29,7 +29,7 @@ def test_all_aborts_of_all_segments_are_told(tmp_path: Path) -> None:
         (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
         for one in driver.log.snapshot().aborted
     ]
-    bases = {one.base_offset for one in driver.log.segments()}
+    bases = {one.base_offset for one in driver.log.local.segments}
     assert {row["segment_base_offset"] for row in rows} <= bases
     assert all(row["segment_base_offset"] <= row["marker_offset"] for row in rows)
 

@@ -18,7 +18,8 @@ from tests.support.log_tables import (
     segment,
     table,
 )
-from tests.support.logs import batch, plain
+from tests.support.logs import plain
+from tests.support.old_messages import old_message
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.pipeline.schemas import TABLES
@@ -84,8 +85,7 @@ def test_a_segment_that_stops_making_sense_is_told_with_its_place(
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_formats_are_told_and_not_cut(tmp_path: Path, magic: int) -> None:
-    data = bytearray(batch(pid=-1))
-    data[16] = magic
+    data = old_message(magic, offset=3)
     path = segment(broker_dir(tmp_path, is_clean=False) / "orders-0", [])
     path.write_bytes(data)
     assert errors(tmp_path) == [(path.name, "format", 0, len(data), False)]

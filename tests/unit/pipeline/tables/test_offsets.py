@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import EqualTo
 
@@ -216,7 +216,6 @@ def test_what_can_t_be_read_is_a_row_that_says_so(
     assert (row.kind, row.group_id, row.offset) == (kind, None, 4)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 24), st.binary(max_size=40), st.none() | st.binary(max_size=60))
 def test_any_bytes_make_a_row(kind: int, key: bytes, value: bytes | None) -> None:
     row = row_of(Record(key=struct.pack("!h", kind) + key, value=value), batch_of(producer_id=3))
@@ -224,7 +223,6 @@ def test_any_bytes_make_a_row(kind: int, key: bytes, value: bytes | None) -> Non
     assert row.producer_id == 3
 
 
-@settings(deadline=None)
 @given(st.integers(0, 5), st.binary(max_size=60))
 def test_any_value_of_a_sound_key_makes_a_row(version: int, value: bytes) -> None:
     for one in (COMMIT, ClassicGroupStored(group_id="g"), EpochStored(group_id="g", epoch=1)):

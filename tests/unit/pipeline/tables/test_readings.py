@@ -17,14 +17,16 @@ from txnsim.group.records import ClassicGroupStored, OffsetCommitted
 from txnsim.pipeline.planning import READS
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.tables.readings import TABLES as READINGS
+from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
 
 
 def test_every_table_that_is_documented_can_be_read() -> None:
-    assert {*READINGS, "errors", "replicas"} == {*TABLES}
+    assert {*READINGS, "errors", "findings", "replicas"} == {*TABLES}
     for name in TABLES:
-        assert READS[name].segments or READS[name].replicas
+        reads = READS[name]
+        assert reads.segments or reads.replicas or reads.is_whole
     assert {*READS} == {*TABLES}
     assert READS["errors"].log_dirs
     assert READS["transactions"].topic == "__transaction_state"
@@ -58,7 +60,9 @@ def test_a_file_that_vanishes_takes_only_its_own_rows(tmp_path: Path, name: str)
         assert before == after == []
 
 
-@pytest.mark.parametrize("name", sorted({*TABLES} - {"errors", "offsets", "transactions"}))
+@pytest.mark.parametrize(
+    "name", sorted({*TABLES} - {"errors", "findings", "offsets", "transactions"})
+)
 def test_several_brokers_directories_are_read_at_once(tmp_path: Path, name: str) -> None:
     for broker in (1, 2):
         replica(broker_dir(tmp_path / str(broker), broker=broker), busy_log())
@@ -74,7 +78,8 @@ def test_empty_folders_have_no_rows_but_that_they_are_there(tmp_path: Path, name
     assert len(table(tmp_path, name)) == (1 if name == "replicas" else 0)
 
 
-@settings(deadline=None, max_examples=40)
+@pytest.mark.slow
+@settings(max_examples=20)
 @given(st.data(), st.sampled_from(["auto", "true", "false"]), st.booleans())
 def test_no_damage_of_any_file_ends_a_job(
     data: st.DataObject, check_crc: str, is_clean: bool
@@ -108,7 +113,7 @@ def damage(path: Path, data: st.DataObject) -> None:
 
 def transactions() -> bytes:
     moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
-    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW)
+    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
 
 
 def offsets() -> bytes:

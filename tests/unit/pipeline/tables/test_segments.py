@@ -60,7 +60,7 @@ def test_a_replica_has_a_row_per_segment(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path), driver)
     rows = table(tmp_path, "segments", options={"taskBytes": "1"})
     assert [row["segment_base_offset"] for row in rows] == [
-        one.base_offset for one in driver.log.segments()
+        one.base_offset for one in driver.log.local.segments
     ]
     assert sum(row["batches"] for row in rows) == 90
     assert [row["is_last"] for row in rows] == [False] * (len(rows) - 1) + [True]

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.broker_dirs import move
@@ -19,6 +19,7 @@ from txnsim.pipeline.tables.transactions import (
     row_of,
     version_of,
 )
+from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import encode_batch, encode_key, encode_value
 from txnsim.txn.state import Tombstone, TransactionState, TxnRecord
 from txnsim.types import TopicPartition, TransactionalId, TransactionVersion
@@ -48,7 +49,7 @@ def test_an_entry_is_told_in_both_versions(
     tmp_path: Path, level: TransactionVersion, version: int
 ) -> None:
     entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous=8, timeout_ms=1_000)
-    data = encode_batch([entry], level=level, now_ms=NOW)
+    data = encode_batch([entry], level=level, now_ms=NOW, rules=LATEST)
     segment(broker_dir(tmp_path) / FOLDER, [data], base_offset=6)
     (row,) = table(tmp_path, "transactions")
     del row["log_dir"], row["broker"]
@@ -80,7 +81,9 @@ def test_a_tombstone_is_a_row_of_its_id(tmp_path: Path) -> None:
         move("Empty", name="a"),
         Tombstone(transactional_id=TransactionalId("a")),
     ]
-    segment(broker_dir(tmp_path) / FOLDER, [encode_batch(records, level=TV_2, now_ms=NOW)])
+    segment(
+        broker_dir(tmp_path) / FOLDER, [encode_batch(records, level=TV_2, now_ms=NOW, rules=LATEST)]
+    )
     empty, gone = table(tmp_path, "transactions")
     assert (empty["state"], empty["partitions"], empty["start_timestamp_ms"]) == ("Empty", [], None)
     assert (gone["transactional_id"], gone["is_tombstone"]) == ("a", True)
@@ -90,7 +93,9 @@ def test_a_tombstone_is_a_row_of_its_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_compressed_batches_are_read(tmp_path: Path, codec: int) -> None:
     entry = move("PrepareCommit", A_0, name="pay")
-    pair = Record(key=encode_key(entry.transactional_id), value=encode_value(entry, level=TV_2))
+    pair = Record(
+        key=encode_key(entry.transactional_id), value=encode_value(entry, level=TV_2, rules=LATEST)
+    )
     data = build_batch([pair] * 3, timestamp_ms=NOW, compression=codec)
     segment(broker_dir(tmp_path) / FOLDER, [data])
     assert [row["state"] for row in table(tmp_path, "transactions")] == ["PrepareCommit"] * 3
@@ -133,7 +138,6 @@ def test_what_can_t_be_read_is_a_row_that_says_so(
     assert (row.state, row.producer_id) == (None, None)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=40), st.none() | st.binary(max_size=60))
 def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
     for front in (b"", b"\x00\x00\x00\x01a"):
@@ -142,7 +146,6 @@ def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
         assert (row.problem is None) == (row.transactional_id is not None)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_value_of_a_sound_key_makes_a_row(value: bytes) -> None:
     for version in (b"\x00\x00", b"\x00\x01"):

@@ -91,7 +91,7 @@ def test_dates_follow_the_run() -> None:
     assert BoundBefore.now(datetime.UTC) > WALL.replace(year=2020)
 
 
-def test_broken_down_time_follows_the_run_unless_it_is_told_one() -> None:
+def test_broken_down_time_follows_the_run_unless_one_is_given() -> None:
     with lent():
         assert time.gmtime().tm_sec == time.localtime().tm_sec == 9
         assert time.ctime() == time.ctime(9.5)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests.support.within import within
 from txnsim.runtime.virtual.connection import BUFFER_HIGH_BYTES, VirtualTransport
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
@@ -82,19 +83,17 @@ def test_bytes_arrive_whole_and_in_order_whatever_the_latencies() -> None:
     assert run(main) == b"".join(b"%d," % number for number in range(500))
 
 
-def test_both_ends_know_their_names() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        server = await env.loop.create_server(Recorder, "broker-1", 9092)
-        assert server.sockets[0].getsockname() == ("broker-1", 9092)
-        transport, client = await env.loop.create_connection(Recorder, "broker-1", 9092)
-        other = env.net.connections[0].server
-        assert transport.get_extra_info("peername") == ("broker-1", 9092)
-        assert other.get_extra_info("sockname") == ("broker-1", 9092)
-        assert transport.get_extra_info("sockname") == other.get_extra_info("peername")
-        assert transport.get_extra_info("socket") is None
-        assert transport.get_protocol() is client
-
-    run(main)
+@within(run)
+async def test_both_ends_know_their_names(env: VirtualEnvironment) -> None:
+    server = await env.loop.create_server(Recorder, "broker-1", 9092)
+    assert server.sockets[0].getsockname() == ("broker-1", 9092)
+    transport, client = await env.loop.create_connection(Recorder, "broker-1", 9092)
+    other = env.net.connections[0].server
+    assert transport.get_extra_info("peername") == ("broker-1", 9092)
+    assert other.get_extra_info("sockname") == ("broker-1", 9092)
+    assert transport.get_extra_info("sockname") == other.get_extra_info("peername")
+    assert transport.get_extra_info("socket") is None
+    assert transport.get_protocol() is client
 
 
 def test_connections_outlive_their_server() -> None:
@@ -110,67 +109,59 @@ def test_connections_outlive_their_server() -> None:
 # Closing
 
 
-def test_closing_delivers_what_was_written_first() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, server = await pair(env)
-        client.transport.writelines([b"last ", b"words"])
-        client.transport.close()
-        client.transport.close()
-        assert client.transport.is_closing()
-        assert not client.transport.is_reading()
-        await settle()
-        assert server.received == b"last words"
-        assert client.events == ["made", "lost"]
-        assert server.events == ["made", "eof", "lost"]
-        assert env.net.connections == ()
-        client.transport.write(b"nobody hears")
-        client.transport.write_eof()
-        client.transport.abort()
-
-    run(main)
+@within(run)
+async def test_closing_delivers_what_was_written_first(env: VirtualEnvironment) -> None:
+    client, server = await pair(env)
+    client.transport.writelines([b"last ", b"words"])
+    client.transport.close()
+    client.transport.close()
+    assert client.transport.is_closing()
+    assert not client.transport.is_reading()
+    await settle()
+    assert server.received == b"last words"
+    assert client.events == ["made", "lost"]
+    assert server.events == ["made", "eof", "lost"]
+    assert env.net.connections == ()
+    client.transport.write(b"nobody hears")
+    client.transport.write_eof()
+    client.transport.abort()
 
 
-def test_half_closing_leaves_the_way_back_open() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, server = await pair(env, keep_open=True)
-        assert client.transport.can_write_eof()
-        client.transport.write_eof()
-        client.transport.write_eof()
-        with pytest.raises(RuntimeError, match="write_eof"):
-            client.transport.write(b"more")
-        await settle()
-        assert server.events == ["made", "eof"]
-        server.transport.write(b"answer")
-        server.transport.close()
-        await settle()
-        assert client.received == b"answer"
-        assert client.events == ["made", "eof", "lost"]
-
-    run(main)
+@within(run)
+async def test_half_closing_leaves_the_way_back_open(env: VirtualEnvironment) -> None:
+    client, server = await pair(env, keep_open=True)
+    assert client.transport.can_write_eof()
+    client.transport.write_eof()
+    client.transport.write_eof()
+    with pytest.raises(RuntimeError, match="write_eof"):
+        client.transport.write(b"more")
+    await settle()
+    assert server.events == ["made", "eof"]
+    server.transport.write(b"answer")
+    server.transport.close()
+    await settle()
+    assert client.received == b"answer"
+    assert client.events == ["made", "eof", "lost"]
 
 
-def test_aborting_resets_the_other_end() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, server = await pair(env)
-        client.transport.abort()
-        await settle()
-        assert client.events == ["made", "lost"]
-        assert server.events == ["made", "ConnectionResetError"]
-
-    run(main)
+@within(run)
+async def test_aborting_resets_the_other_end(env: VirtualEnvironment) -> None:
+    client, server = await pair(env)
+    client.transport.abort()
+    await settle()
+    assert client.events == ["made", "lost"]
+    assert server.events == ["made", "ConnectionResetError"]
 
 
-def test_data_for_a_closed_end_is_answered_with_a_reset() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, server = await pair(env, keep_open=True)
-        client.transport.close()
-        await settle()
-        assert server.events == ["made", "eof"]
-        server.transport.write(b"too late")
-        await settle()
-        assert server.events == ["made", "eof", "ConnectionResetError"]
-
-    run(main)
+@within(run)
+async def test_data_for_a_closed_end_is_answered_with_a_reset(env: VirtualEnvironment) -> None:
+    client, server = await pair(env, keep_open=True)
+    client.transport.close()
+    await settle()
+    assert server.events == ["made", "eof"]
+    server.transport.write(b"too late")
+    await settle()
+    assert server.events == ["made", "eof", "ConnectionResetError"]
 
 
 def test_a_protocol_that_fails_loses_its_own_connection_only() -> None:
@@ -197,57 +188,51 @@ def test_a_protocol_that_fails_loses_its_own_connection_only() -> None:
 # Pausing
 
 
-def test_a_reader_that_pauses_makes_the_writer_pause() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, server = await pair(env)
-        server.transport.pause_reading()
-        assert not server.transport.is_reading()
-        client.transport.write(bytes(BUFFER_HIGH_BYTES))
-        assert client.events == ["made"]
-        client.transport.write(b"x")
-        client.transport.write(b"y")
-        assert client.events == ["made", "pause"]
-        await settle()
-        assert server.received == b""
-        assert client.transport.get_write_buffer_size() == BUFFER_HIGH_BYTES + 2
-        server.transport.resume_reading()
-        server.transport.resume_reading()
-        await settle()
-        assert len(server.received) == BUFFER_HIGH_BYTES + 2
-        assert client.events == ["made", "pause", "resume"]
-        assert client.transport.get_write_buffer_size() == 0
-
-    run(main)
+@within(run)
+async def test_a_reader_that_pauses_makes_the_writer_pause(env: VirtualEnvironment) -> None:
+    client, server = await pair(env)
+    server.transport.pause_reading()
+    assert not server.transport.is_reading()
+    client.transport.write(bytes(BUFFER_HIGH_BYTES))
+    assert client.events == ["made"]
+    client.transport.write(b"x")
+    client.transport.write(b"y")
+    assert client.events == ["made", "pause"]
+    await settle()
+    assert server.received == b""
+    assert client.transport.get_write_buffer_size() == BUFFER_HIGH_BYTES + 2
+    server.transport.resume_reading()
+    server.transport.resume_reading()
+    await settle()
+    assert len(server.received) == BUFFER_HIGH_BYTES + 2
+    assert client.events == ["made", "pause", "resume"]
+    assert client.transport.get_write_buffer_size() == 0
 
 
-def test_write_buffer_limits_can_be_set() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, _ = await pair(env)
-        transport = client.transport
-        transport.set_write_buffer_limits(high=10)
-        assert transport.get_write_buffer_limits() == (2, 10)
-        transport.set_write_buffer_limits(low=5)
-        assert transport.get_write_buffer_limits() == (5, 20)
-        transport.set_write_buffer_limits()
-        assert transport.get_write_buffer_limits() == (BUFFER_HIGH_BYTES // 4, BUFFER_HIGH_BYTES)
-        with pytest.raises(ValueError, match="high"):
-            transport.set_write_buffer_limits(high=1, low=2)
-
-    run(main)
+@within(run)
+async def test_write_buffer_limits_can_be_set(env: VirtualEnvironment) -> None:
+    client, _ = await pair(env)
+    transport = client.transport
+    transport.set_write_buffer_limits(high=10)
+    assert transport.get_write_buffer_limits() == (2, 10)
+    transport.set_write_buffer_limits(low=5)
+    assert transport.get_write_buffer_limits() == (5, 20)
+    transport.set_write_buffer_limits()
+    assert transport.get_write_buffer_limits() == (BUFFER_HIGH_BYTES // 4, BUFFER_HIGH_BYTES)
+    with pytest.raises(ValueError, match="high"):
+        transport.set_write_buffer_limits(high=1, low=2)
 
 
-def test_a_paused_reader_that_closes_frees_the_writer() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, server = await pair(env)
-        server.transport.pause_reading()
-        client.transport.write(bytes(BUFFER_HIGH_BYTES + 1))
-        await settle()
-        server.transport.close()
-        await settle()
-        assert client.transport.get_write_buffer_size() == 0
-        assert "lost" in client.events
-
-    run(main)
+@within(run)
+async def test_a_paused_reader_that_closes_frees_the_writer(env: VirtualEnvironment) -> None:
+    client, server = await pair(env)
+    server.transport.pause_reading()
+    client.transport.write(bytes(BUFFER_HIGH_BYTES + 1))
+    await settle()
+    server.transport.close()
+    await settle()
+    assert client.transport.get_write_buffer_size() == 0
+    assert "lost" in client.events
 
 
 def test_buffered_protocols_are_fed_through_their_buffer() -> None:
@@ -278,51 +263,49 @@ def test_buffered_protocols_are_fed_through_their_buffer() -> None:
     assert run(main) == b"0123456789"
 
 
-def test_the_protocol_may_change() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, server = await pair(env)
-        upgraded = Recorder()
-        server.transport.set_protocol(upgraded)
-        client.transport.write(b"x")
-        await settle()
-        assert (server.received, upgraded.received) == (b"", b"x")
-
-    run(main)
+@within(run)
+async def test_the_protocol_may_change(env: VirtualEnvironment) -> None:
+    client, server = await pair(env)
+    upgraded = Recorder()
+    server.transport.set_protocol(upgraded)
+    client.transport.write(b"x")
+    await settle()
+    assert (server.received, upgraded.received) == (b"", b"x")
 
 
 # Faults
 
 
-def test_a_reset_connection_is_lost_at_both_ends_with_what_was_under_way() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, server = await pair(env)
-        client.transport.write(b"lost")
-        env.net.connections[0].reset()
-        await settle()
-        assert server.received == b""
-        assert client.events == server.events == ["made", "ConnectionResetError"]
-        assert env.net.connections == ()
+@within(run)
+async def test_a_reset_connection_is_lost_at_both_ends_with_what_was_under_way(
+    env: VirtualEnvironment,
+) -> None:
+    client, server = await pair(env)
+    client.transport.write(b"lost")
+    env.net.connections[0].reset()
+    await settle()
+    assert server.received == b""
+    assert client.events == server.events == ["made", "ConnectionResetError"]
+    assert env.net.connections == ()
 
-    run(main)
 
-
-def test_a_stalled_connection_delivers_nothing_until_it_goes_on() -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        client, server = await pair(env)
-        connection = env.net.connections[0]
-        connection.stall()
-        client.transport.write(b"there")
-        server.transport.write(b"back")
-        client.transport.write_eof()
-        await asyncio.sleep(3_600)
-        assert (server.received, client.received) == (b"", b"")
-        assert server.events == ["made"]
-        connection.resume()
-        await settle()
-        assert (server.received, client.received) == (b"there", b"back")
-        assert server.events == ["made", "eof", "lost"]
-
-    run(main)
+@within(run)
+async def test_a_stalled_connection_delivers_nothing_until_it_goes_on(
+    env: VirtualEnvironment,
+) -> None:
+    client, server = await pair(env)
+    connection = env.net.connections[0]
+    connection.stall()
+    client.transport.write(b"there")
+    server.transport.write(b"back")
+    client.transport.write_eof()
+    await asyncio.sleep(3_600)
+    assert (server.received, client.received) == (b"", b"")
+    assert server.events == ["made"]
+    connection.resume()
+    await settle()
+    assert (server.received, client.received) == (b"there", b"back")
+    assert server.events == ["made", "eof", "lost"]
 
 
 def test_latencies_of_one_connection_do_not_shift_those_of_another() -> None:

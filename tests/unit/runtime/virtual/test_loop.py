@@ -77,7 +77,7 @@ def test_a_client_that_waits_for_a_rounding_error_gets_on(loop: VirtualLoop) -> 
     assert turns == 1
 
 
-def test_waiting_with_nothing_scheduled_names_who_waits(loop: VirtualLoop) -> None:
+def test_waiting_with_nothing_scheduled_names_the_waiting_tasks(loop: VirtualLoop) -> None:
     async def wait() -> None:
         await loop.create_future()
 
@@ -151,7 +151,7 @@ def test_tls_and_a_missing_network_are_refused(loop: VirtualLoop, kind: str) -> 
         loop.run_until_complete(ask(ssl=None))
 
 
-def test_before_a_client_connects_somebody_may_look(loop: VirtualLoop) -> None:
+def test_a_hook_is_called_before_a_client_connects(loop: VirtualLoop) -> None:
     """By then its library is loaded."""
     looked: list[str] = []
     loop.before_connect = lambda: looked.append("looked")

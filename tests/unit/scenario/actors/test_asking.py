@@ -22,3 +22,20 @@ def test_what_passes_is_asked_again_unless_the_story_wants_the_first_answer() ->
     once = call("add-partitions", partitions="t-0", once=True)
     result = told([*FIRST, once])
     assert "CONCURRENT_TRANSACTIONS" in result.verdict.because[0]
+
+
+def test_a_request_is_aimed_at_a_broker_right_or_wrong() -> None:
+    lead = {"cluster": {"do": "move-leader", "partition": "t-0", "to": 1}}
+    steps = [
+        call("init-producer-id"),
+        lead,
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="r1", broker=2, error="NOT_LEADER_OR_FOLLOWER"),
+        call("produce", partition="t-0", value="r2", broker=1, sequence=0, offset=0),
+        {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 3}},
+        call("commit", broker=2, error="NOT_COORDINATOR", once=True),
+        call("commit", broker=3),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.stories import call, seen, sentences, told, transaction
+from tests.support.stories import call, failure, seen, sentences, told, transaction
 from txnsim.check.observations import (
     Aborted,
     Described,
@@ -37,14 +37,14 @@ def test_a_hanging_transaction_is_found_and_aborted() -> None:
 
 def test_it_must_name_what_the_story_says() -> None:
     result = told([*GHOST, do("find-hanging", names="t-1")])
-    assert result.verdict.because == ("find-hanging names [], expected ['t-1']",)
+    assert failure(result) == "find-hanging names [], expected ['t-1']"
 
 
 def test_a_transaction_is_aborted_by_its_start() -> None:
     steps = [*GHOST, do("producers", partition="t-0"), do("abort", partition="t-0", start_offset=2)]
     assert "stuck-last-stable-offset" not in told(steps).verdict.observed
     wrong = told([*GHOST, do("abort", partition="t-0", start_offset=1)])
-    assert wrong.verdict.because == ("no transaction is open on t-0 since 1",)
+    assert failure(wrong) == "no transaction is open on t-0 since 1"
 
 
 def test_an_operator_describes_fences_and_deletes() -> None:
@@ -67,4 +67,59 @@ def test_an_operator_describes_fences_and_deletes() -> None:
     for kind in (Described, Listed, Producers):
         assert seen(result, kind)
     wrong = told([call("init-producer-id"), do("describe", transactional_id="app", state="Dead")])
-    assert wrong.verdict.because == ("app is Empty, expected Dead",)
+    assert failure(wrong) == "app is Empty, expected Dead"
+
+
+def test_an_abort_may_name_each_field_of_the_identity() -> None:
+    runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
+    wrong = do("abort", partition="t-0", start_offset=2, epoch=-1, error="UNKNOWN_SERVER_ERROR")
+    stale = do("abort", partition="t-0", start_offset=2, coordinator_epoch=0, error="any")
+    other = do("abort", partition="t-0", producer_id=99, epoch=0, coordinator_epoch=0)
+    held = {"wait-until": {"open": "t-0"}}
+    right = do("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
+    result = told([*GHOST, wrong, held, stale, other, held, right], runs=runs)
+    assert "stuck-last-stable-offset" not in result.verdict.observed, result.verdict
+    assert "ABORT of producer 99, epoch 0, for t-0 is answered NONE" in sentences(result)
+
+
+def test_an_operator_may_end_it_with_the_marker_that_was_decided() -> None:
+    end = do("abort", partition="t-0", start_offset=2, decision="commit")
+    look = {"expect": {"partition": "t-0", "committed": ["r1", "ghost"]}}
+    assert not failure_of([*GHOST, end, look])
+
+
+def failure_of(steps: list[dict[str, object]]) -> str:
+    result = told(steps)
+    return result.verdict.because[0] if "story-failed" in result.verdict.observed else ""
+
+
+def test_a_named_replica_tells_of_its_producers() -> None:
+    lag = {"cluster": {"do": "move-leader", "partition": "t-0", "to": 1}}
+    there = do("producers", partition="t-0", broker=2, error="NOT_LEADER_OR_FOLLOWER")
+    asked = [
+        do("producers", partition="t-0", broker=1, open_since=[2]),
+        do("producers", partition="t-0", broker=2, open_since=[2]),
+    ]
+    assert not failure_of([*GHOST, lag, *asked])
+    small = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
+    one = told([do("producers", partition="t-0", broker=1), there], topics=small)
+    assert "story-failed" not in one.verdict.observed, one.verdict
+    wrong = told([*GHOST, do("producers", partition="t-0", open_since=[0])])
+    assert failure(wrong) == "the leader shows t-0 open since [2], expected [0]"
+
+
+def test_an_operator_acts_in_the_background() -> None:
+    hold = {"hold": {"id": "slow", "point": "client.request", "api": "InitProducerId"}}
+    steps = [
+        call("init-producer-id"),
+        hold,
+        do("fence", transactional_id="app", background="fence"),
+        {"wait-until": {"struck": "slow"}},
+        *transaction("r1"),
+        {"release": "slow"},
+        {"await": "fence"},
+        do("find-hanging", names="t-0", background="search"),
+        {"await": "search"},
+    ]
+    result = told(steps)
+    assert failure(result) == "find-hanging names [], expected ['t-0']"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.stories import call, seen, sentences, told, transaction
+from tests.support.stories import call, failure, seen, sentences, told, transaction
 from txnsim.check.observations import PositionsRead, Read
 
 OPEN = [
@@ -33,7 +33,7 @@ def test_a_reader_goes_on_from_where_it_stands_and_sees_what_it_may() -> None:
 
 def test_a_reader_that_gets_something_else_fails_the_story() -> None:
     result = told([*OPEN, read(reads=["r2"])])
-    assert result.verdict.because == ("reader reads r1 from t-0, expected r2",)
+    assert failure(result) == "reader reads r1 from t-0, expected r2"
     beyond = told([*OPEN, call("abort"), read(from_=77, error="OFFSET_OUT_OF_RANGE")])
     assert beyond.as_declared, beyond.verdict
 
@@ -46,3 +46,20 @@ def test_a_group_that_never_committed_stands_nowhere() -> None:
     assert [(one.place.topic, one.offset) for one in found.positions] == [("in", -1)]
     wrong = told([call("read-positions", "reader", **ask, positions={"in-0": 3})])
     assert "expected" in wrong.verdict.because[0]
+
+
+def test_positions_that_an_open_transaction_may_change_are_unstable() -> None:
+    asked = {"group": "g", "partitions": "in-0"}
+    steps = [
+        call("init-producer-id"),
+        call("begin"),
+        call("add-offsets", group="g"),
+        call("commit-offsets", group="g", offsets={"in-0": 10}),
+        call("read-positions", "reader", **asked, positions={"in-0": -1}),
+        call("read-positions", "reader", **asked, require_stable=True,
+             error="UNSTABLE_OFFSET_COMMIT"),
+        call("commit"),
+        {"wait-until": {"marker": "__consumer_offsets@g"}},
+        call("read-positions", "reader", **asked, require_stable=True, positions={"in-0": 10}),
+    ]  # fmt: skip
+    assert told(steps).as_declared

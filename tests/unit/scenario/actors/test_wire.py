@@ -98,3 +98,14 @@ def test_what_is_never_answered_has_an_unknown_outcome() -> None:
     ]
     result = told(steps)
     assert [end.outcome for end in seen(result, Ended)] == ["unknown"]
+
+
+def test_who_commits_positions_as_a_member_is_checked_by_the_group() -> None:
+    begun = [call("init-producer-id"), call("begin"), call("add-offsets", group="g")]
+    sent = {"group": "g", "offsets": {"in-0": 10}}
+    stranger = call(
+        "commit-offsets", **sent, member_id="m", generation=1, error="ILLEGAL_GENERATION"
+    )
+    nobody = call("commit-offsets", **sent)
+    result = told([*begun, stranger, nobody, call("commit")])
+    assert result.as_declared, result.verdict

@@ -23,7 +23,7 @@ GOLDEN: Final = (
     (
         "000000006b1937bfb3904f19be13d779da0edf850300000002000000010300000002000000010101000000"
         "020000000000000000036bcf9323ed7913a31c1f061e4efc40afd4296068d0627ae75cdaf0d92c54252000",
-        schema.PartitionRecordV2,
+        schema.PARTITION_RECORDS[2],
         {"replicas": (2, 1), "leader": 2, "leader_epoch": 0, "directories": DIRECTORIES},
     ),
     (
@@ -79,8 +79,8 @@ def test_records_are_kafkas(text: str, kind: Any, fields: dict[str, object]) -> 
 def test_older_partition_records_have_fewer_fields() -> None:
     text = GOLDEN[1][0]
     data = bytes.fromhex(text[: -2 - 66] + "00")
-    record, end = reader(schema.PartitionRecordV0)(data, 0, len(data))
+    record, end = reader(schema.PARTITION_RECORDS[0])(data, 0, len(data))
     assert (record.partition_epoch, end) == (0, len(data))
     data = bytes.fromhex(text)
-    record, end = reader(schema.PartitionRecordV1)(data, 0, len(data))
+    record, end = reader(schema.PARTITION_RECORDS[1])(data, 0, len(data))
     assert (record.directories, end) == (DIRECTORIES, len(data))

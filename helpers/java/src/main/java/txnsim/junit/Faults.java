@@ -8,6 +8,8 @@ import java.util.Map;
 
 /** Where faults are armed, watched and taken back. */
 public final class Faults {
+    private static final System.Logger LOG = System.getLogger("txnsim");
+
     private final TxnsimClient client;
 
     Faults(TxnsimClient client) {
@@ -80,9 +82,17 @@ public final class Faults {
         }
     }
 
-    /** Puts rules in force, all of them or none. */
+    /** Puts rules in force, all of them or none; the log tells of one that can strike nothing. */
     public void arm(Rule... rules) {
-        client.ask("POST", "/api/v1/faults/plan", List.of(rules).stream().map(rule -> rule.fields).toList());
+        JsonNode armed =
+                client.ask("POST", "/api/v1/faults/plan", List.of(rules).stream().map(rule -> rule.fields).toList());
+        for (JsonNode one : armed) {
+            if (one.hasNonNull("doubt")) {
+                LOG.log(
+                        System.Logger.Level.WARNING,
+                        "the fault " + one.at("/rule/id").asText() + " can strike nothing: " + one.get("doubt").asText());
+            }
+        }
     }
 
     /** A rule in force and what has come of it: {@code matched}, {@code struck}, {@code held}, {@code released}. */

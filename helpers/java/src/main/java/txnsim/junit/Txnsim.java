@@ -21,7 +21,7 @@ public @interface Txnsim {
 
     int transactionVersion() default 2;
 
-    /** Topics to create at start, as {@code payments:1}. */
+    /** Topics to create at start, as {@code payments} or {@code payments:3}. */
     String[] topics() default {};
 
     /** Settings by Kafka's names, as {@code transaction.max.timeout.ms=60000}. */

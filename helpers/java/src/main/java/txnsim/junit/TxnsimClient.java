@@ -9,7 +9,6 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -19,7 +18,6 @@ import java.util.Map;
  * #ask}; the document of all of it is at {@code /openapi.json}. Answers that are looked at field by field are Jackson's trees.
  */
 public class TxnsimClient {
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
     private static final long POLL_MS = 5;
 
     private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
@@ -71,20 +69,35 @@ public class TxnsimClient {
         if (!token.isEmpty()) {
             request.header("Authorization", "Bearer " + token);
         }
-        HttpResponse<String> answer;
-        try {
-            answer = http.send(request.build(), HttpResponse.BodyHandlers.ofString());
-        } catch (IOException failure) {
-            throw new TxnsimException(0, method + " " + url + path + ": " + failure);
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            throw new TxnsimException(0, method + " " + path + " was interrupted");
-        }
+        HttpResponse<String> answer = send(request.build(), method + " " + path);
         if (answer.statusCode() >= 400) {
             JsonNode problem = Json.read(answer.body());
             throw new TxnsimException(answer.statusCode(), problem.path("error").asText(answer.body()));
         }
         return Json.read(answer.body());
+    }
+
+    /**
+     * What happened, for people: the story, what unfinished transactions wait for, the fault rules and their hits. The extension
+     * prints it after a test that has failed.
+     */
+    public final String report() {
+        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + "/api/v1/report"));
+        if (!token.isEmpty()) {
+            request.header("Authorization", "Bearer " + token);
+        }
+        return send(request.build(), "GET /api/v1/report").body();
+    }
+
+    private HttpResponse<String> send(HttpRequest request, String what) {
+        try {
+            return http.send(request, HttpResponse.BodyHandlers.ofString());
+        } catch (IOException failure) {
+            throw new TxnsimException(0, what + " at " + url + ": " + failure);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new TxnsimException(0, what + " was interrupted");
+        }
     }
 
     // Topics, brokers, clock
@@ -114,8 +127,15 @@ public class TxnsimClient {
         ask("POST", "/api/v1/leaders", Map.of("topic", topic, "partition", partition, "leader", leader));
     }
 
-    /** Transaction timeouts and expiry go by the cluster clock. */
+    /**
+     * Transaction timeouts and expiry go by the cluster clock; what a fault has lost between brokers times out by it too.
+     *
+     * @param by whole milliseconds
+     */
     public final void advanceClock(Duration by) {
+        if (by.toNanosPart() % 1_000_000 != 0) {
+            throw new IllegalArgumentException(by + " is no whole number of milliseconds: the cluster clock goes by those");
+        }
         ask("POST", "/api/v1/clock", Map.of("advance_ms", by.toMillis()));
     }
 
@@ -146,19 +166,17 @@ public class TxnsimClient {
         return ask("GET", "/api/v1/transactions/" + encoded(transactionalId), null);
     }
 
-    /** Waits until a transactional id is in one of these states. */
+    /**
+     * Waits until a transactional id is in one of these states.
+     *
+     * @throws TxnsimException where it is in none of them after 45 s; the message says what it waits for
+     */
     public final JsonNode waitForTransaction(String transactionalId, String... states) {
-        Instant giveUp = Instant.now().plus(PATIENCE);
-        while (true) {
-            JsonNode found = transaction(transactionalId);
-            if (List.of(states).contains(found.get("state").asText())) {
-                return found;
-            }
-            if (Instant.now().isAfter(giveUp)) {
-                throw new TxnsimException(0, transactionalId + " never became " + String.join(" or ", states) + ": " + found);
-            }
-            pause();
+        StringBuilder path = new StringBuilder("/api/v1/transaction-wait?transactional_id=" + encoded(transactionalId));
+        for (String state : states) {
+            path.append("&state=").append(encoded(state));
         }
+        return ask("GET", path.toString(), null);
     }
 
     /** Transactions that are open on partitions and that no marker will ever end. */

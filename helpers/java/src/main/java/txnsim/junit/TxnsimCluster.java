@@ -10,7 +10,6 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -38,7 +37,7 @@ public final class TxnsimCluster extends TxnsimClient implements AutoCloseable {
         private int transactionVersion = 2;
         private String asVersion = "";
         private String command = System.getenv().getOrDefault("TXNSIM", "txnsim");
-        private final Map<String, Integer> topics = new LinkedHashMap<>();
+        private final List<String> topics = new ArrayList<>();
         private final Map<String, Object> settings = new HashMap<>();
 
         public Options brokers(int count) {
@@ -53,7 +52,12 @@ public final class TxnsimCluster extends TxnsimClient implements AutoCloseable {
 
         /** A topic to create at start. */
         public Options topic(String name, int partitions) {
-            topics.put(name, partitions);
+            return topic(name + ":" + partitions);
+        }
+
+        /** A topic to create at start, as {@code orders} or {@code orders:3}; {@code serve} reads it and refuses what is wrong. */
+        public Options topic(String topic) {
+            topics.add(topic);
             return this;
         }
 
@@ -79,10 +83,11 @@ public final class TxnsimCluster extends TxnsimClient implements AutoCloseable {
             List<String> line = new ArrayList<>(List.of(command, "serve", "--port", "0", "--http", "0", "--until-eof"));
             line.addAll(List.of("--ready-file", readyFile.toString(), "--brokers", String.valueOf(brokers)));
             line.addAll(List.of("--transaction-version", String.valueOf(transactionVersion), "--trace", "brief", "--json"));
+            line.add("--ready-coordinators");
             if (!asVersion.isEmpty()) {
                 line.addAll(List.of("--as-version", asVersion));
             }
-            topics.forEach((name, partitions) -> line.addAll(List.of("--topic", name + ":" + partitions)));
+            topics.forEach(topic -> line.addAll(List.of("--topic", topic)));
             if (!settings.isEmpty()) {
                 Path file = directory.resolve("settings.yaml");
                 Files.writeString(file, Json.text(Map.of("settings", settings))); // JSON is YAML

@@ -21,12 +21,18 @@ public final class TxnsimExtension implements ParameterResolver, BeforeEachCallb
     private static final class Running implements ExtensionContext.Store.CloseableResource {
         private final TxnsimCluster cluster;
 
+        /** Ctrl-C in a test that hangs: it tells what happened, as one that has failed. */
+        private final Thread interrupted;
+
         Running(TxnsimCluster cluster) {
             this.cluster = cluster;
+            interrupted = new Thread(() -> System.err.println("interrupted\n" + cluster.report()));
+            Runtime.getRuntime().addShutdownHook(interrupted);
         }
 
         @Override
         public void close() {
+            Runtime.getRuntime().removeShutdownHook(interrupted);
             cluster.close();
         }
     }
@@ -46,6 +52,9 @@ public final class TxnsimExtension implements ParameterResolver, BeforeEachCallb
             return;
         }
         if (context.getExecutionException().isPresent()) {
+            String report = running.cluster.report();
+            context.publishReportEntry("txnsim", report);
+            System.err.println(context.getDisplayName() + " has failed\n" + report);
             running.cluster.faults().forget(); // it has failed for a better reason
         } else {
             running.cluster.faults().verify();
@@ -75,12 +84,14 @@ public final class TxnsimExtension implements ParameterResolver, BeforeEachCallb
         if (wanted != null) {
             options.brokers(wanted.brokers()).transactionVersion(wanted.transactionVersion());
             for (String topic : wanted.topics()) {
-                String[] parts = topic.split(":", 2);
-                options.topic(parts[0], parts.length < 2 ? 1 : Integer.parseInt(parts[1]));
+                options.topic(topic);
             }
             Map<String, Object> settings = new HashMap<>();
             for (String setting : wanted.settings()) {
                 String[] parts = setting.split("=", 2);
+                if (parts.length < 2) {
+                    throw new TxnsimException(0, "@Txnsim(settings = \"" + setting + "\"): expected NAME=VALUE");
+                }
                 settings.put(parts[0], Json.scalar(parts[1]));
             }
             options.settings(settings);

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.time.Duration;
 import java.util.Map;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -12,11 +13,12 @@ import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
 
 /** One cluster for the tests of a class, fresh for each of them. */
-@Txnsim(brokers = 1, topics = "orders:1", settings = "transaction.max.timeout.ms=60000")
+@Txnsim(brokers = 1, topics = {"orders:1", "plain"}, settings = "transaction.max.timeout.ms=60000")
 final class OneClusterTest {
     @RepeatedTest(3)
     void everyTestMeetsAFreshCluster(TxnsimCluster cluster) throws Exception {
         assertEquals(0, cluster.transactions().size());
+        assertEquals("plain", cluster.topic("plain").get("name").asText());
         cluster.faults().arm(Faults.Rule.at("client.request", "moved").api("EndTxn").limit(1).fail("NOT_COORDINATOR"));
         Map<String, Object> config = Map.of("bootstrap.servers", cluster.bootstrap(), "transactional.id", "app");
         try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
@@ -28,6 +30,32 @@ final class OneClusterTest {
         assertEquals(1, cluster.faults().get("moved").get("struck").asInt());
         cluster.waitForTransaction("app", "CompleteCommit");
         cluster.assertNoHangingTransactions();
+    }
+
+    /** The first fault: the coordinator waits for the lost marker's answer for request.timeout.ms, 30 s, which an advance ends. */
+    @Test
+    void aCommitSurvivesALostMarker(TxnsimCluster cluster) throws Exception {
+        cluster.faults().arm(Faults.Rule.at("peer.request", "lost").api("WriteTxnMarkers").limit(1).drop());
+        Map<String, Object> config = Map.of("bootstrap.servers", cluster.bootstrap(), "transactional.id", "shop");
+        try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>("orders", "one order")).get();
+            long began = System.nanoTime();
+            producer.commitTransaction();
+            cluster.faults().waitUntilStruck("lost", 1, Duration.ofSeconds(10));
+            cluster.advanceClock(Duration.ofSeconds(31));
+            cluster.waitForTransaction("shop", "CompleteCommit");
+            long tookMs = (System.nanoTime() - began) / 1_000_000;
+            System.out.println("from the commit to its end: " + tookMs + " ms");
+            assertTrue(tookMs < 10_000, "it took " + tookMs + " ms");
+        }
+    }
+
+    @Test
+    void anAdvanceGoesByWholeMilliseconds(TxnsimCluster cluster) {
+        var refusal = assertThrows(IllegalArgumentException.class, () -> cluster.advanceClock(Duration.ofNanos(1_500_000)));
+        assertTrue(refusal.getMessage().contains("no whole number of milliseconds"), refusal.getMessage());
     }
 
     @Test
@@ -42,6 +70,7 @@ final class OneClusterTest {
         cluster.faults().arm(Faults.Rule.at("client.request", "idle").api("EndTxn").drop());
         AssertionError found = assertThrows(AssertionError.class, cluster.faults()::verify);
         assertTrue(found.getMessage().contains("idle"), found.getMessage());
+        assertTrue(cluster.report().contains("idle: 0 matched, 0 struck"), cluster.report());
         cluster.faults().disarmAll();
         cluster.faults().forget();
     }

@@ -143,7 +143,7 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
     static String script(List<String> addresses) {
         return "#!/bin/sh\n"
                 + "export TXNSIM_ADVERTISED='" + String.join(",", addresses) + "'\n"
-                + "exec python -m txnsim.testing.container\n";
+                + "exec python -m txnsim.testing.container --ready-coordinators\n";
     }
 
     /** The environment variable that stands for a property, as in the image apache/kafka. */

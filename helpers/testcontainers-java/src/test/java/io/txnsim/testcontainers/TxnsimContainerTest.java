@@ -67,7 +67,7 @@ class TxnsimContainerTest {
                 """
                 #!/bin/sh
                 export TXNSIM_ADVERTISED='docker.test:29092,docker.test:29093,docker.test:29094'
-                exec python -m txnsim.testing.container
+                exec python -m txnsim.testing.container --ready-coordinators
                 """,
                 TxnsimContainer.script(addresses));
     }

@@ -1,0 +1,80 @@
+"""``python -m benchmarks.little_logs``: what ``txnsim logs`` takes for 10 MB without Spark.
+
+Each command runs as a process of its own, start of Python included, on 10 MB of batches of 90
+bytes: the worst case, as what is looked at is headers. Printed are medians of the rounds: of the
+time that passed, and of the CPU's, which other load disturbs less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.log_data import Scale, small_batches
+from txnsim.pipeline.tables.read_here import read_here
+
+SCALE: Final = Scale(partitions=2, segment_bytes=5_000_000, transactions=500, hanging=5, alive=8)
+AS_INSTALLED: Final = (
+    "import sys; sys.modules['hypothesis'] = None;"
+    " from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
+)
+"""kio loads hypothesis where it finds it, as in a checkout; users have none."""
+_LIMIT_S: Final = 120.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and print a line per command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.little_logs")
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args(arguments).rounds
+    directory = Path(small_batches(SCALE).directory)
+    name = next(read_here("transactions", [directory]))["transactional_id"][0].as_py()
+    with tempfile.TemporaryDirectory(prefix="txnsim-little-") as scratch:
+        out = str(Path(scratch) / "out")
+        commands = {
+            "find-hanging --read-all": (),
+            "describe": (),
+            "verify": (),
+            "timeline": (name,),
+            "export": ("--to", out, "--overwrite"),
+        }
+        for command, more in commands.items():
+            words = ["logs", *command.split(), *more, str(directory)]
+            _timed(words)  # the walk is compiled once, and kept
+            took = [_timed(words) for _ in range(rounds)]
+            wall_s = statistics.median(one for one, _ in took)
+            cpu_s = statistics.median(one for _, one in took)
+            print(f"{command:24}{wall_s:6.2f} s, CPU {cpu_s:.2f} s", flush=True)
+    return 0
+
+
+def _timed(words: Sequence[str]) -> tuple[float, float]:
+    """Seconds that passed, and of CPU."""
+    before_s, started_s = _cpu_s(), time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", AS_INSTALLED, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=_LIMIT_S,
+    )
+    took_s = time.perf_counter() - started_s
+    assert done.returncode in (0, 1, 3), done.stderr  # 1 and 3: something was found
+    return took_s, _cpu_s() - before_s
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    sys.exit(main())

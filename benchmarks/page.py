@@ -1,0 +1,372 @@
+"""The page in a real browser: how soon it is there, and how it bears a million events.
+
+``python -m benchmarks.page`` needs Debian's chromium and the dependency group ``browser``. It
+prints what was measured, the median of each and its range, as lines or with ``--json``.
+``--only streams`` measures what ten pages that listen cost the brokers (Go, for the load), and
+``--only size`` what the page adds to the wheel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.server
+import io
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.support.txnsim_server import TxnsimServer
+from txnsim.http.page.files import MEDIA_TYPES, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+EVENTS: Final = 1_000_000
+MILLION: Final = "million.jsonl"
+LONG_ROUNDS: Final = 3
+PAGES: Final = 10
+TASKS: Final = ["disabled-by-default-devtools.timeline", "__metadata"]
+"""What Chromium traces: the tasks of its threads, with their CPU time."""
+TARGETS: Final = {
+    "page ready, ms": 300,
+    "lesson L1, first picture, ms": 500,
+    "lesson L1, first picture of a new server, ms": 500,
+    "open a trace of 1,000,000 events, ms": 3_000,
+    "longest task while scrubbing it, ms": 100,
+    "the same, CPU ms": 100,
+    "step back in it, ms": 16,
+    "page in the wheel, bytes": 200_000,
+}
+WATCH: Final = """() => {
+  globalThis.__tasks = [];
+  new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) __tasks.push(one.duration);
+  }).observe({ entryTypes: ["longtask"] });
+}"""
+OPEN: Final = """async (address) => {
+  const began = performance.now();
+  const { load } = __page["api.js"];
+  const answer = await fetch(address);
+  await load(answer, { kind: "run", id: "0", name: "made", run: "up", take: "armed", seed: 1 });
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - began;
+}"""
+SCRUB: Final = """async () => {
+  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  __tasks.length = 0;
+  const { choose } = __page["store.js"];
+  const last = __sim.events.length - 1;
+  for (const view of ["log", "coordinator", "producers", "lanes", "events"]) {
+    choose(view);
+    for (let n = 0; n < 20; n += 1) {
+      __sim.go(Math.round(last * ((n * 7919) % 1000) / 1000));
+      await frame();
+    }
+  }
+  await new Promise((done) => setTimeout(done, 200));
+  return Math.max(0, ...__tasks);
+}"""
+STEP_BACK: Final = """() => {
+  const took = [];
+  for (let n = 0; n < 30; n += 1) {
+    const at = 999_000 - n * 17;
+    const began = performance.now();
+    __sim.stateAt(at);
+    took.push(performance.now() - began);
+  }
+  return took.sort((a, b) => a - b)[15];
+}"""
+
+
+def trace() -> Iterator[str]:
+    """A million events: transactions of 50 producers on 12 partitions, one after another."""
+    nodes = [f"broker/{1 + n % 3}/log/t-{n}" for n in range(12)] + ["broker/1/txn/7", "cluster"]
+    header = {"k": "run", "schema": 2, "level": "brief", "scenario": "made", "seed": 1}
+    yield json.dumps(header | {"nodes": nodes}, separators=(",", ":"))
+    number = 0
+
+    def line(node: int, kind: str, tx: str, data: dict[str, Any], parents: list[int]) -> str:
+        nonlocal number
+        number += 1
+        event = {"i": number - 1, "t": number * 10, "n": node, "l": number, "p": parents, "k": kind}
+        return json.dumps(event | {"tx": tx, "d": data}, separators=(",", ":"))
+
+    for tp in range(12):
+        told = {"role": "leader", "leader": 1 + tp % 3, "epoch": 0, "tp": f"t-{tp}"}
+        yield line(tp, "node.role", "", told, [])
+    ends = [0] * 12
+    turn = 0
+    while number < EVENTS - 7:
+        tp, pid = turn % 12, turn % 50
+        tx, where, base = f"app-{pid}/{pid}:0", f"t-{tp}", ends[tp]
+        entry = {"pid": pid, "epoch": 0, "partitions": [where], "timeout_ms": 60000}
+        yield line(12, "txn.complete", tx, entry | {"state": "Ongoing", "pending": None}, [])
+        opened = {"tp": where, "pid": pid, "epoch": 0, "first": base}
+        yield line(tp, "pid.open", tx, opened, [number - 1])
+        batch = {"tp": where, "base": base, "last": base, "pid": pid, "epoch": 0, "seq": 0}
+        yield line(tp, "log.append", tx, batch | {"txn": True}, [number - 1])
+        marker = {"tp": where, "offset": base + 1, "pid": pid, "epoch": 0, "committed": True}
+        yield line(tp, "marker.written", tx, marker | {"coordinator_epoch": 0}, [number - 1])
+        yield line(tp, "log.lso", "", {"tp": where, "to": base + 2}, [number - 1])
+        done: dict[str, Any] = {"state": "CompleteCommit", "pending": None, "partitions": []}
+        yield line(12, "txn.complete", tx, entry | done, [number - 2])
+        ends[tp] += 2
+        turn += 1
+    end = {"k": "end", "events": number, "hash": "", "verdict": ""}
+    yield json.dumps(end, separators=(",", ":"))
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's."""
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+def ready(browser: Browser, url: str) -> tuple[Page, Cpu]:
+    """The page at an address, once it is ready, and its clock of CPU time."""
+    page: Page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+    cpu = Cpu(page)
+    page.goto(url)
+    page.wait_for_function("() => globalThis.__ready > 0")
+    return page, cpu
+
+
+class Cpu:
+    """CPU time of a page's main thread: what it has to do, whatever else the machine does."""
+
+    def __init__(self, page: Page) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        self._before = 0.0
+
+    def ms(self) -> float:
+        """Since the last time that it was asked."""
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        now = next(one["value"] for one in metrics if one["name"] == "TaskDuration") * 1e3
+        spent, self._before = now - self._before, now
+        return float(spent)
+
+
+def long_trace(browser: Browser, found: dict[str, list[float]]) -> None:
+    """A million events in a page that has nothing else to do."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / MILLION
+        with path.open("w") as file:
+            file.writelines(f"{line}\n" for line in trace())
+        with static(path) as url:
+            for _ in range(LONG_ROUNDS):
+                page, cpu = ready(browser, url)
+                page.evaluate(WATCH)
+                cpu.ms()
+                opened = page.evaluate(OPEN, f"{url}{MILLION}")
+                found["open a trace of 1,000,000 events, ms"].append(opened)
+                found["open it, CPU ms"].append(cpu.ms())
+                browser.start_tracing(page=page, categories=TASKS)
+                found["longest task while scrubbing it, ms"].append(page.evaluate(SCRUB))
+                found["the same, CPU ms"].append(longest_task(browser.stop_tracing()))
+                found["100 moves while scrubbing, CPU ms"].append(cpu.ms())
+                found["step back in it, ms"].append(page.evaluate(STEP_BACK))
+                page.context.close()
+
+
+def longest_task(trace: bytes) -> float:
+    """CPU milliseconds of the longest task of a page's main thread, from what Chromium traced."""
+    events = json.loads(trace)["traceEvents"]
+    mains = {
+        (one["pid"], one["tid"])
+        for one in events
+        if one["name"] == "thread_name" and one["args"]["name"] == "CrRendererMain"
+    }
+    tasks = [
+        one["tdur"]
+        for one in events
+        if one["name"] == "RunTask" and one["ph"] == "X" and (one["pid"], one["tid"]) in mains
+    ]
+    return float(max(tasks)) / 1e3
+
+
+class _Static(http.server.BaseHTTPRequestHandler):
+    """The page's files beside one long trace, at one origin, as the policy of the page wants."""
+
+    protocol_version = "HTTP/1.1"
+    trace: Path
+
+    def do_GET(self) -> None:  # the name that http.server wants
+        """A file."""
+        path = self.path.partition("?")[0].removeprefix("/ui/").lstrip("/") or "index.html"
+        found = served().get(path)
+        if self.path == f"/{MILLION}":
+            found = self.trace.read_bytes()
+        media_type = MEDIA_TYPES.get(path.rpartition(".")[2], "application/x-ndjson")
+        self.send_response(404 if found is None else 200)
+        self.send_header("Content-Type", media_type)
+        self.send_header("Content-Length", str(len(found or b"")))
+        self.end_headers()
+        self.wfile.write(found or b"")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def static(trace: Path) -> Iterator[str]:
+    """The address of a server of files."""
+    handler = type("_Files", (_Static,), {"trace": trace})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def size() -> int:
+    """Bytes that the page adds to a wheel: its files, packed as a wheel packs them."""
+    packed = io.BytesIO()
+    root = resources.files("txnsim.http.page")
+    with resources.as_file(root) as folder, zipfile.ZipFile(packed, "w", 8) as wheel:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                wheel.write(path, path.relative_to(folder))
+    return len(packed.getvalue())
+
+
+LISTEN: Final = """
+import selectors, socket, sys
+from urllib.parse import urlsplit
+where = urlsplit(sys.argv[1])
+chosen = selectors.DefaultSelector()
+for _ in range(int(sys.argv[2])):
+    one = socket.create_connection((where.hostname, where.port))
+    one.sendall(b"GET /api/v1/events HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    chosen.register(one, selectors.EVENT_READ)
+while True:
+    for key, _ in chosen.select():
+        if not key.fileobj.recv(1 << 20):
+            sys.exit(1)
+"""
+
+
+def streams(rounds: int) -> dict[str, list[float]]:
+    """CPU time of the server per transaction and transactions per second, with none and with ten
+    listeners, in alternation.
+    """
+    from benchmarks import build
+    from benchmarks.generator import Generator
+    from benchmarks.trace import serving
+
+    load = build.go_program("load")
+    found: dict[str, list[float]] = {}
+    with serving() as server:
+        generator = Generator(binary=load, bootstrap=server.bootstrap, server_pid=server.pid)
+        server.record("brief")
+        for number in range(rounds + 1):  # the first warms up
+            for pages in (0, PAGES) if number % 2 else (PAGES, 0):
+                command = [sys.executable, "-c", LISTEN, server.http, str(pages)]
+                listeners = subprocess.Popen(command) if pages else None
+                done = generator.transactions(
+                    flow="v2", producers=32, warm_up_s=1.0, measured_s=4.0
+                )
+                if listeners is not None:
+                    assert listeners.poll() is None, "the listeners have ended"
+                    listeners.kill()
+                    listeners.wait()
+                if number:
+                    cpu_ms = done.server_cpu_seconds / done.transactions * 1_000
+                    found.setdefault(f"{pages} pages, CPU ms per txn", []).append(cpu_ms)
+                    found.setdefault(f"{pages} pages, txn/s", []).append(done.per_second)
+    return found
+
+
+def cold(browser: Browser, found: dict[str, list[float]]) -> None:
+    """The first lesson of a server that has just started. The click comes as soon as there is a
+    button, so it waits for what is not ready yet.
+    """
+    with TxnsimServer(arguments=("--ui", "--http", "0")) as server:
+        page, _ = ready(browser, str(server.http))
+        found["lesson L1, first picture of a new server, ms"].append(first_picture(page))
+        page.context.close()
+
+
+def first_picture(page: Page) -> float:
+    """Milliseconds from a click on lesson L1 to its first text."""
+    page.wait_for_selector("#lesson-L1")
+    began = time.perf_counter()
+    page.click("#lesson-L1")
+    page.wait_for_selector("#lesson p", timeout=120_000)
+    return (time.perf_counter() - began) * 1e3
+
+
+def measure(rounds: int) -> dict[str, list[float]]:
+    """Every figure, one sample per round."""
+    found: dict[str, list[float]] = defaultdict(list)
+    with chromium() as browser, TxnsimServer(arguments=("--ui", "--http", "0")) as server:
+        for _ in range(rounds):
+            cold(browser, found)
+        url = str(server.http)
+        for number in range(rounds + 1):  # the first warms up
+            page, cpu = ready(browser, url)
+            took, cpu_ready = page.evaluate("__ready"), cpu.ms()
+            page.wait_for_selector("#lesson-L1")
+            cpu.ms()
+            lesson = first_picture(page)
+            cpu_lesson = cpu.ms()
+            page.context.close()
+            if number:
+                found["page ready, CPU ms"].append(cpu_ready)
+                found["lesson L1, CPU ms of the page"].append(cpu_lesson)
+                found["page ready, ms"].append(took)
+                found["lesson L1, first picture, ms"].append(lesson)
+        long_trace(browser, found)
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=("browser", "streams", "size"))
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    found: dict[str, list[float]] = {}
+    if args.only in (None, "size"):
+        found["page in the wheel, bytes"] = [float(size())]
+    if args.only in (None, "browser"):
+        found |= measure(args.rounds)
+    if args.only in (None, "streams"):
+        found |= streams(args.rounds)
+    if args.json:
+        print(json.dumps(found))
+        return
+    for name, samples in found.items():
+        median = statistics.median(samples)
+        spread = f"{min(samples):.1f} to {max(samples):.1f}"
+        target = f"; target {TARGETS[name]:,}" if name in TARGETS else ""
+        print(f"{name:<40} {median:>10,.2f}  ({spread}{target})")
+
+
+if __name__ == "__main__":
+    main()

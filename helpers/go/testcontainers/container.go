@@ -1,0 +1,203 @@
+// Package txnsimcontainer runs a simulated Kafka cluster in a container, with Testcontainers for Go.
+//
+//	container, err := txnsimcontainer.Run(ctx, "txnsim:latest", txnsimcontainer.Options{Topics: map[string]int{"orders": 3}})
+//	testcontainers.CleanupContainer(t, container)
+//
+// A broker tells its clients where to come back to, and Testcontainers publishes ports that are not known before the container
+// runs. So the container first waits for a script, which is copied into it once the ports are known and which starts the brokers
+// with these addresses (Testcontainers' own module for Kafka does it in the same way).
+package txnsimcontainer
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/wait"
+	"txnsim.test/txnsimtest"
+)
+
+const (
+	// KafkaPort is that of the first broker inside of the container; the others follow.
+	KafkaPort = 9092
+	// ControlPort is the control port inside of the container.
+	ControlPort = 9080
+
+	starter      = "/tmp/txnsim-start.sh"
+	scriptMode   = 0o755
+	pollInterval = 100 * time.Millisecond
+)
+
+// Options say what to start; the zero value is three brokers at transaction.version 2.
+type Options struct {
+	// Brokers is how many; 3 unless given. Each takes a port.
+	Brokers int
+	// Topics are created at start: name and partitions; 0 for as many as is the broker's default.
+	Topics map[string]int
+	// TransactionVersion is the finalized level of the feature; 2 unless given.
+	TransactionVersion *int
+	// AsVersion is the Kafka release to behave as, for instance "3.9".
+	AsVersion string
+	// Settings by Kafka's names, as in server.properties.
+	Settings map[string]any
+	// ControlToken is what the control port wants: 16 to 256 letters, digits and characters of -._~+/=. A new one unless given.
+	ControlToken string
+}
+
+// Container is a cluster that runs.
+type Container struct {
+	testcontainers.Container
+	brokers int
+	token   string
+}
+
+// Run starts a cluster and waits until every broker serves. Options of Testcontainers, such as a network, come last. On an
+// error the container may be there all the same: hand it to testcontainers.CleanupContainer first of all.
+func Run(ctx context.Context, image string, options Options, more ...testcontainers.ContainerCustomizer) (*Container, error) {
+	options, err := options.complete()
+	if err != nil {
+		return nil, err
+	}
+	made, err := testcontainers.Run(ctx, image, append(options.customizers(), more...)...)
+	if made == nil {
+		return nil, err
+	}
+	return &Container{Container: made, brokers: options.Brokers, token: options.ControlToken}, err
+}
+
+// Bootstrap is where clients connect to (bootstrap.servers).
+func (c *Container) Bootstrap(ctx context.Context) (string, error) {
+	return addresses(ctx, c.Container, c.brokers)
+}
+
+// ControlURL is the control port, for faults, the clock and all else: /openapi.json tells.
+func (c *Container) ControlURL(ctx context.Context) (string, error) {
+	address, err := addressOf(ctx, c.Container, ControlPort)
+	return "http://" + address, err
+}
+
+// ControlToken is what the control port wants: Authorization: Bearer TOKEN.
+func (c *Container) ControlToken() string { return c.token }
+
+// Client arms faults, advances the clock and looks at transactions.
+func (c *Container) Client(ctx context.Context) (*txnsimtest.Client, error) {
+	url, err := c.ControlURL(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return txnsimtest.Connect(url).WithToken(c.token), nil
+}
+
+func (o Options) complete() (Options, error) {
+	if o.Brokers == 0 {
+		o.Brokers = 3
+	}
+	if o.Brokers < 0 {
+		return o, fmt.Errorf("a cluster needs at least one broker, not %d", o.Brokers)
+	}
+	if o.ControlToken == "" {
+		o.ControlToken = rand.Text()
+	}
+	return o, nil
+}
+
+func (o Options) customizers() []testcontainers.ContainerCustomizer {
+	hook := testcontainers.ContainerLifecycleHooks{
+		// Before the wait, which is a hook of this moment, too: ours come first.
+		PostStarts: []testcontainers.ContainerHook{o.tellPorts},
+	}
+	port := strconv.Itoa(ControlPort) + "/tcp"
+	return []testcontainers.ContainerCustomizer{
+		testcontainers.WithEntrypoint("sh"),
+		testcontainers.WithCmd("-c", "while [ ! -f "+starter+" ]; do sleep 0.05; done; exec sh "+starter),
+		testcontainers.WithExposedPorts(o.ports()...),
+		testcontainers.WithEnv(o.environment()),
+		testcontainers.WithAdditionalLifecycleHooks(hook),
+		testcontainers.WithWaitStrategy(wait.ForHTTP("/healthz").WithPort(port).WithPollInterval(pollInterval)),
+	}
+}
+
+func (o Options) tellPorts(ctx context.Context, container testcontainers.Container) error {
+	told, err := addresses(ctx, container, o.Brokers)
+	if err != nil {
+		return err
+	}
+	return container.CopyToContainer(ctx, []byte(script(told)), starter, scriptMode)
+}
+
+func (o Options) ports() []string {
+	var all []string
+	for number := range o.Brokers {
+		all = append(all, strconv.Itoa(KafkaPort+number)+"/tcp")
+	}
+	return append(all, strconv.Itoa(ControlPort)+"/tcp")
+}
+
+func (o Options) environment() map[string]string {
+	told := map[string]string{
+		"TXNSIM_BROKERS":   strconv.Itoa(o.Brokers),
+		"TXNSIM_PORT":      strconv.Itoa(KafkaPort),
+		"TXNSIM_HTTP_PORT": strconv.Itoa(ControlPort),
+		"TXNSIM_TOKEN":     o.ControlToken,
+	}
+	var topics []string
+	for _, name := range slices.Sorted(maps.Keys(o.Topics)) {
+		if partitions := o.Topics[name]; partitions != 0 {
+			name += ":" + strconv.Itoa(partitions)
+		}
+		topics = append(topics, name)
+	}
+	if len(topics) > 0 {
+		told["TXNSIM_TOPICS"] = strings.Join(topics, ",")
+	}
+	if o.TransactionVersion != nil {
+		told["TXNSIM_TRANSACTION_VERSION"] = strconv.Itoa(*o.TransactionVersion)
+	}
+	if o.AsVersion != "" {
+		told["TXNSIM_AS_VERSION"] = o.AsVersion
+	}
+	for name, value := range o.Settings {
+		told[variableOf(name)] = fmt.Sprint(value)
+	}
+	return told
+}
+
+func addresses(ctx context.Context, container testcontainers.Container, brokers int) (string, error) {
+	var all []string
+	var failures []error
+	for number := range brokers {
+		address, err := addressOf(ctx, container, KafkaPort+number)
+		all, failures = append(all, address), append(failures, err)
+	}
+	return strings.Join(all, ","), errors.Join(failures...)
+}
+
+func addressOf(ctx context.Context, container testcontainers.Container, port int) (string, error) {
+	host, err := container.Host(ctx)
+	if err != nil {
+		return "", err
+	}
+	mapped, err := container.MappedPort(ctx, strconv.Itoa(port)+"/tcp")
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(host, mapped.Port()), nil
+}
+
+func script(told string) string {
+	return "#!/bin/sh\nexport TXNSIM_ADVERTISED='" + told + "'\nexec python -m txnsim.testing.container --ready-coordinators\n"
+}
+
+// variableOf is the environment variable that stands for a setting, as in the image apache/kafka.
+func variableOf(setting string) string {
+	spelled := strings.NewReplacer("_", "__", "-", "___", ".", "_").Replace(setting)
+	return "KAFKA_" + strings.ToUpper(spelled)
+}

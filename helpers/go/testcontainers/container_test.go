@@ -1,0 +1,131 @@
+package txnsimcontainer
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/testcontainers/testcontainers-go"
+	"txnsim.test/txnsimtest"
+)
+
+func request(t *testing.T, options Options) testcontainers.GenericContainerRequest {
+	t.Helper()
+	complete, err := options.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made testcontainers.GenericContainerRequest
+	for _, customizer := range complete.customizers() {
+		if err := customizer.Customize(&made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return made
+}
+
+func TestEveryBrokerHasAPortAndSoHasTheControlPort(t *testing.T) {
+	if ports := strings.Join(request(t, Options{Brokers: 2}).ExposedPorts, " "); ports != "9092/tcp 9093/tcp 9080/tcp" {
+		t.Error(ports)
+	}
+}
+
+func TestWhatIsAskedForBecomesVariables(t *testing.T) {
+	made := request(t, Options{
+		Brokers:            1,
+		Topics:             map[string]int{"payments": 0, "orders": 3},
+		TransactionVersion: txnsimtest.Level(1),
+		AsVersion:          "3.9",
+		Settings:           map[string]any{"transaction.max.timeout.ms": 60_000, "auto.create.topics.enable": false},
+		ControlToken:       "a-token-of-this-test",
+	})
+	wanted := map[string]string{
+		"TXNSIM_BROKERS":                   "1",
+		"TXNSIM_PORT":                      "9092",
+		"TXNSIM_HTTP_PORT":                 "9080",
+		"TXNSIM_TOKEN":                     "a-token-of-this-test",
+		"TXNSIM_TOPICS":                    "orders:3,payments",
+		"TXNSIM_TRANSACTION_VERSION":       "1",
+		"TXNSIM_AS_VERSION":                "3.9",
+		"KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000",
+		"KAFKA_AUTO_CREATE_TOPICS_ENABLE":  "false",
+	}
+	if !maps.Equal(made.Env, wanted) {
+		t.Errorf("%v", made.Env)
+	}
+}
+
+func TestSettingsAreSpelledAsInTheImageOfKafka(t *testing.T) {
+	for setting, variable := range map[string]string{"a.b": "KAFKA_A_B", "a_b": "KAFKA_A__B", "a-b.c": "KAFKA_A___B_C"} {
+		if spelled := variableOf(setting); spelled != variable {
+			t.Errorf("%s: %s", setting, spelled)
+		}
+	}
+}
+
+func TestItWaitsForTheScriptThatKnowsThePorts(t *testing.T) {
+	made := request(t, Options{})
+	words := strings.Join(append(made.Entrypoint, made.Cmd...), "|")
+	if words != "sh|-c|while [ ! -f /tmp/txnsim-start.sh ]; do sleep 0.05; done; exec sh /tmp/txnsim-start.sh" {
+		t.Error(words)
+	}
+}
+
+func TestEachContainerHasATokenOfItsOwn(t *testing.T) {
+	one, other := request(t, Options{}).Env["TXNSIM_TOKEN"], request(t, Options{}).Env["TXNSIM_TOKEN"]
+	if one == other || len(one) < 16 {
+		t.Errorf("%q and %q", one, other)
+	}
+}
+
+func TestAClusterNeedsABroker(t *testing.T) {
+	if _, err := Run(context.Background(), "txnsim:latest", Options{Brokers: -1}); err == nil {
+		t.Error("it was taken")
+	}
+}
+
+func TestAContainerServes(t *testing.T) {
+	image := os.Getenv("TXNSIM_TEST_IMAGE")
+	if image == "" {
+		t.Skip("TXNSIM_TEST_IMAGE names no image: `python -m tests.image.engine` stands for an engine where there is none")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	options := Options{Brokers: 2, Topics: map[string]int{"orders": 3}, Settings: map[string]any{"num.partitions": 5}}
+	container, err := Run(ctx, image, options)
+	testcontainers.CleanupContainer(t, container)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bootstrap, err := container.Bootstrap(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := container.Client(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told := client.Bootstrap(); told != bootstrap {
+		t.Errorf("brokers tell %s, ports are published at %s", told, bootstrap)
+	}
+	for _, address := range strings.Split(bootstrap, ",") {
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		connection.Close()
+	}
+	if leader := client.Partition(t, "orders", 2).LeaderReplica(); leader == nil {
+		t.Error("orders-2 has no leader")
+	}
+	client.CreateTopic(t, "more", 5, nil)
+	// Without the token nothing is done.
+	if err := txnsimtest.Connect(client.URL()).WithToken("").Do(ctx, http.MethodGet, "/api/v1/topics", nil, nil); err == nil {
+		t.Error("it wants no token")
+	}
+}

@@ -1,0 +1,119 @@
+"""From frames to requests and from replies to bytes, in one go or with breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from txnsim.api.request import ApiTable, Handler
+from txnsim.errors import ErrorCode, UnsupportedRequestError
+from txnsim.runtime.turns import Pace
+from txnsim.wire import codec
+from txnsim.wire.apis import API_VERSIONS, api_name
+
+JOINED_PIECES: Final = 2_048
+"""Of an answer in pieces: when there are so many more they become fewer."""
+SMALL_BYTES: Final = 4_096
+
+
+class Parsed(NamedTuple):
+    """A frame: its header, and its message."""
+
+    header: codec.RequestHeader
+    version: int
+    """In which it is answered."""
+    handler: Handler
+    refused: ErrorCode | None
+    """The error that answers it at once (ApiVersions of a future version only)."""
+    message: Any = None
+
+
+def parsed(frame: bytes, apis: ApiTable) -> Parsed:
+    """Read a frame.
+
+    Raises:
+        BadInputError: It is no request that the table has.
+    """
+    header, version, handler, refused, _ = begun = _routed(frame, apis)
+    if refused is not None:
+        return begun
+    return _checked(Parsed(header, version, handler, None, handler.decode(header, frame)))
+
+
+async def parsed_with_breaks(frame: bytes, apis: ApiTable, pace: Pace) -> Parsed:
+    """The same for a large one.
+
+    Raises:
+        BadInputError: It is no request that the table has.
+    """
+    header, version, handler, refused, _ = begun = _routed(frame, apis)
+    if refused is not None:
+        return begun
+    if handler.decode is codec.decode_request:
+        message = await pace.run(codec.decode_in_steps(header, frame))
+    else:
+        message = handler.decode(header, frame)
+    return _checked(Parsed(header, version, handler, None, message))
+
+
+def _checked(found: Parsed) -> Parsed:
+    """The same, where its message is one that can be read."""
+    if found.handler.check is not None:
+        found.handler.check(found.message)
+    return found
+
+
+def _routed(frame: bytes, apis: ApiTable) -> Parsed:
+    """Read the header and find the handler."""
+    header = codec.read_request_header(frame)
+    key, version = header.api_key, header.api_version
+    handler = apis.handlers.get(key)
+    if handler is None:
+        raise UnsupportedRequestError(f"API key {key} is not supported")
+    low, high = apis.accepted[key]
+    if low <= version <= high:
+        return Parsed(header, version, handler, None)
+    if key == API_VERSIONS:
+        # A client with a newer version gets the answer in v0, which lists the versions to use.
+        return Parsed(header, 0, handler, ErrorCode.unsupported_version)
+    raise UnsupportedRequestError(
+        f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
+    )
+
+
+async def encoded_with_breaks(reply: Any, pace: Pace) -> list[bytes]:
+    """The bytes of a large reply, in pieces."""
+    pieces: list[bytes] = []
+    await pace.run(_joined_in_steps(codec.encode_in_steps(reply, pieces), pieces))
+    return pieces
+
+
+def _joined_in_steps(
+    steps: Generator[int, None, None], pieces: list[bytes]
+) -> Generator[int, None, None]:
+    """Go on with the steps; the small pieces of some of them become one: an object of bytes takes
+    more memory than the few bytes in it.
+    """
+    done = 0
+    for elements in steps:
+        yield elements
+        if len(pieces) - done >= JOINED_PIECES:
+            pieces[done:] = joined(pieces[done:])
+            done = len(pieces)
+    if done:
+        pieces[done:] = joined(pieces[done:])
+
+
+def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes with neighbouring small pieces in one; large ones are not copied."""
+    small: list[bytes] = []
+    for piece in pieces:
+        if len(piece) < SMALL_BYTES:
+            small.append(piece)
+            continue
+        if small:
+            yield b"".join(small)
+            small.clear()
+        yield piece
+    if small:
+        yield b"".join(small)

@@ -1,0 +1,217 @@
+"""The wire form of commands and replies, as data: our fields, and those of Kafka for them.
+
+A ``Shape`` is declared once and works in both directions. Kafka groups partitions by topic, in
+order of appearance, so that only grouped ones come back in the order in which they were sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
+
+UNNAMED: Final = ""
+"""The topic's name where topics travel by id: the receiver knows the topic by its id."""
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_REQUIRED: Final = object()
+
+
+class Field(Protocol):
+    """One field of ours."""
+
+    def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
+        """Put it into the fields of a message."""
+
+    def read(self, message: Any, topic: Any) -> Any:
+        """The inverse; ``topic`` is what the message belongs to, if it is below one."""
+
+
+class Shape:
+    """One of our structs and the message that it is on the wire."""
+
+    def __init__(
+        self,
+        ours: Any,
+        theirs: str,
+        *same: str,
+        says: Mapping[str, Any] = _NOTHING,
+        **fields: Field | str,
+    ) -> None:
+        """A shape.
+
+        Args:
+            ours: The struct; None for a tuple of the fields.
+            theirs: Kafka's class, found in the schema of its API and version.
+            same: Fields that both call alike.
+            says: Constant fields, which are written and never read.
+            fields: The others, by our names; of a tuple in order.
+        """
+        self._ours = ours
+        self._theirs = theirs
+        self._says = says
+        named = {**dict.fromkeys(same), **fields}
+        self._fields: dict[str, Field] = {
+            name: Plain(field or name) if field is None or isinstance(field, str) else field
+            for name, field in named.items()
+        }
+
+    def to_message(self, schema: Any, value: Any) -> Any:
+        """A message of the schema's version. It leaves out values that have no field there."""
+        message = dict(self._says)
+        for at, (name, field) in enumerate(self._fields.items()):
+            field.write(schema, value[at] if self._ours is None else getattr(value, name), message)
+        return codec.build(getattr(schema, self._theirs), **message)
+
+    def from_message(self, message: Any, topic: Any = None) -> Any:
+        """The inverse."""
+        found = {name: field.read(message, topic) for name, field in self._fields.items()}
+        return tuple(found.values()) if self._ours is None else self._ours(**found)
+
+
+class Plain(msgspec.Struct, frozen=True):
+    """A field that is one of Kafka's, as it is or converted."""
+
+    theirs: str
+    to: Callable[[Any], Any] | None = None
+    of: Callable[[Any], Any] | None = None
+    default: Any = _REQUIRED
+    """The value to read where the version has no such field."""
+
+    def write(self, _schema: Any, value: Any, message: dict[str, Any]) -> None:
+        """``Field.write``."""
+        message[self.theirs] = value if self.to is None else self.to(value)
+
+    def read(self, message: Any, _topic: Any) -> Any:
+        """``Field.read``."""
+        if self.default is _REQUIRED:
+            value = getattr(message, self.theirs)
+        else:
+            value = getattr(message, self.theirs, self.default)
+        return value if self.of is None else self.of(value)
+
+
+class Each(msgspec.Struct, frozen=True):
+    """A tuple of structs."""
+
+    theirs: str
+    shape: Shape
+
+    def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
+        """``Field.write``."""
+        message[self.theirs] = tuple([self.shape.to_message(schema, each) for each in value])
+
+    def read(self, message: Any, _topic: Any) -> Any:
+        """``Field.read``."""
+        return tuple([self.shape.from_message(each) for each in getattr(message, self.theirs)])
+
+
+class Maybe(msgspec.Struct, frozen=True):
+    """A tuple that begins with a number, or None: then the message keeps its defaults."""
+
+    theirs: str
+    shape: Shape
+
+    def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
+        """``Field.write``."""
+        if value is not None:
+            message[self.theirs] = self.shape.to_message(schema, value)
+
+    def read(self, message: Any, _topic: Any) -> Any:
+        """``Field.read``."""
+        found = self.shape.from_message(getattr(message, self.theirs))
+        return None if found[0] < 0 else found
+
+
+class Index(msgspec.Struct, frozen=True):
+    """The partition of an element below its topic."""
+
+    theirs: str = "partition_index"
+
+    def write(self, _schema: Any, value: TopicPartition, message: dict[str, Any]) -> None:
+        """``Field.write``."""
+        message[self.theirs] = value.partition
+
+    def read(self, message: Any, topic: Any) -> TopicPartition:
+        """``Field.read``."""
+        return _partition(topic, getattr(message, self.theirs))
+
+
+class TopicId(msgspec.Struct, frozen=True):
+    """The id of the topic that an element is below."""
+
+    def write(self, _schema: Any, value: Any, message: dict[str, Any]) -> None:
+        """``Field.write``: the topic says it."""
+
+    def read(self, _message: Any, topic: Any) -> Any:
+        """``Field.read``."""
+        return topic.topic_id
+
+
+class ByTopic(msgspec.Struct, frozen=True):
+    """A tuple of things that have a partition, grouped by topic."""
+
+    theirs: str
+    topic: str
+    """Kafka's class of a topic."""
+    shape: Shape | None = None
+    """The shape of one element; None where an element is only a partition number."""
+    partitions: str = "partitions"
+    """The field of a topic that lists the partitions."""
+    by_id: bool = False
+
+    def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
+        """``Field.write``."""
+        key = "topic_id" if self.by_id else "name"
+        topics: dict[Any, list[Any]] = {}
+        for each in value:
+            topics.setdefault(self._topic_of(each), []).append(self._entry(schema, each))
+        make = getattr(schema, self.topic)
+        message[self.theirs] = tuple(
+            [
+                make(**{key: topic, self.partitions: tuple(entries)})
+                for topic, entries in topics.items()
+            ]
+        )
+
+    def read(self, message: Any, _topic: Any) -> Any:
+        """``Field.read``."""
+        return tuple(
+            [
+                self._found(each, topic)
+                for topic in getattr(message, self.theirs)
+                for each in getattr(topic, self.partitions)
+            ]
+        )
+
+    def _topic_of(self, value: Any) -> Any:
+        if self.by_id:
+            return value[0] if self.shape is None else value.topic_id
+        where: TopicPartition = value if self.shape is None else value[0]
+        return where.topic
+
+    def _entry(self, schema: Any, value: Any) -> Any:
+        if self.shape is not None:
+            return self.shape.to_message(schema, value)
+        return (value[1] if self.by_id else value).partition
+
+    def _found(self, entry: Any, topic: Any) -> Any:
+        if self.shape is not None:
+            return self.shape.from_message(entry, topic)
+        partition = _partition(topic, entry)
+        return (topic.topic_id, partition) if self.by_id else partition
+
+
+def _partition(topic: Any, index: int) -> TopicPartition:
+    return TopicPartition(getattr(topic, "name", UNNAMED), index)
+
+
+def error(theirs: str = "error_code") -> Plain:
+    """An error code."""
+    return Plain(theirs, to=ErrorCode, of=int)

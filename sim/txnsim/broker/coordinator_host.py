@@ -1,0 +1,213 @@
+"""A coordinator on its broker, whichever it is: the partitions of its topic that the broker leads,
+and what a new image means for them.
+
+It is the coordinator's ``CoordinatorLog``. Kafka's counterparts: CoordinatorPartitionWriter and
+CoordinatorLoader, and what BrokerMetadataPublisher tells both coordinators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Final, Protocol
+
+import structlog
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.crossings import FaultEffect
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
+from txnsim.log.answers import Appended
+from txnsim.log.leader_append import append_coordinator
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.verification import SENTINEL
+from txnsim.metadata.image import ClusterImage
+from txnsim.node.coordinator_loading import CoordinatorLoading
+from txnsim.node.log_gate import COORDINATOR
+from txnsim.placement import partition_for
+from txnsim.replica.replicas import LeadershipChanges, Replicas
+from txnsim.replication.commits import Commits
+from txnsim.replication.leader_appends import Batch, LeaderAppends
+from txnsim.types import BrokerId, CoordinatorEpoch, LeaderEpoch, TopicPartition
+
+_log: Final = structlog.get_logger("txnsim.cluster")
+
+_NOT_LED: Final = Rejection(
+    error=ErrorCode.not_leader_or_follower, reason="the broker does not lead the partition"
+)
+
+
+class Coordinator(Protocol):
+    """What the host needs of a coordinator, of transactions or of groups."""
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions of its topic; keys are placed by it as long as this broker runs."""
+
+    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+        """The broker leads the partition now."""
+
+    def read(
+        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+    ) -> Iterator[int]:
+        """This is its log, to be read step by step."""
+
+    def unload(self, partition: int, coordinator_epoch: CoordinatorEpoch | None = None) -> None:
+        """The broker no longer leads it."""
+
+
+class CoordinatorHost:
+    """What connects a coordinator with its broker."""
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        replicas: Replicas,
+        appends: LeaderAppends,
+        commits: Commits,
+        loading: CoordinatorLoading,
+        is_count_fixed: bool = False,
+    ) -> None:
+        """A host; ``coordinator`` is to be set before the first image.
+
+        Args:
+            topic: Topic of the coordinator's log.
+            replicas: The broker's.
+            appends: Into the logs that it leads.
+            commits: Whether they are replicated.
+            loading: How long reading a log takes.
+            is_count_fixed: Nothing is loaded once the topic has another number of partitions.
+        """
+        self.coordinator: Coordinator
+        self._topic = topic
+        self._replicas = replicas
+        self._appends = appends
+        self._commits = commits
+        self._loading = loading
+        self._is_count_fixed = is_count_fixed
+        self._led: dict[int, PartitionLog] = {}
+        self._loaded: dict[int, CoordinatorEpoch] = {}
+        """In which epoch a partition was taken up last."""
+
+    # Leadership
+
+    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
+        """Load and unload what a new image says."""
+        if changes.led or changes.lost or changes.deleted:
+            self._led = {
+                topic_partition.partition: log
+                for topic_partition, log in self._replicas.led.items()
+                if topic_partition.topic == self._topic
+            }
+        for topic_partition, epoch in changes.lost:
+            if topic_partition.topic == self._topic:
+                self._unload(topic_partition, CoordinatorEpoch(epoch))
+        for topic_partition in changes.deleted:
+            if topic_partition.topic == self._topic:
+                self.coordinator.unload(topic_partition.partition)
+        for topic_partition, epoch in changes.led:
+            if topic_partition.topic == self._topic:
+                self._load(topic_partition, epoch, image)
+
+    def directory_failed(self) -> None:
+        """Nothing can be appended any more."""
+        self._led = {}
+
+    def coordinator_of(self, key: str, image: ClusterImage) -> BrokerId | None:
+        """The live broker that coordinates a transactional id or group; None where there is none
+        at the moment.
+        """
+        index = partition_for(key, self.coordinator.partitions)
+        partition = image.partition(TopicPartition(self._topic, index))
+        if partition is None or not image.is_alive(partition.leader):
+            return None
+        return partition.leader
+
+    def _unload(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
+        """Drop the entries, unless somebody holds the broker back (``coordinator.unload``)."""
+        partition = topic_partition.partition
+
+        def drop(_verdict: FaultEffect | None) -> None:
+            if self._loaded.get(partition, epoch) <= epoch:
+                self.coordinator.unload(partition, epoch)
+
+        self._loading.crossings.go_on(
+            drop, FaultPoint.COORDINATOR_UNLOAD, Subject(partitions=(topic_partition,))
+        )
+
+    def _load(
+        self, topic_partition: TopicPartition, epoch: LeaderEpoch, image: ClusterImage
+    ) -> None:
+        log = self._replicas.hosted[topic_partition]
+        partition = topic_partition.partition
+        self._loaded[partition] = CoordinatorEpoch(epoch)
+        self.coordinator.begin_load(partition, CoordinatorEpoch(epoch))
+        if self._is_count_fixed:
+            count = len(image.topics[self._topic].partitions)
+            if count != self.coordinator.partitions:
+                # TransactionStateManager.validateTransactionTopicPartitionCountIsStable throws, and
+                # the partition stays loading for ever: ids were placed by the number at the
+                # start.
+                _log.error(
+                    "txn.load.partitions_changed", at_start=self.coordinator.partitions, now=count
+                )
+                return
+
+        def read(*, is_readable: bool) -> Iterator[int]:
+            batches: Iterable[bytes] = log.batches() if is_readable else ()
+            return self.coordinator.read(partition, CoordinatorEpoch(epoch), batches)
+
+        self._loading.load(topic_partition, read)
+
+    # Log
+
+    def admit(
+        self, partition: int, subject: Callable[[TopicPartition], Subject]
+    ) -> Awaitable[Rejection | None] | None:
+        """Check before records are appended; None where nothing can delay or refuse them."""
+        if self._appends.is_open or partition not in self._led:
+            return None
+        where = TopicPartition(self._topic, partition)
+        return self._appends.admit(subject(where), COORDINATOR)
+
+    def append(
+        self, partition: int, batch: bytes, *, guard: int = SENTINEL
+    ) -> Appended | Rejection:
+        """Append a batch to a partition that this broker leads."""
+        log = self._led.get(partition)
+        if log is None:
+            return _NOT_LED
+        too_few = self._appends.refuse_few(log)
+        if too_few is not None:
+            return too_few
+        return self._appends.append_admitted(log, _CoordinatorBatch(batch, guard))
+
+    def replicated(self, partition: int) -> int:
+        """The high watermark; 0 where the partition is not led any more."""
+        log = self._led.get(partition)
+        return 0 if log is None else log.high_watermark
+
+    def committed(
+        self, partition: int, offset: int, *, timeout_ms: int
+    ) -> Awaitable[ErrorCode] | None:
+        """Whether everything up to ``offset`` is replicated; None where it is."""
+        log = self._led.get(partition)
+        if log is None:
+            return _failed(_NOT_LED.error)
+        if log.high_watermark > offset:
+            return None
+        return self._commits.committed(log, offset, timeout_ms=timeout_ms)
+
+
+class _CoordinatorBatch(Batch, frozen=True, gc=False):
+    """What a coordinator brings to its own log."""
+
+    batch: bytes
+    guard: int
+
+    def append(self, log: PartitionLog, now_ms: int) -> Appended | Rejection:
+        return append_coordinator(log, self.batch, now_ms=now_ms, guard=self.guard)
+
+
+async def _failed(error: ErrorCode) -> ErrorCode:
+    return error

@@ -1,0 +1,92 @@
+"""A look at the records of heavy batches before anything is decided, slice by slice.
+
+A slice is a part of a turn of the loop (``runtime.turns``). All requests that have more work than
+one turn allows share its slices. Batches that must be decompressed first are decompressed beside
+the loop (``runtime.unpacker``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from txnsim.log.answers import AppendRejection
+from txnsim.log.unpacking import Steps, Unpacked, unpacked
+from txnsim.log.validation import newest_in_steps
+from txnsim.runtime.turns import SLICE_NS, Slices
+from txnsim.wire.compression import Packed
+
+if TYPE_CHECKING:
+    from txnsim.runtime.env import Tasks
+    from txnsim.wire.batch import BatchHeader
+
+T = TypeVar("T")
+
+Newest = AppendRejection | int
+
+
+class LookAhead:
+    """Looks at the batches of one request, in order."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._unpacker = tasks.unpacker
+        self._slices = Slices(tasks.turns)
+        self._spent_ns = 0
+        self._has_room = False
+        self.was_heavy = False
+        """Whether the batch before was more than a slice."""
+        self.payload: memoryview | None = None
+        """Its records, where they were unpacked beside the loop; until ``leave``."""
+
+    async def newest(self, header: BatchHeader, batch: bytes) -> Newest:
+        """The newest timestamp of the records, or why the batch can't hold what its header states.
+        ``leave`` has to be called behind it.
+        """
+        return await self.take(newest_in_steps(header, batch))
+
+    async def take(self, steps: Steps[T]) -> T:
+        """What the steps come to. It waits only where there is more to do than a slice. ``leave``
+        has to be called behind it.
+        """
+        self.was_heavy = False
+        spent_ns = 0
+        answer: Unpacked | None = None
+        try:
+            while True:
+                step = steps.send(answer)
+                answer = None
+                if isinstance(step, Packed):
+                    self.was_heavy = True
+                    await self._enter()
+                    answer = await self._unpacker.unpack(unpacked, step)
+                    if isinstance(answer, memoryview):
+                        self.payload = answer
+                    continue
+                self._spent_ns += step
+                spent_ns += step
+                self.was_heavy = self.was_heavy or spent_ns >= SLICE_NS
+                if self._spent_ns >= SLICE_NS:
+                    self._spent_ns = 0
+                    await self._slices.next()
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+    async def beside(self, work: Callable[[], T]) -> T:
+        """What ``work`` makes of a heavy batch, beside the loop, one batch at a time. ``leave`` has
+        to be called behind it.
+        """
+        await self._enter()
+        return await self._unpacker.do(work)
+
+    async def _enter(self) -> None:
+        if not self._has_room:
+            await self._unpacker.enter()
+            self._has_room = True
+
+    def leave(self) -> None:
+        """Others may unpack theirs."""
+        self.payload = None
+        if self._has_room:
+            self._has_room = False
+            self._unpacker.leave()

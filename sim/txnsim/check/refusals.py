@@ -1,0 +1,98 @@
+"""Producers that are stopped for good though they kept the rules.
+
+INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING and UNKNOWN_PRODUCER_ID mean that the program did
+what it had not begun, or goes by an id that it was not given. Clients take them for fatal. They
+are false where the producer went by what it was given, and no other client has touched its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from txnsim.check.anomaly import Anomaly, Kind, convict
+from txnsim.check.fencing import Answer, Life, answers_to, is_excused, is_forged, lives_of
+from txnsim.check.history import History
+from txnsim.check.observations import Added, Ended, Initialised, Outcome, Wrote
+
+REFUSALS: Final = frozenset(
+    {"INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "UNKNOWN_PRODUCER_ID"}
+)
+
+
+def refused_producers(history: History) -> tuple[Anomaly, ...]:
+    """A producer in the middle of its transaction gets one of these errors, at anything but an
+    end, though
+
+    - it has not asked for an end of that transaction before, and every other one of this id that it
+      began as the same instance has an acknowledged end;
+    - no client has initialised the id since it did, or may have done so, and no operator has
+      aborted anything of its producer;
+    - it has added the partition or the group that is meant, where it adds any by itself;
+    - it went by the identity that it had been given, and no client has used a higher epoch;
+    - its transaction is younger than its timeout;
+
+    and nothing that was asked in the name of its id has been granted since.
+    """
+    found = []
+    lives, answered = lives_of(history), answers_to(history)
+    for transaction in history.transactions().values():
+        owner = transaction.transactional_id
+        answers = answered.get(transaction.label, [])
+        for index, answer in answers:
+            if isinstance(answer, Ended):
+                break  # false-fencing judges ends; from here on it is over
+            if owner is None or answer.error not in REFUSALS:
+                continue
+            life = lives[owner]
+            if is_excused(life, began=transaction.heard_of, answered=index, who=answer.who):
+                break
+            if is_forged(life, answered=index, answer=answer) or _is_granted_since(life, index):
+                break
+            if _was_left_out(answers, answer):
+                break
+            if _may_be_late(life, answer, began_ms=transaction.heard_of_ms, answered_at=index):
+                break
+            because = (
+                f"{answer.who} got {answer.error} in {transaction.label}, which it had begun "
+                f"as it should; no client took over {owner}, and nothing was granted to it any more"
+            )
+            found.append(convict(Kind.REFUSED_PRODUCER, because, transaction.heard_of, index))
+            break
+    return tuple(found)
+
+
+def _was_left_out(answers: Sequence[tuple[int, Answer]], refused: Answer) -> bool:
+    """Whether the producer, which adds partitions by itself, has not added this one: then it is
+    right that it is refused (KIP-890's buggy client).
+    """
+    added = [answer for _, answer in answers if isinstance(answer, Added)]
+    if not added or isinstance(refused, Added):
+        return False
+    taken = [one for one in added if one.outcome is Outcome.OK]
+    if isinstance(refused, Wrote):
+        return not any(refused.place in one.partitions for one in taken)
+    return not any(not one.partitions for one in taken)
+
+
+def _is_granted_since(life: Life, answered_at: int) -> bool:
+    """Whether anything of that id was granted later, or may have been: it is not stopped."""
+    return any(
+        event.at > answered_at and event.seen.outcome is not Outcome.FAILED
+        for event in life
+        if isinstance(event.seen, Initialised | Answer)
+    )
+
+
+def _may_be_late(life: Life, answer: Answer, *, began_ms: int, answered_at: int) -> bool:
+    """Whether its coordinator may have aborted the transaction by then; also where no timeout is
+    known.
+    """
+    timeouts = [
+        event.seen.timeout_ms
+        for event in life
+        if event.at < answered_at
+        and isinstance(event.seen, Initialised)
+        and event.seen.timeout_ms is not None
+    ]
+    return not timeouts or answer.at_ms - began_ms >= timeouts[-1]

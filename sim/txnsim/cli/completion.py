@@ -1,0 +1,167 @@
+"""``txnsim completion``: a script for a shell that completes commands, options and their choices.
+
+The script asks nothing of txnsim while somebody types: it is made once, by a walk over the parsers
+of all commands, and holds their words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from txnsim.cli.commands import COMMANDS
+from txnsim.cli.output import print_line
+from txnsim.cli.parsing import CommandParser
+
+SHELLS: Final = ("bash", "zsh", "fish")
+
+
+class Level(NamedTuple):
+    """What may follow a command."""
+
+    commands: Mapping[str, str]
+    """Its subcommands, with a line each."""
+    options: Mapping[str, str]
+    choices: Mapping[str, tuple[str, ...]]
+    """Of an option that has some."""
+    takes_value: tuple[str, ...]
+    """Options that are followed by a word."""
+    words: tuple[str, ...]
+    """Choices of its first argument."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``completion`` takes."""
+    parser.epilog = (
+        "For bash the first example goes into ~/.bashrc, for zsh the second into ~/.zshrc after"
+        " compinit."
+    )
+    parser.add_argument("shell", choices=SHELLS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script; returns the exit status."""
+    tree = levels()
+    match args.shell:
+        case "bash":
+            print_line(_bash(tree))
+        case "zsh":
+            print_line(f"autoload -U +X bashcompinit && bashcompinit\n{_bash(tree)}")
+        case _:
+            print_line(_fish(tree))
+    return 0
+
+
+def levels() -> dict[str, Level]:
+    """Every command by its words, ``""`` for txnsim itself and ``"faults arm"`` for that."""
+    top = CommandParser(prog="txnsim")
+    top.add_argument("--version", action="store_true", help="print the version")
+    commands = top.add_subparsers()
+    for name, (module, line) in COMMANDS.items():
+        importlib.import_module(module).add_arguments(commands.add_parser(name, help=line))
+    found: dict[str, Level] = {}
+    _walk(top, "", found)
+    return found
+
+
+def _walk(parser: argparse.ArgumentParser, path: str, found: dict[str, Level]) -> None:
+    commands: dict[str, str] = {}
+    options: dict[str, str] = {}
+    choices: dict[str, tuple[str, ...]] = {}
+    values: list[str] = []
+    words: tuple[str, ...] = ()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            lines = {one.dest: one.help or "" for one in action._choices_actions}
+            for name, child in action.choices.items():
+                commands[name] = _line(lines.get(name, ""))
+                _walk(child, f"{path} {name}".strip(), found)
+            continue
+        known = tuple(map(str, action.choices or ()))
+        if not action.option_strings:
+            words = words or known
+            continue
+        for option in action.option_strings:
+            if not option.startswith("--"):
+                continue
+            options[option] = "" if action.help == argparse.SUPPRESS else _line(action.help or "")
+            if action.nargs != 0:
+                values.append(option)
+            if known:
+                choices[option] = known
+    found[path] = Level(commands, options, choices, tuple(values), words)
+
+
+def _line(text: str) -> str:
+    return text.replace("%%", "%").replace("'", "’").partition(";")[0]
+
+
+# bash, and zsh by bashcompinit
+
+_BASH_HEAD: Final = """\
+# Completion of txnsim; made by `txnsim completion`.
+_txnsim() {
+  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" path="" i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case "$path ${COMP_WORDS[i]}" in"""
+_BASH_TAIL: Final = """\
+  esac
+}
+complete -o default -F _txnsim txnsim"""
+
+
+def _bash(tree: Mapping[str, Level]) -> str:
+    paths = [path for path in tree if path]
+    lines = [_BASH_HEAD]
+    lines += [f"      ' {path}') path=' {path}' ;;" for path in paths]
+    lines += ["    esac", "  done", '  case "$path $before" in']
+    for path, level in tree.items():
+        start = f" {path}" if path else ""
+        for option, known in level.choices.items():
+            found = f"COMPREPLY=($(compgen -W '{' '.join(known)}' -- \"$word\")); return ;;"
+            lines.append(f"    '{start} {option}') {found}")
+        free = [option for option in level.takes_value if option not in level.choices]
+        if free:
+            cases = "|".join(f"'{start} {option}'" for option in free)
+            lines.append(f"    {cases}) return ;;")  # files, by -o default
+    lines += ["  esac", '  case "$path" in']
+    for path, level in tree.items():
+        start = f" {path}" if path else ""
+        words = " ".join((*level.commands, *level.words, *level.options))
+        lines.append(f"    '{start}') COMPREPLY=($(compgen -W '{words}' -- \"$word\")) ;;")
+    return "\n".join([*lines, _BASH_TAIL])
+
+
+# fish
+
+
+def _fish(tree: Mapping[str, Level]) -> str:
+    paths = " ".join(f"'{path}'" for path in tree if path)
+    lines = ["# Completion of txnsim; made by `txnsim completion fish`."]
+    lines += [f"set -g __txnsim_paths {paths}", *_FISH_HEAD]
+    for path, level in tree.items():
+        when = f"-n '__txnsim_at \"{path}\"'"
+        for name, line in level.commands.items():
+            lines.append(f"complete -c txnsim {when} -f -a '{name}' -d '{line}'")
+        if level.words:
+            lines.append(f"complete -c txnsim {when} -f -a '{' '.join(level.words)}'")
+        for option, line in level.options.items():
+            known = level.choices.get(option, ())
+            value = f" -x -a '{' '.join(known)}'" if known else ""
+            needs = " -r" if option in level.takes_value and not known else ""
+            lines.append(f"complete -c txnsim {when} -l {option[2:]}{needs}{value} -d '{line}'")
+    return "\n".join(lines)
+
+
+_FISH_HEAD: Final = (
+    "function __txnsim_at",
+    "  set -l path ''",
+    "  for word in (commandline -opc)[2..]",
+    '    set -l longer (string trim -- "$path $word")',
+    "    contains -- $longer $__txnsim_paths; and set path $longer",
+    "  end",
+    '  test "$path" = "$argv[1]"',
+    "end",
+)

@@ -1,0 +1,242 @@
+"""The control port, as commands ask it: where it is, which token it wants, what it answers.
+
+Where it is comes from ``--http``, else from ``--ready-file``, else from ``TXNSIM_HTTP``, else from
+``TXNSIM_READY_FILE``, else it is the port that ``txnsim serve --http`` takes. The standard
+library asks: a command needs no extra.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Mapping
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+from txnsim.cli.control_token import VARIABLE as TOKEN_VARIABLE
+from txnsim.cli.control_token import token_from
+from txnsim.cli.output import print_json, print_line
+from txnsim.errors import ConfigError, TxnsimError
+
+HTTP_VARIABLE: Final = "TXNSIM_HTTP"
+READY_FILE_VARIABLE: Final = "TXNSIM_READY_FILE"
+URL_DEFAULT: Final = "http://127.0.0.1:9080"
+PATIENCE_SECONDS: Final = 40.0
+"""Longer than the port itself takes its time unless it is asked to (30 s)."""
+
+_IN_COMMANDS: Final = {
+    "GET /api/v1/faults": "`txnsim faults list`",
+    "GET /api/v1/topics": "`txnsim topics list`",
+    "DELETE /api/v1/faults/": "`txnsim faults disarm` ",
+}
+"""The port's advice, in the words of who asks it by commands."""
+
+Json = Any
+"""JSON, as Python has it."""
+
+
+class ControlPortError(TxnsimError):
+    """The control port can't be reached, or has refused; the message says what to do next."""
+
+
+class ControlPort:
+    """The control port of one simulator.
+
+    Args:
+        url: As ``http://HOST:PORT``.
+        token: What it wants, if it wants one.
+    """
+
+    def __init__(self, url: str, *, token: str | None = None) -> None:
+        self.url = url
+        self._token = token
+        # No proxy: what is asked is a simulator of this machine or of a network beside it.
+        self._opener = build_opener(ProxyHandler({}))
+
+    def get(self, *path: str | int, patience: float = PATIENCE_SECONDS, **query: object) -> Json:
+        """Read something; a query that is None is left out."""
+        return self._ask("GET", path, query, None, patience)
+
+    def post(
+        self,
+        *path: str | int,
+        body: object = None,
+        patience: float = PATIENCE_SECONDS,
+        **query: object,
+    ) -> Json:
+        """Change something."""
+        return self._ask("POST", path, query, body, patience)
+
+    def delete(self, *path: str | int) -> Json:
+        """Take something away."""
+        return self._ask("DELETE", path, {}, None, PATIENCE_SECONDS)
+
+    def _ask(
+        self,
+        method: str,
+        path: tuple[str | int, ...],
+        query: Mapping[str, object],
+        body: object,
+        patience: float,
+    ) -> Json:
+        parts = "/".join(quote(str(part), safe="") for part in path)
+        given = {name: value for name, value in query.items() if value is not None}
+        address = f"{self.url}/api/v1/{parts}{'?' if given else ''}{urlencode(given)}"
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(address, data=data, method=method)
+        if self._token is not None:
+            request.add_header("Authorization", f"Bearer {self._token}")
+        try:
+            with self._opener.open(request, timeout=patience) as answer:
+                return json.loads(answer.read())
+        except HTTPError as error:
+            raise self._refused(error) from None
+        except URLError as error:
+            raise self._absent(error.reason) from None
+        except TimeoutError:
+            raise ControlPortError(
+                f"{self.url}: no answer within {patience:g} s; it may still be at work: ask again"
+            ) from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._absent(error) from None
+
+    def _refused(self, error: HTTPError) -> ControlPortError:
+        if error.code == 401:
+            wrong = "wants another token" if self._token else "wants a token"
+            return ControlPortError(
+                f"{self.url} {wrong}: set {TOKEN_VARIABLE} or --token to what `txnsim serve` has "
+                "printed, or name its ready file with --ready-file"
+            )
+        text = error.read().decode(errors="replace")
+        try:
+            reason = str(json.loads(text)["error"])
+        except (ValueError, KeyError, TypeError):
+            return ControlPortError(
+                f"{self.url} answers {error.code} {error.reason}: is it a control port of txnsim?"
+            )
+        for theirs, ours in _IN_COMMANDS.items():
+            reason = reason.replace(theirs, ours)
+        return ControlPortError(reason)
+
+    def _absent(self, reason: object) -> ControlPortError:
+        detail = getattr(reason, "strerror", None) or reason
+        return ControlPortError(
+            f"no control port answers at {self.url} ({detail}): start one with `txnsim serve "
+            f"--http`, or say where it is with --http, {HTTP_VARIABLE} or --ready-file"
+        )
+
+
+# Where it is
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how a command finds the control port, and ``--json``."""
+    group = parser.add_argument_group("the control port")
+    group.add_argument(
+        "--http",
+        default=None,
+        metavar="URL",
+        help=f"where it is: http://HOST:PORT, HOST:PORT or PORT (default: {HTTP_VARIABLE}, else "
+        f"the ready file, else {URL_DEFAULT})",
+    )
+    group.add_argument(
+        "--ready-file",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help=f"the ready file of `txnsim serve`, which has address and token (default: "
+        f"{READY_FILE_VARIABLE})",
+    )
+    group.add_argument(
+        "--token",
+        default=None,
+        help=f"the token that it wants; {TOKEN_VARIABLE} keeps it out of the list of processes",
+    )
+    parser.add_argument("--json", action="store_true", help="the answer as JSON")
+
+
+def port_of(args: argparse.Namespace, environment: Mapping[str, str] | None = None) -> ControlPort:
+    """The control port that the arguments name, or else the environment.
+
+    Args:
+        args: Parsed with ``add_arguments``.
+        environment: That of the process unless given.
+
+    Raises:
+        ConfigError: An address, a token or a ready file is wrong.
+        ControlPortError: The ready file is not there, or its process has no control port.
+    """
+    environment = os.environ if environment is None else environment
+    token = args.token or token_from(environment)
+    said = environment.get(HTTP_VARIABLE)
+    file = args.ready_file or _path(environment.get(READY_FILE_VARIABLE))
+    if args.http is not None:
+        return ControlPort(_url("--http", args.http), token=token)
+    if said and args.ready_file is None:
+        return ControlPort(_url(HTTP_VARIABLE, said), token=token)
+    if file is not None:
+        ready = _ready(file)
+        return ControlPort(str(ready["http"]).rstrip("/"), token=token or ready.get("token"))
+    return ControlPort(URL_DEFAULT, token=token)
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _url(name: str, text: str) -> str:
+    """An address in full."""
+    url = text
+    if text.isdigit():
+        url = f"http://127.0.0.1:{text}"
+    elif "://" not in text:
+        url = f"http://{text}"
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is no number, or no port's number
+        fine = False
+    if not fine or parts.path.strip("/") or parts.query:
+        raise ConfigError(
+            f"{name} {text}: expected http://HOST:PORT, HOST:PORT or PORT, as in {URL_DEFAULT}"
+        )
+    return url.rstrip("/")
+
+
+def _ready(file: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        raise ControlPortError(
+            f"{file}: there is no such file: `txnsim serve --http --ready-file {file}` writes it "
+            "once it is up"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict) or "bootstrap" not in facts:
+        raise ConfigError(f"{file}: it is no ready file of `txnsim serve`")
+    if facts.get("http") is None:
+        raise ControlPortError(
+            f"{file}: that cluster has no control port: start it with `txnsim serve --http`"
+        )
+    return facts
+
+
+# What is printed
+
+
+def tell(args: argparse.Namespace, answer: Json, lines: Callable[[Json], list[str] | str]) -> None:
+    """Print an answer: as JSON where that is asked for, else in lines for people."""
+    if args.json:
+        print_json(answer)
+        return
+    text = lines(answer)
+    for line in [text] if isinstance(text, str) else text:
+        print_line(line)

@@ -1,0 +1,49 @@
+"""What people write on a command line for times, topics and partitions.
+
+Each function is a ``type`` of argparse: what is wrong is an ``ArgumentTypeError`` that shows the
+form that is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from typing import Final
+
+_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION_RE: Final = re.compile(r"(\d{1,18})(ms|s|m|h|d|)")
+_PARTITION_RE: Final = re.compile(r"(.+)-(\d{1,9})")
+
+
+def duration_ms(text: str) -> int:
+    """A time in whole milliseconds: ``1500`` or ``1500ms``, ``30s``, ``2m``, ``1h``, ``7d``."""
+    match = _DURATION_RE.fullmatch(text.strip().lower())
+    if match is None:
+        raise ArgumentTypeError(
+            f"{text!r}: expected whole milliseconds, or a number with ms, s, m, h or d, as in 90s"
+        )
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def new_topic(text: str) -> tuple[str, int]:
+    """A topic to be made, ``orders`` or ``orders:3``; -1 partitions: as many as is the default."""
+    name, colon, partitions = text.partition(":")
+    if not name or (colon and (not partitions.isdigit() or int(partitions) < 1)):
+        raise ArgumentTypeError(f"{text!r}: expected NAME or NAME:PARTITIONS, as in orders:3")
+    return name, int(partitions) if colon else -1
+
+
+def topic_partition(text: str) -> tuple[str, int]:
+    """A partition as Kafka writes it, ``orders-0``."""
+    match = _PARTITION_RE.fullmatch(text)
+    if match is None:
+        raise ArgumentTypeError(f"{text!r}: expected TOPIC-PARTITION, as in orders-0")
+    return match[1], int(match[2])
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """A pair, ``cleanup.policy=compact``."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ArgumentTypeError(f"{text!r}: expected KEY=VALUE, as in cleanup.policy=compact")
+    return key, value

@@ -1,0 +1,75 @@
+"""``txnsim logs extract``: everything that one transactional id wrote, as Parquet."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.logs.answering import always_ok, answered
+from txnsim.cli.logs.spark import add_directories
+from txnsim.cli.output import format_table, print_line
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.extract import Extracted
+
+DESCRIPTION: Final = (
+    "Write every record of one transactional id as Parquet, with the outcome of its transaction:"
+    " committed, aborted or open. Each record is written once, from the replica on which the id"
+    " comes farthest. The table counts records, bytes and keys per transaction and partition:"
+    " what an abort has lost, or would lose. It needs no Spark."
+)
+HEADERS: Final = (
+    "Topic",
+    "Partition",
+    "ProducerId",
+    "Outcome",
+    "Offsets",
+    "Records",
+    "Bytes",
+    "Keys",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs extract`` takes."""
+    parser.add_argument("--transactional-id", required=True, metavar="ID", help="whose records")
+    add_directories(parser)
+    parser.add_argument("--to", type=Path, required=True, metavar="OUT", help="folder to make")
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs.md")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write them; returns the exit status."""
+    return answered(args, _read, _print, always_ok)
+
+
+def _read(args: argparse.Namespace) -> Extracted:
+    from txnsim.pipeline.extract import Extract, extract
+    from txnsim.pipeline.libraries import require_libraries
+
+    require_libraries()
+    return extract(
+        Extract(
+            paths=tuple(args.directory),
+            transactional_id=args.transactional_id,
+            target=args.to,
+            topics=frozenset(args.topic),
+        )
+    )
+
+
+def _print(found: Extracted) -> None:
+    rows = [
+        (
+            one.topic,
+            str(one.partition),
+            str(one.producer_id),
+            one.outcome,
+            f"{one.first_offset}-{one.last_offset}",
+            *(str(number) for number in (one.records, one.bytes, one.keys)),
+        )
+        for one in found.transactions
+    ]
+    print_line(format_table(HEADERS, rows).rstrip("\n"))
+    print_line(f"{found.directory}: {found.records} records, {found.files} files")

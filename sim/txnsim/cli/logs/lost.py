@@ -1,0 +1,76 @@
+"""``txnsim logs lost``: what aborted and open transactions wrote, and no reader gets."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.logs.answering import always_ok, answered
+from txnsim.cli.logs.searching import add_as_of, find, search_of
+from txnsim.cli.logs.spark import add_directories, add_master
+from txnsim.cli.output import format_table, print_line
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.questions.lost import Losses
+
+DESCRIPTION: Final = (
+    "What was lost: per transaction that was aborted or has no end, and per partition, how many"
+    " records, bytes and keys it wrote. With --to each record is written as Parquet, once. Markers"
+    " and records are those that the logs still have: retention and the cleaner may have taken"
+    " some. Exit status 0: answered; 2: a misuse."
+)
+HEADERS: Final = (
+    "Topic",
+    "Partition",
+    "TransactionalId",
+    "ProducerId",
+    "Outcome",
+    "Verdict",
+    "Offsets",
+    "Records",
+    "Bytes",
+    "Keys",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs lost`` takes."""
+    add_directories(parser)
+    parser.add_argument("--to", type=Path, metavar="OUT", help="folder to make, for the records")
+    add_as_of(parser)
+    add_master(parser)
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Count and write; returns the exit status."""
+    return answered(args, _read, _print, always_ok)
+
+
+def _read(args: argparse.Namespace) -> Losses:
+    from txnsim.pipeline.libraries import require_libraries
+
+    require_libraries()
+    from txnsim.pipeline.questions.lost import lost
+
+    return find(args.master, lost, search_of(args), args.to)
+
+
+def _print(found: Losses) -> None:
+    rows = [
+        (
+            one.topic,
+            str(one.partition),
+            one.transactional_id or "unknown",
+            str(one.producer_id),
+            one.outcome,
+            one.verdict or "",
+            f"{one.first_offset}-{one.last_offset}",
+            *(str(number) for number in (one.records, one.bytes, one.keys)),
+        )
+        for one in found.transactions
+    ]
+    print_line(format_table(HEADERS, rows).rstrip("\n"))
+    where = "" if found.directory is None else f"; {found.directory}: {found.files} files"
+    print_line(f"{found.records} records, {found.bytes} bytes{where}")

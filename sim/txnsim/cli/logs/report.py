@@ -1,0 +1,63 @@
+"""``txnsim logs report``: what log directories tell of transactions, as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.find_hanging import status_of, summarize
+from txnsim.cli.logs.searching import add_as_of, find, search_of
+from txnsim.cli.logs.spark import add_directories, add_master
+from txnsim.cli.output import print_line
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.report_page.making import Written
+
+DESCRIPTION: Final = (
+    "Write what log directories tell of transactions to one HTML file: open transactions with their"
+    " evidence and commands, groups that wait, what stands where, a time line of each partition,"
+    " figures. It opens without a network, and holds no keys and values of records: none are read"
+    " for it. Exit status as that of 'txnsim logs find-hanging'."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs report`` takes."""
+    add_directories(parser)
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the HTML file; replaced if there"
+    )
+    add_as_of(parser)
+    add_master(parser)
+    parser.add_argument("--json", action="store_true", help="what was written, and the findings")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write it; returns the exit status."""
+    return answered(args, _read, _print, lambda written: status_of(written.report))
+
+
+def _read(args: argparse.Namespace) -> Written:
+    """Read the directories and write the file.
+
+    Raises:
+        MissingExtraError: A library, PySpark or Java is missing.
+    """
+    from txnsim.pipeline.libraries import require_libraries
+
+    require_libraries()
+    from txnsim.pipeline.report_page.making import write_report
+
+    return find(args.master, write_report, search_of(args), args.out)
+
+
+def _print(written: Written) -> None:
+    from txnsim.pipeline.report_page.page import REMARK
+
+    summarize(written.report)
+    print_line(
+        f"{written.file}: {written.size_bytes} bytes; {written.partitions} partitions,"
+        f" {written.transactions} transactions that ended. {REMARK}"
+    )

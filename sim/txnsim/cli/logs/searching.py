@@ -1,0 +1,85 @@
+"""What the actions have in common that search for open transactions first."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from txnsim.cli.logs.spark import session
+from txnsim.cli.output import may_move_cursor, progress, warn
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.forensics.find_hanging import Search
+
+T = TypeVar("T")
+
+
+def add_as_of(parser: argparse.ArgumentParser) -> None:
+    """What ages are counted to."""
+    parser.add_argument(
+        "--as-of",
+        type=time_ms,
+        metavar="TIME",
+        help="ages are counted to this time: ISO 8601, milliseconds since 1970, or 'now'"
+        " (default: the newest time of files and coordinators' records)",
+    )
+
+
+def search_of(args: argparse.Namespace) -> Search:
+    """The search that arguments ask for (``add_directories``, ``add_as_of``, ``add_master``)."""
+    from txnsim.pipeline.forensics.find_hanging import Search
+    from txnsim.runtime.real import wall_ms
+
+    return Search(
+        paths=tuple(args.directory),
+        topics=frozenset(args.topic),
+        as_of_ms=args.as_of,
+        now_ms=wall_ms(),
+        with_spark=args.master is not None,
+    )
+
+
+def find(master: str | None, look: Callable[..., T], *asked: Any) -> T:
+    """Call what searches; Spark is started only where there is much to read.
+
+    Args:
+        master: Where Spark runs.
+        look: Takes ``asked``, ``new_session`` and ``progress``.
+        asked: What to look for.
+    """
+    with ExitStack() as stack:
+        return look(
+            *asked,
+            new_session=lambda: stack.enter_context(session(master, is_short=True)),
+            progress=show_progress,
+        )
+
+
+def show_progress(text: str) -> None:
+    """Progress: replaced on a terminal; elsewhere only the start of Spark is printed."""
+    if may_move_cursor():
+        progress(text)
+    elif "Spark" in text:
+        warn(text)
+
+
+def time_ms(text: str) -> int:
+    """A time that was asked for, in milliseconds since 1970."""
+    if text == "now":
+        from txnsim.runtime.real import wall_ms
+
+        return wall_ms()
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither ISO 8601, a number of milliseconds, nor 'now'"
+        ) from None
+    if when.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} needs a time zone, such as Z at its end")
+    return round(when.timestamp() * 1_000)

@@ -1,0 +1,87 @@
+"""``txnsim logs waiting``: which consumer groups wait behind an open transaction."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.find_hanging import HANGS, INCOMPLETE
+from txnsim.cli.logs.searching import add_as_of, find, search_of
+from txnsim.cli.logs.spark import add_directories, add_master
+from txnsim.cli.output import format_table, print_line, time_text, warn
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.questions.waiting import Waiter, Waiting
+
+DESCRIPTION: Final = (
+    "Which consumer groups wait: where each of them stands, how far read_committed consumers still"
+    " come, what is withheld from them, whose transaction it is and since when. Exit status 3:"
+    " a group waits; 4: none does, but something could not be read, or __consumer_offsets is not"
+    " there; 0: none; 2: a misuse."
+)
+HEADERS: Final = (
+    "Group",
+    "Topic",
+    "Partition",
+    "Committed",
+    "LastStableOffset",
+    "HighWatermark",
+    "ToRead",
+    "Withheld",
+    "ProducerId",
+    "TransactionalId",
+    "Since",
+    "Verdict",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs waiting`` takes."""
+    add_directories(parser)
+    add_as_of(parser)
+    add_master(parser)
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look who waits; returns the exit status."""
+    return answered(args, _read, _print, _status)
+
+
+def _status(found: Waiting) -> int:
+    if found.waiters:
+        return HANGS
+    return INCOMPLETE if found.problems or not found.offsets_partitions else 0
+
+
+def _read(args: argparse.Namespace) -> Waiting:
+    from txnsim.pipeline.questions.waiting import waiting
+
+    return find(args.master, waiting, search_of(args))
+
+
+def _print(found: Waiting) -> None:
+    warn(f"{len(found.waiters)} waits; as of {time_text(found.as_of_ms)}.")
+    if not found.offsets_partitions:
+        warn("No partition of __consumer_offsets is among the directories: no group can be seen.")
+    for problem in found.problems:
+        warn(problem)
+    print_line(format_table(HEADERS, [_row(one) for one in found.waiters]).rstrip("\n"))
+    for place in found.unread:
+        print_line(f"{place}: records are withheld, and no group has a position there")
+
+
+def _row(one: Waiter) -> tuple[str, ...]:
+    numbers = (
+        one.partition,
+        one.committed_offset,
+        one.last_stable_offset,
+        one.high_watermark,
+        one.to_read,
+        one.withheld,
+        one.producer_id,
+    )
+    since = "" if one.since_ms is None else time_text(one.since_ms)
+    name = one.transactional_id or "unknown"
+    return (one.group, one.topic, *map(str, numbers), name, since, one.verdict)

@@ -1,0 +1,183 @@
+"""``--on``: stories played on real brokers too, and the table that holds both verdicts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.client_properties import read_client_properties
+from txnsim.cli.output import format_table, print_json, print_line, warn
+from txnsim.cli.scenario.output import facts_of, kinds, story_of, wrapped
+from txnsim.client.connection import ClientSettings
+from txnsim.errors import ConfigError
+
+if TYPE_CHECKING:
+    from txnsim.scenario.ground.told_twice import Cell
+    from txnsim.scenario.players.casting import Casting
+    from txnsim.scenario.runner import RunResult, Telling
+
+APACHE: Final = "apache-"
+HEADERS: Final = ("Scenario", "Run", "Take", "On", "Simulated", "Real", "")
+NOT_TOLD: Final = "–"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare where else stories are played."""
+    group = parser.add_argument_group("on real brokers")
+    group.add_argument(
+        "--on",
+        default=None,
+        metavar="WHERE",
+        help="also on Apache Kafka: apache-4.3.1 starts brokers of that release, several "
+        "separated by commas (needs a JDK 17 and Maven); HOST:PORT takes a cluster that is there",
+    )
+    group.add_argument(
+        "--yes",
+        action="store_true",
+        help="with --on HOST:PORT: write to that cluster; topics, groups and transactional ids get "
+        "names of their own and are cleaned up",
+    )
+    group.add_argument(
+        "--command-config",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="with --on HOST:PORT: client properties, for TLS and SASL",
+    )
+
+
+def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> list[Cell]:
+    """Tell every story of a plan on both sides, and print what came of it.
+
+    Raises:
+        ConfigError: A place is none, brokers can't be had, or ``--yes`` is missing.
+        ClientError: A cluster does not answer.
+    """
+    from txnsim.runtime import real
+    from txnsim.scenario.ground import told_twice
+    from txnsim.scenario.ground.jars import version_of
+
+    cells: list[Cell] = []
+    places, settings = _places(args), _settings(args)
+    if settings.security.protocol.has_sasl and (casting.player != "own" or casting.program):
+        raise ConfigError(f"{args.command_config}: only our own client can log in by SASL")
+    for place in places:
+        on = place if ":" in place else version_of(place)
+        simulated = told_twice.beforehand(plan, on)
+        on_cell = _teller(cells, simulated, args)
+        if ":" in place:
+            real.run(
+                told_twice.tell_on_cluster(
+                    place, plan, casting, settings=settings, say=warn, on_cell=on_cell
+                )
+            )
+        else:
+            real.run(told_twice.tell_on_apache(on, plan, casting, say=warn, on_cell=on_cell))
+    if args.json:
+        print_json([facts(cell) for cell in cells])
+    else:
+        print_line(table(cells))
+    return cells
+
+
+def _places(args: argparse.Namespace) -> list[str]:
+    places = [one for one in args.on.split(",") if one]
+    there = [one for one in places if not one.startswith(APACHE)]
+    if not there:
+        return places
+    if any(":" not in one for one in there) or len(there) != len(places):
+        raise ConfigError(
+            f"--on {args.on}: expected releases such as apache-4.3.1, or HOST:PORT of a cluster"
+        )
+    if not args.yes:
+        raise ConfigError(
+            f"--on {args.on} writes to that cluster: topics, groups and transactional ids whose "
+            "names begin with txnsim-, which are cleaned up afterwards; say --yes"
+        )
+    return [args.on]
+
+
+def _settings(args: argparse.Namespace) -> ClientSettings:
+    if args.command_config is None:
+        return ClientSettings(client_id="txnsim-stage")
+    settings, _, without_effect = read_client_properties(args.command_config)
+    if without_effect:
+        warn(f"{args.command_config}: no effect here: {', '.join(without_effect)}")
+    return settings
+
+
+def _teller(
+    cells: list[Cell], simulated: Mapping[str, RunResult], args: argparse.Namespace
+) -> Callable[[Cell], None]:
+    """Keeps cells, and shows each as soon as it is done."""
+    import msgspec
+
+    said: set[str] = set()
+
+    def on_cell(cell: Cell) -> None:
+        cell = msgspec.structs.replace(cell, simulated=simulated.get(str(cell.telling)))
+        cells.append(cell)
+        if cell.real is None:
+            return
+        if args.quiet or args.json:
+            verdict = "agrees" if cell.agrees else "differs"
+            warn(f"{cell.telling} on {cell.on}: {verdict} ({cell.real.duration_ms} ms)")
+        else:
+            world = cell.telling.scenario.runs[cell.telling.run]
+            print_line(story_of(world, cell.real, said=said))
+
+    return on_cell
+
+
+# What is printed
+
+
+def table(cells: Sequence[Cell]) -> str:
+    """A row per cell; below, what differs, what was left out and why, what could not be cleaned."""
+    rows = [_row(cell) for cell in cells]
+    lines = [line.rstrip() for line in format_table(HEADERS, rows).rstrip("\n").splitlines()]
+    for cell in cells:
+        name = f"{cell.telling} on {cell.on}"
+        if cell.real is not None and not cell.agrees:
+            for found in (cell.real.verdict, cell.real.cured):
+                if found is not None:
+                    lines += [wrapped(f"{name}: {because}") for because in found.because]
+        lines += [wrapped(f"{name}: could not be cleaned: {one}") for one in cell.left]
+    played = [cell for cell in cells if cell.real is not None]
+    agree = sum(cell.agrees for cell in played)
+    lines.append(f"{agree} of {len(played)} tellings on real brokers agree with the simulator")
+    return "\n".join(lines)
+
+
+def _row(cell: Cell) -> tuple[str, ...]:
+    telling = cell.telling
+    if cell.real is None or cell.simulated is None:
+        both, note = (NOT_TOLD, NOT_TOLD), cell.why_not
+    else:
+        both = (verdicts(cell.simulated), verdicts(cell.real))
+        note = "agrees" if cell.agrees else "differs"
+    return (telling.scenario.name, telling.run, telling.take, cell.on, *both, note)
+
+
+def verdicts(result: RunResult) -> str:
+    """What judges found, and what they found after the cure."""
+    found = kinds(result.verdict.observed)
+    return found if result.cured is None else f"{found}; cured: {kinds(result.cured.observed)}"
+
+
+def facts(cell: Cell) -> dict[str, object]:
+    """A cell for programs."""
+    return {
+        "scenario": cell.telling.scenario.name,
+        "animal": cell.telling.scenario.animal,
+        "run": cell.telling.run,
+        "take": cell.telling.take,
+        "on": cell.on,
+        "agrees": cell.agrees if cell.real is not None else None,
+        "why_not": cell.why_not,
+        "simulated": None if cell.simulated is None else facts_of(cell.simulated),
+        "real": None if cell.real is None else facts_of(cell.real),
+        "left": cell.left,
+    }

@@ -1,0 +1,161 @@
+"""What ``txnsim serve`` says once its cluster is up: for people, as JSON, in the ready file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim import settings as settings_module
+from txnsim.cli import control_token, ready_file, security_settings, serve_load
+from txnsim.cli.output import print_line
+from txnsim.metadata.image import TRANSACTION_VERSION
+from txnsim.server.cluster import SimCluster
+from txnsim.settings import Settings
+
+if TYPE_CHECKING:
+    from txnsim.http.server import ControlServer
+    from txnsim.server.security_demo import DemoFiles
+
+STOCK_CLIENTS_FAIL: Final = (
+    "stock clients fail there on EndTxn v4, WriteTxnMarkers v1 and DescribeTransactions v1, whose "
+    "layout is the texts' (docs/kip-text.md)"
+)
+
+
+def announce(
+    cluster: SimCluster,
+    control: ControlServer | None,
+    args: argparse.Namespace,
+    demo: DemoFiles | None,
+    *,
+    exercise: tuple[str, ...] = (),
+) -> None:
+    """Say that it is up, and where.
+
+    Args:
+        cluster: It listens.
+        control: Its control port, if it has one.
+        args: Of ``serve``.
+        demo: The files of ``--security demo``.
+        exercise: Further lines for people, of ``txnsim practise``.
+    """
+    http = None if control is None else control.url
+    token = None if control is None else control.token
+    players = _players(cluster)
+    facts = _facts(cluster, control, players, demo, exercise)
+    servers = security_settings.addresses(cluster)
+    if demo is not None:
+        security_settings.write_properties(demo.authority.parent, demo, servers)
+    loaded = cluster.options.loaded
+    if loaded is not None:
+        serve_load.warn_of_losses(loaded)
+    encoded = msgspec.json.encode(facts)
+    if args.ready_file is not None:
+        ready_file.write(args.ready_file, encoded, is_secret=token is not None)
+    if args.json:
+        print_line(encoded.decode())
+        return
+    count = len(cluster.brokers)
+    level = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
+    print_line(
+        f"txnsim {facts['version']}: {count} broker{'s' if count != 1 else ''} up as Apache Kafka"
+        f" {facts['release']}, transaction.version {level}"
+    )
+    if loaded is not None:
+        print_line(f"  {serve_load.line(loaded)}")
+    if len(players) > 1:
+        for release, brokers in players.items():
+            print_line(f"  as Apache Kafka {release}: broker {', '.join(brokers)}")
+    print_line(f"  bootstrap.servers={cluster.bootstrap}")
+    if cluster.kip_text_bootstrap is not None:
+        print_line(f"  KIP text          {cluster.kip_text_bootstrap}")
+        print_line(f"    {STOCK_CLIENTS_FAIL}")
+    if demo is not None:
+        for line in security_settings.announcement(servers, demo):
+            print_line(f"  {line}")
+    else:
+        for name, where in servers.items():
+            print_line(f"  {name:<17} {where}")
+    if http is not None:
+        print_line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
+        if args.ui:
+            secret = "" if token is None or token == args.token else f"#token={token}"
+            print_line(f"  see it            {http}/{secret}")
+    if token is not None:
+        shown = f"that of {control_token.VARIABLE}" if token == args.token else token
+        print_line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
+    for line in changed_defaults(cluster.options.settings):
+        print_line(f"  {line}")
+    print_line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
+    for line in exercise:
+        print_line(line)
+    sys.stdout.flush()
+
+
+def _facts(
+    cluster: SimCluster,
+    control: ControlServer | None,
+    players: dict[str, list[str]],
+    demo: DemoFiles | None,
+    exercise: tuple[str, ...],
+) -> dict[str, Any]:
+    """What was started, for programs."""
+    http = None if control is None else control.url
+    token = None if control is None else control.token
+    facts: dict[str, Any] = {
+        "bootstrap": cluster.bootstrap,
+        "http": http,
+        "pid": os.getpid(),
+        "version": version("txnsim"),
+        "release": " and ".join(players),
+    }
+    if token is not None:
+        facts["token"] = token
+    if cluster.kip_text_bootstrap is not None:
+        facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
+    servers = security_settings.addresses(cluster)
+    if servers:
+        facts["security"] = {"bootstrap": servers}
+    if demo is not None:
+        facts["security"]["directory"] = str(demo.authority.parent)
+    loaded = cluster.options.loaded
+    if loaded is not None:
+        facts["loaded"] = serve_load.facts(loaded)
+    if exercise:
+        facts["exercise"] = exercise
+    return facts
+
+
+def _players(cluster: SimCluster) -> dict[str, list[str]]:
+    """Each Kafka release that is played, with the brokers that play it."""
+    players: dict[str, list[str]] = {}
+    for broker_id in cluster.brokers:
+        release = cluster.fleet.of(broker_id).patch_release
+        players.setdefault(release, []).append(str(broker_id))
+    return players
+
+
+def changed_defaults(settings: Settings) -> list[str]:
+    """One line for each of Kafka's defaults that this cluster changes, with the reason."""
+    lines = []
+    for name, documentation in settings_module.documentation().items():
+        value = getattr(settings, name)
+        default = getattr(settings_module.DEFAULTS, name)
+        kafka = (
+            documentation.kafka_default
+            if documentation.kafka_default is not msgspec.UNSET
+            else default
+        )
+        if documentation.kafka is not None and value != kafka:
+            shown = "unset" if kafka is None else kafka
+            lines.append(
+                f"{documentation.kafka}={value} (Apache Kafka: {shown}; {documentation.reason})"
+            )
+    if not lines:
+        return ["every setting has Apache Kafka's default"]
+    return lines

@@ -1,0 +1,84 @@
+"""What commands share that run until a signal comes: ``txnsim serve``, ``txnsim proxy``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, tell_left_out
+
+
+def add_log_arguments(parser: argparse._ActionsContainer) -> None:
+    """Declare what is logged, and how."""
+    parser.add_argument(
+        "--log-level",
+        choices=LEVELS,
+        default=LEVEL_DEFAULT,
+        help="least level of what is logged to standard error (default info); debug logs each "
+        "request and connection",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=tuple(LogFormat),
+        default=LogFormat.CONSOLE,
+        help="how lines of the log look (default console)",
+    )
+
+
+def add_script_arguments(parser: argparse._ActionsContainer) -> None:
+    """Declare what scripts and tests need that start the command."""
+    parser.add_argument(
+        "--ready-file",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="write bootstrap, http, token and pid there as JSON once every listener accepts",
+    )
+    parser.add_argument("--json", action="store_true", help="say what was started as JSON")
+    parser.add_argument(
+        "--until-eof",
+        action="store_true",
+        help="end when standard input ends: a test that starts it over a pipe takes it along, "
+        "however the test ends",
+    )
+
+
+def stop_of(args: argparse.Namespace) -> asyncio.Event:
+    """Set when it is time to end: by SIGINT or SIGTERM, or with standard input where that was
+    asked for. From now on the log tells now and then what it has left out.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    if args.until_eof and not sys.stdin.isatty():
+        # Ctrl-C in a terminal reaches us and the test that has started us. The test is to ask what
+        # happened first; its end is ours.
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+    if args.until_eof:
+        _stop_at_eof(loop, stop)
+    _tell_left_out_for_ever(loop)
+    return stop
+
+
+def _tell_left_out_for_ever(loop: asyncio.AbstractEventLoop) -> None:
+    tell_left_out()
+    loop.call_later(1, _tell_left_out_for_ever, loop)
+
+
+def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Set ``stop`` when standard input ends; what comes before is read and forgotten."""
+
+    def read() -> None:
+        if not os.read(sys.stdin.fileno(), 65_536):
+            loop.remove_reader(sys.stdin.fileno())
+            stop.set()
+
+    try:
+        loop.add_reader(sys.stdin.fileno(), read)
+    except PermissionError:
+        stop.set()  # a file or /dev/null, which can't be waited for: it ends as soon as it is read

@@ -1,0 +1,1 @@
+"""``txnsim trace``, ``diff`` and ``explain``: events as text, in other formats, in words."""

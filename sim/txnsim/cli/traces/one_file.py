@@ -1,0 +1,51 @@
+"""Runs as one HTML file: written where it is wanted, or opened in a browser."""
+
+from __future__ import annotations
+
+import tempfile
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import print_line, progress, warn
+from txnsim.errors import ConfigError
+
+if TYPE_CHECKING:
+    from txnsim.trace.reading import Recording
+
+REDACT_HELP: Final = "leave keys and values of records out of the HTML file"
+HTML_HELP: Final = (
+    "write the page with the run in one HTML file, which opens without a server; it holds record"
+    " values unless --redact is given"
+)
+OPEN_HELP: Final = "show it in a browser: the same file, in the directory for temporary files"
+
+
+def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
+    """Write the file, and say what it holds.
+
+    Args:
+        path: Where to.
+        runs: Title and trace of each.
+        redact: Leave record keys and values out.
+
+    Raises:
+        ConfigError: It can't be written, or a run is too long for a page.
+    """
+    from txnsim.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
+
+    try:
+        path.write_text(one_file(runs, redact=redact, tell=progress), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    progress(f"{path}: {HOLDS_NONE if redact else HOLDS_VALUES}")
+
+
+def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
+    """Write the file to the directory for temporary files and open it in a browser."""
+    path = Path(tempfile.mkdtemp(prefix="txnsim-")) / "run.html"
+    write(path, runs, redact=redact)
+    print_line(path.as_uri())
+    if not webbrowser.open(path.as_uri()):
+        warn("txnsim: no browser was found here: open that address in one")

@@ -1,0 +1,142 @@
+"""``txnsim trace brief``, ``convert`` and ``open``: a trace as lines for ``grep``, in the formats
+of other tools, and as a page. No Spark is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.collector import seldom_collected
+from txnsim.cli.output import complain, print_json, print_line, progress, warn
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.traces import one_file
+from txnsim.errors import ConfigError
+
+if TYPE_CHECKING:
+    from txnsim.trace.reading import Recording
+
+ACTIONS: Final = ("brief", "convert", "open")
+HTML: Final = "html"
+FORMS: Final = {
+    HTML: "the page with this trace in one file, which opens without a server",
+    "chrome": "Chrome's JSON, for ui.perfetto.dev",
+    "mermaid": "a sequence diagram for an issue",
+    "shiviz": "a log for ShiViz",
+    "otlp": "OpenTelemetry's JSON, for Jaeger or Tempo",
+}
+"""Form -> what it is; each but the page is a module of ``txnsim.trace.convert``."""
+
+
+def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare them."""
+    brief = actions.add_parser(
+        "brief",
+        help="one line per event, for grep",
+        description="One line per event: position, seconds, node, kind, transaction, payload,"
+        " causes (docs/trace-kinds.md). Exit status: 0, 2 for what is no trace.",
+    )
+    brief.add_argument("file", type=Path, metavar="FILE", help="a trace")
+    brief.add_argument("--json", action="store_true", help="the events as JSON lines")
+    convert = actions.add_parser(
+        "convert",
+        help="a trace in the format of another tool",
+        description="A trace in the format of another tool: "
+        + "; ".join(f"{name}: {what}" for name, what in FORMS.items())
+        + ". Exit status: 0, 2 for what is no trace.",
+    )
+    convert.add_argument("file", type=Path, metavar="FILE", help="a trace")
+    convert.add_argument(
+        "--as", dest="form", required=True, choices=tuple(FORMS), help="which format"
+    )
+    convert.add_argument(
+        "--to", type=Path, metavar="FILE", help="where to (default: standard output)"
+    )
+    convert.add_argument("--redact", action="store_true", help=one_file.REDACT_HELP)
+    opened = actions.add_parser(
+        "open",
+        help="a trace as a page in a browser",
+        description="Open the page with this trace in a browser: one HTML file in the directory for"
+        " temporary files. Exit status: 0, 2 for what is no trace.",
+    )
+    opened.add_argument("file", type=Path, metavar="FILE", help="a trace")
+    opened.add_argument("--redact", action="store_true", help=one_file.REDACT_HELP)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    from txnsim.errors import BadInputError
+    from txnsim.trace.reading import read
+
+    try:
+        with seldom_collected():
+            found = read(args.file)
+    except BadInputError as error:
+        complain(str(error))
+        return MISUSE_STATUS
+    if args.action == "open":
+        try:
+            one_file.show([(_title(found, args.file), found)], redact=args.redact)
+        except ConfigError as error:
+            complain(str(error))
+            return MISUSE_STATUS
+        return 0
+    return _brief(found, args) if args.action == "brief" else _convert(found, args)
+
+
+def _title(found: Recording, path: Path) -> str:
+    """What a page calls it."""
+    parts = [str(found.header.get(name) or "") for name in ("scenario", "run", "take")]
+    return " ".join(part for part in parts if part) or path.name
+
+
+def _brief(found: Recording, args: argparse.Namespace) -> int:
+    from txnsim.trace.brief import line
+
+    nodes = found.nodes
+    for event in found.events:
+        if args.json:
+            print_json({"node": nodes[event.n], "event": event})
+        else:
+            print_line(line(event, nodes))
+    return 0
+
+
+def _convert(found: Recording, args: argparse.Namespace) -> int:
+    from txnsim.trace.convert import chrome, mermaid, otlp, shiviz
+
+    if args.form == HTML:
+        return _convert_to_page(found, args)
+    if args.redact:
+        warn("txnsim: --redact is for --as html")
+        return MISUSE_STATUS
+    forms = {"chrome": chrome, "mermaid": mermaid, "otlp": otlp, "shiviz": shiviz}
+    text = forms[args.form].convert(found)
+    if args.to is None:
+        print_line(text.rstrip("\n"))
+    else:
+        try:
+            args.to.write_text(text, encoding="utf-8")
+        except OSError as error:
+            complain(f"{args.to}: {error.strerror}")
+            return MISUSE_STATUS
+        progress(f"{args.to}: {len(found.events)} events")
+    if args.form == "shiviz":
+        warn(f"the regular expression to give to ShiViz: {shiviz.PARSER}")
+    return 0
+
+
+def _convert_to_page(found: Recording, args: argparse.Namespace) -> int:
+    from txnsim.http.page.one_file import one_file as page_of
+
+    runs = [(_title(found, args.file), found)]
+    try:
+        if args.to is None:
+            print_line(page_of(runs, redact=args.redact, tell=progress).rstrip("\n"))
+        else:
+            one_file.write(args.to, runs, redact=args.redact)
+    except ConfigError as error:
+        complain(str(error))
+        return MISUSE_STATUS
+    return 0

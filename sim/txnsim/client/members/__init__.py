@@ -1,0 +1,7 @@
+"""Members of consumer groups, of both protocols: classic, and that of KIP-848.
+
+A ``GroupMember`` subscribes, polls, seeks, commits and leaves as a consumer does. Heartbeats go on
+beside it; a rebalance happens in its polls, as in Kafka's own clients.
+
+Kafka's counterparts are ``ConsumerCoordinator`` and ``ConsumerMembershipManager``.
+"""

@@ -1,0 +1,130 @@
+"""A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+
+Kafka's counterpart is ``AbstractCoordinator``, with the eager ``RangeAssignor``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ErrorCode
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.client.members.assigning import (
+    assign_range,
+    assigned_partitions,
+    subscribed,
+    write_subscription,
+)
+from txnsim.client.members.membership import Coordinator, Wish, refused
+from txnsim.client.members.requests import heartbeat, join_group, leave_group, sync_group
+from txnsim.types import TopicPartition
+
+JOIN_GRACE_MS: Final = 5_000
+"""How much longer than the rebalance a client waits for the answer to a JoinGroup, as Java's."""
+_AGAIN: Final = frozenset({ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation})
+"""Another rebalance has begun: join again under the same member id."""
+
+
+class ClassicMembership:
+    """One member; the leader of a generation assigns."""
+
+    def __init__(self, cluster: Cluster, wish: Wish) -> None:
+        self.metadata = GroupMetadata(instance_id=wish.instance_id)
+        self.assigned: frozenset[TopicPartition] = frozenset()
+        self._cluster = cluster
+        self._wish = wish
+        self._coordinator = Coordinator(cluster, wish.group_id)
+        self._member_id = ""
+        self._must_join = True
+
+    async def beat(self) -> None:
+        """See ``Membership``."""
+        if self._must_join:
+            return
+        answer = await self._coordinator.ask(heartbeat(self._wish.group_id, self.metadata))
+        error = ErrorCode(answer.error_code)
+        if error == ErrorCode.none:
+            return
+        self._must_join = True
+        if error == ErrorCode.unknown_member_id:
+            self._member_id = ""
+        elif error not in _AGAIN:
+            raise refused("Heartbeat", self._wish.group_id, error)
+
+    async def settle(self) -> None:
+        """See ``Membership``."""
+        while self._must_join:
+            self.assigned = frozenset()  # an eager member gives up all before it joins again
+            joined = await self._join()
+            if joined is not None and await self._sync(joined):
+                self._must_join = False
+
+    async def _join(self) -> Any:
+        """The answer to a JoinGroup that makes it a member of a generation; None: once more."""
+        wish = self._wish
+        request = join_group(
+            wish.group_id,
+            GroupMetadata(member_id=self._member_id, instance_id=wish.instance_id),
+            subscription=write_subscription(wish.topics),
+            session_timeout_ms=wish.session_timeout_ms,
+            rebalance_timeout_ms=wish.rebalance_timeout_ms,
+        )
+        timeout_ms = wish.rebalance_timeout_ms + JOIN_GRACE_MS
+        answer = await self._coordinator.ask(request, timeout_ms=timeout_ms)
+        error = ErrorCode(answer.error_code)
+        if error == ErrorCode.none:
+            return answer
+        if error == ErrorCode.member_id_required:
+            self._member_id = answer.member_id
+        elif error == ErrorCode.unknown_member_id:
+            self._member_id = ""
+        elif error not in _AGAIN:
+            raise refused("JoinGroup", wish.group_id, error)
+        return None
+
+    async def _sync(self, joined: Any) -> bool:
+        """Take the assignment of a generation; False where the next one has begun."""
+        wish = self._wish
+        self._member_id = joined.member_id
+        member = GroupMetadata(
+            generation=joined.generation_id,
+            member_id=joined.member_id,
+            instance_id=wish.instance_id,
+        )
+        leads = joined.leader == joined.member_id and not getattr(joined, "skip_assignment", False)
+        assignments = await self._assign(joined) if leads else {}
+        request = sync_group(wish.group_id, member, assignments=assignments)
+        timeout_ms = wish.rebalance_timeout_ms + JOIN_GRACE_MS
+        answer = await self._coordinator.ask(request, timeout_ms=timeout_ms)
+        error = ErrorCode(answer.error_code)
+        if error == ErrorCode.unknown_member_id:
+            self._member_id = ""
+        elif error not in _AGAIN and error != ErrorCode.none:
+            raise refused("SyncGroup", wish.group_id, error)
+        if error != ErrorCode.none:
+            return False
+        self.metadata, self.assigned = member, assigned_partitions(answer.assignment)
+        return True
+
+    async def _assign(self, joined: Any) -> dict[str, bytes]:
+        topics = sorted(subscribed(one.metadata for one in joined.members))
+        view = await self._cluster.refresh(topics)
+        counts = {
+            name: len(found.partitions)
+            for name in topics
+            if (found := view.topic(name)) is not None
+        }
+        members = {
+            one.member_id: (getattr(one, "group_instance_id", None) or one.member_id, one.metadata)
+            for one in joined.members
+        }
+        return assign_range(members, counts)
+
+    async def leave(self) -> None:
+        """See ``Membership``."""
+        answer = await self._coordinator.ask(leave_group(self._wish.group_id, self.metadata))
+        rows = (answer, *getattr(answer, "members", ()))
+        error = next((one.error_code for one in rows if one.error_code), ErrorCode.none)
+        if error != ErrorCode.none:
+            raise refused("LeaveGroup", self._wish.group_id, ErrorCode(error))

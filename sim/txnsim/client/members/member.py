@@ -1,0 +1,322 @@
+"""A member of a group as a program has it: subscribe, poll, seek, commit, leave.
+
+Heartbeats go on in the background. Everything else happens in the calls: a member that does not
+poll follows no rebalance, as one of Kafka's own clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.errors import ClientError, ErrorCode, IllegalUseError, RetriableError
+from txnsim.client.fetching import FetchResult, fetch
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.client.members.classic import ClassicMembership
+from txnsim.client.members.consumer import ConsumerMembership
+from txnsim.client.members.membership import GroupProtocol, Membership, Wish, refused
+from txnsim.client.members.requests import offset_commit
+from txnsim.client.offsets import EARLIEST, list_offsets
+from txnsim.client.positions import ask_group_coordinator, committed_positions
+from txnsim.client.waiting import Backoff, Deadline, pause
+from txnsim.types import IsolationLevel, TopicPartition
+
+HEARTBEAT_MS: Final = 300
+"""Between two heartbeats: often, so that a rebalance among a few members is soon over."""
+LOOK_FIRST_MS: Final = 10
+"""Between two looks at an assignment that is waited for; the pause grows to a heartbeat's."""
+NO_WAIT_MS: Final = 0
+
+_PROTOCOLS: Final[Mapping[GroupProtocol, Callable[[Cluster, Wish], Membership]]] = {
+    "classic": ClassicMembership,
+    "consumer": ConsumerMembership,
+}
+
+
+class MemberOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer's settings, by their meaning in Kafka."""
+
+    group_id: str
+    protocol: GroupProtocol = "classic"
+    """group.protocol."""
+    member_id: str = ""
+    """A member of the consumer protocol needs one; a classic one is given it."""
+    instance_id: str | None = None
+    """group.instance.id: a static member (KIP-345)."""
+    session_timeout_ms: int = 45_000
+    """session.timeout.ms; the consumer protocol goes by the broker's setting."""
+    rebalance_timeout_ms: int = 300_000
+    """max.poll.interval.ms."""
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+
+
+class Polled(msgspec.Struct, frozen=True, kw_only=True):
+    """What a poll came to."""
+
+    positions: Mapping[TopicPartition, int] = {}
+    """The group's positions of partitions that are new to the member; -1 where it has none."""
+    fetched: tuple[tuple[int, FetchResult], ...] = ()
+    """Each Fetch: the offset asked for, and what was answered."""
+
+
+class GroupMember:
+    """One consumer in a group; ``close`` it."""
+
+    def __init__(self, cluster: Cluster, options: MemberOptions) -> None:
+        """Nothing is sent before ``subscribe``.
+
+        Args:
+            cluster: Connections to use, of this member alone.
+            options: Who it is.
+        """
+        self.options = options
+        self.positions: dict[TopicPartition, int] = {}
+        """Where it reads on, for each partition that it has polled."""
+        self._cluster = cluster
+        self._membership: Membership | None = None
+        self._turn = asyncio.Lock()
+        """Held by the one that speaks with the coordinator: heartbeats wait for a rebalance."""
+        self._beating: asyncio.Task[None] | None = None
+        self._stands_still = False
+        self._refused: ClientError | None = None
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Who it is, as a transactional producer would send it (``Consumer.groupMetadata``)."""
+        return self._joined.metadata
+
+    @property
+    def assigned(self) -> frozenset[TopicPartition]:
+        """What it may read."""
+        return self._joined.assigned
+
+    @property
+    def _joined(self) -> Membership:
+        if self._membership is None:
+            group = self.options.group_id
+            raise IllegalUseError(f"this member of group {group!r} has to subscribe")
+        return self._membership
+
+    async def subscribe(
+        self,
+        topics: Collection[str],
+        *,
+        until: frozenset[TopicPartition] | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Join the group.
+
+        Args:
+            topics: What to read.
+            until: Go on until these partitions are assigned; the first assignment will do unless
+                given.
+            timeout_ms: How long to wait for them; ``api_timeout_ms`` unless given.
+
+        Raises:
+            ClientError: The coordinator refuses the member.
+            RetriableError: The partitions were not assigned in time.
+        """
+        options = self.options
+        await self._end_heartbeats()  # of a membership before
+        self._refused = None
+        await self._cluster.refresh(tuple(topics))
+        wish = Wish(
+            group_id=options.group_id,
+            topics=tuple(topics),
+            member_id=options.member_id,
+            instance_id=options.instance_id,
+            session_timeout_ms=options.session_timeout_ms,
+            rebalance_timeout_ms=options.rebalance_timeout_ms,
+        )
+        self._membership = _PROTOCOLS[options.protocol](self._cluster, wish)
+        await self._settle(until, timeout_ms)
+        self._beating = self._cluster.tasks.spawn(
+            self._beat(), name=f"heartbeats to group {options.group_id}"
+        )
+
+    async def poll(
+        self,
+        *,
+        until: frozenset[TopicPartition] | None = None,
+        stable: bool = True,
+        waits: bool = True,
+        timeout_ms: float | None = None,
+    ) -> Polled:
+        """Follow a rebalance, and read everything that there is now.
+
+        Args:
+            until: As in ``subscribe``.
+            stable: Take no position that an open transaction may change (KIP-447).
+            waits: Ask again for such positions until the transaction has ended.
+            timeout_ms: How long to wait for partitions and positions.
+
+        Raises:
+            ClientError: Refused; ``error`` says why.
+            RetriableError: Not answered, assigned or ended in time.
+        """
+        self._stands_still = False
+        await self._settle(until, timeout_ms)
+        deadline = self._cluster.deadline(timeout_ms)
+        assigned = self.assigned
+        self.positions = {p: offset for p, offset in self.positions.items() if p in assigned}
+        found = await self._find_positions(deadline, stable=stable, waits=waits)
+        fetched: list[tuple[int, FetchResult]] = []
+        for place in sorted(self.positions):
+            fetched += await self._read(place)
+        return Polled(positions=found, fetched=tuple(fetched))
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        """Read on there at the next poll.
+
+        Raises:
+            IllegalUseError: The partition is not assigned to it.
+        """
+        if place not in self.assigned:
+            raise IllegalUseError(f"No current assignment for partition {place}")  # Java's words
+        self.positions[place] = offset
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        *,
+        metadata: GroupMetadata | None = None,
+    ) -> None:
+        """Write positions outside of a transaction.
+
+        Args:
+            offsets: Which; where it reads on unless given.
+            metadata: Of the member that commits; by default of this one, as it is now.
+
+        Raises:
+            ClientError: Refused, or not answered.
+        """
+        group = self.options.group_id
+        request = offset_commit(
+            group,
+            self.metadata if metadata is None else metadata,
+            self.positions if offsets is None else offsets,
+        )
+        message = await ask_group_coordinator(self._cluster, group, request)
+        errors = [ErrorCode(row.error_code) for topic in message.topics for row in topic.partitions]
+        error = next((one for one in errors if one != ErrorCode.none), ErrorCode.none)
+        if error != ErrorCode.none:
+            raise refused("OffsetCommit", group, error)
+
+    def stand_still(self) -> None:
+        """Send no more heartbeats until the next poll, as a process that was stopped or collects
+        garbage.
+        """
+        self._stands_still = True
+
+    async def leave(self) -> None:
+        """Tell the coordinator that it goes; a static member of the consumer protocol may come
+        back.
+
+        Raises:
+            ClientError: Refused, or not answered.
+        """
+        await self._end_heartbeats()
+        await self._joined.leave()
+        self.positions.clear()
+
+    async def close(self) -> None:
+        """End without a word, as a process that dies; connections stay with the cluster."""
+        await self._end_heartbeats()
+
+    # Inside
+
+    async def _settle(
+        self, until: frozenset[TopicPartition] | None, timeout_ms: float | None
+    ) -> None:
+        membership, clock = self._joined, self._cluster.clock
+        deadline = self._cluster.deadline(timeout_ms)
+        pauses = Backoff(clock, initial_ms=LOOK_FIRST_MS, max_ms=HEARTBEAT_MS)
+        while True:
+            if self._refused is not None:
+                raise self._refused
+            async with self._turn:
+                await membership.beat()
+                await membership.settle()
+            if until is None or membership.assigned == until:
+                return
+            if deadline.passed:
+                has = ", ".join(map(str, sorted(membership.assigned))) or "nothing"
+                raise RetriableError(f"assigned is {has} after {deadline.timeout_ms:.0f} ms")
+            await pauses.wait(deadline)
+
+    async def _beat(self) -> None:
+        membership = self._joined
+        while True:
+            await pause(self._cluster.clock, HEARTBEAT_MS)
+            if self._stands_still:
+                continue
+            try:
+                async with self._turn:
+                    await membership.beat()
+            except ClientError as error:
+                if not isinstance(error, (RetriableError, *LOST)):
+                    self._refused = error  # its next poll says so
+                    return
+
+    async def _end_heartbeats(self) -> None:
+        beating, self._beating = self._beating, None
+        if beating is not None:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+
+    async def _find_positions(
+        self, deadline: Deadline, *, stable: bool, waits: bool
+    ) -> dict[TopicPartition, int]:
+        new = sorted(self.assigned - self.positions.keys())
+        if not new:
+            return {}
+        backoff = self._cluster.backoff()
+        while True:
+            try:
+                found = await committed_positions(
+                    self._cluster, self.options.group_id, new, stable=stable
+                )
+                break
+            except ClientError as error:
+                unstable = error.error == ErrorCode.unstable_offset_commit
+                if not (unstable and waits) or deadline.passed:
+                    raise
+            await backoff.wait(deadline)
+        for place in new:
+            known = found[place]
+            self.positions[place] = await self._earliest(place) if known < 0 else known
+        return found
+
+    async def _earliest(self, place: TopicPartition) -> int:
+        """auto.offset.reset=earliest."""
+        found = (await list_offsets(self._cluster, {place: EARLIEST}))[place]
+        if isinstance(found, ClientError):
+            raise found
+        return found.offset
+
+    async def _read(self, place: TopicPartition) -> list[tuple[int, FetchResult]]:
+        results: list[tuple[int, FetchResult]] = []
+        while True:
+            offset = self.positions[place]
+            try:
+                result = await fetch(
+                    self._cluster,
+                    place.topic,
+                    place.partition,
+                    offset,
+                    isolation=self.options.isolation,
+                    max_wait_ms=NO_WAIT_MS,
+                )
+            except ClientError as error:
+                if error.error != ErrorCode.offset_out_of_range:
+                    raise
+                self.positions[place] = await self._earliest(place)
+                continue
+            results.append((offset, result))
+            self.positions[place] = result.next_offset
+            if result.next_offset == offset:
+                return results

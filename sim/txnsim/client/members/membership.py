@@ -1,0 +1,122 @@
+"""What both protocols have in common for a member: its place in the group, and how it asks."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
+
+from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError, code_name
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.client.positions import group_coordinator
+from txnsim.client.versions import Request
+from txnsim.types import TopicPartition
+
+GroupProtocol = Literal["classic", "consumer"]
+"""group.protocol of a consumer."""
+
+LANE: Final = "group"
+"""A JoinGroup waits for the others: it has a connection of its own."""
+MOVED: Final = frozenset(
+    {
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+        ErrorCode.coordinator_load_in_progress,
+    }
+)
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member wants to be."""
+
+    group_id: str
+    topics: tuple[str, ...]
+    member_id: str
+    """The consumer protocol's members choose it themselves; a classic coordinator gives its own."""
+    instance_id: str | None
+    session_timeout_ms: int
+    """session.timeout.ms of a classic member; in the consumer protocol the broker decides."""
+    rebalance_timeout_ms: int
+    """max.poll.interval.ms."""
+
+
+class Membership(Protocol):
+    """A member's place in its group."""
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Who it is, as it would commit."""
+
+    @property
+    def assigned(self) -> frozenset[TopicPartition]:
+        """What it may read."""
+
+    async def beat(self) -> None:
+        """One heartbeat; what it tells is followed in ``settle``.
+
+        Raises:
+            ClientError: The member is refused for good.
+        """
+
+    async def settle(self) -> None:
+        """Join where it has to, and follow a new assignment.
+
+        Raises:
+            ClientError: The member is refused for good.
+        """
+
+    async def leave(self) -> None:
+        """Tell the coordinator that it goes.
+
+        Raises:
+            ClientError: Refused, or not answered.
+        """
+
+
+class Coordinator:
+    """Asks the coordinator of one group, which is looked up again where it has moved."""
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._broker_id: int | None = None
+
+    async def ask(self, request: Request, *, timeout_ms: int | None = None) -> Any:
+        """The answer of a coordinator that has the group.
+
+        Args:
+            request: What to ask.
+            timeout_ms: How long the answer may take; ``request_timeout_ms`` unless given.
+
+        Raises:
+            RetriableError: None has it in time.
+            ClientError: There is no coordinator for it.
+        """
+        cluster = self._cluster
+        timed = (
+            request
+            if timeout_ms is None
+            else msgspec.structs.replace(request, timeout_ms=timeout_ms)
+        )
+        deadline, backoff = cluster.deadline(), cluster.backoff()
+        while True:
+            if self._broker_id is None:
+                self._broker_id = await group_coordinator(cluster, self._group_id, deadline)
+            try:
+                message = await cluster.ask(self._broker_id, timed, lane=LANE)
+                error = ErrorCode(message.error_code)
+                if error not in MOVED:
+                    return message
+            except LOST as lost:
+                error = lost.error or ErrorCode.network_exception
+            self._broker_id = None
+            if deadline.passed:
+                what = f"{request.api.name} of group {self._group_id!r}: {code_name(error)}"
+                raise RetriableError(what, error=error)
+            await backoff.wait(deadline)
+
+
+def refused(what: str, group_id: str, error: ErrorCode) -> ClientError:
+    """The error of a member that can't go on."""
+    return ClientError(f"{what} of group {group_id!r}: {code_name(error)}", error=error)

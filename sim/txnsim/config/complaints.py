@@ -1,0 +1,151 @@
+"""Errors that pydantic finds in a file, in the words of the file's author.
+
+pydantic's own are of its types (``Extra inputs are not permitted``, ``Input should be a valid
+string``). The counterpart for values that ``msgspec`` reads is ``txnsim.mistakes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin
+
+from txnsim.errors import in_short
+from txnsim.suggestions import unknown
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Place = tuple[str | int, ...]
+
+_KINDS: Final[Mapping[str, str]] = {
+    "int": "a whole number",
+    "float": "a number",
+    "string": "a text",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "dict": "fields, as NAME: VALUE",
+    "model": "fields, as NAME: VALUE",
+    "mapping": "fields, as NAME: VALUE",
+}
+"""The expected value, by the beginning of an error's type."""
+_BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "more than"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "less than"),
+}
+
+
+def place_of(detail: Any, members: frozenset[str] = frozenset()) -> Place:
+    """Where in the file an error is.
+
+    Args:
+        detail: Of ``ValidationError.errors()``.
+        members: What pydantic puts between, where one of several kinds may stand (``members_of``).
+    """
+    return tuple(part for part in detail["loc"] if part != "[key]" and part not in members)
+
+
+def members_of(model: type[BaseModel]) -> frozenset[str]:
+    """The names of kinds that may stand for one another somewhere below a model."""
+    found: set[str] = set()
+    seen: set[Any] = set()
+
+    def look(annotation: Any) -> None:
+        if annotation in seen:
+            return
+        seen.add(annotation)
+        if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
+            for field in annotation.model_fields.values():
+                look(field.annotation)
+        kinds = get_args(annotation)
+        if get_origin(annotation) in (Union, UnionType):
+            found.update(kind.__name__ for kind in kinds if isinstance(kind, type))
+        for kind in kinds:
+            look(kind)
+
+    look(model)
+    return frozenset(found)
+
+
+def without_other_kinds(problems: Iterable[tuple[Place, str]]) -> list[tuple[Place, str]]:
+    """Where fields were given and are wrong, that a text could stand there too does not help."""
+    found = list(problems)
+    return [
+        (place, words)
+        for place, words in found
+        if not words.startswith("expected a")
+        or not any(len(other) > len(place) and other[: len(place)] == place for other, _ in found)
+    ]
+
+
+def in_words(detail: Any, *, model: type[BaseModel], noun: str = "field") -> str:
+    """One error of a ``ValidationError`` in words.
+
+    Args:
+        detail: One entry of ``ValidationError.errors()``.
+        model: The model that was validated.
+        noun: The word for an unknown name: ``field``.
+    """
+    kind, given = str(detail["type"]), detail["input"]
+    place = place_of(detail)
+    context = detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return unknown(noun, str(place[-1]), fields_beside(place, model))
+    if kind == "missing":
+        return "is missing"
+    if kind == "literal_error":
+        choices = _choices(place, model)
+        if isinstance(given, str):
+            return unknown("value", given, choices)
+        return f"expected one of {', '.join(choices)}, found {in_short(given)}"
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return f"expected {words} {context[name]:g}, found {in_short(given)}"
+    if kind == "string_pattern_mismatch":
+        return f"expected a text of the form {context['pattern']}, found {in_short(given)}"
+    if kind == "value_error":
+        return str(detail["msg"]).removeprefix("Value error, ")
+    expected = _KINDS.get(kind.partition("_")[0])
+    if expected is None:
+        return f"{detail['msg']}, not {in_short(given)}"
+    return f"expected {expected}, found {in_short(given)}"
+
+
+def fields_beside(place: Place, model: type[BaseModel]) -> tuple[str, ...]:
+    """The fields that are allowed at ``place``."""
+    for part in place[:-1]:
+        field = _field(part, model)
+        inner = None if field is None else _model_in(field.annotation)
+        model = inner or model
+    return tuple(str(field.alias or name) for name, field in model.model_fields.items())
+
+
+def _choices(place: Place, model: type[BaseModel]) -> tuple[str, ...]:
+    """The values of a field that has only some."""
+    annotation: Any = None
+    for part in place:
+        field = _field(part, model)
+        if field is not None:
+            annotation = field.annotation
+            model = _model_in(annotation) or model
+    return tuple(_literals(annotation))
+
+
+def _literals(annotation: Any) -> list[str]:
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return [value for inner in get_args(annotation) for value in _literals(inner)]
+
+
+def _field(part: str | int, model: type[BaseModel]) -> Any:
+    return next((f for name, f in model.model_fields.items() if part in (f.alias, name)), None)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model that a field holds, however wrapped; None for plain values."""
+    if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)

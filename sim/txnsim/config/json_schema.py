@@ -1,0 +1,36 @@
+"""The JSON Schema of a cluster's configuration file, for editors: made of the models that read it.
+
+Settings are there under our names and under Kafka's; Kafka's other properties, which are accepted
+and have no effect, are not refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.config.model import ClusterFile, settings_model
+from txnsim.settings import documentation
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def cluster_schema() -> dict[str, Any]:
+    """The JSON schema of a cluster's YAML file."""
+    schema = ClusterFile.model_json_schema(by_alias=True)
+    section = settings_model().model_json_schema()
+    settings: dict[str, Any] = dict(section["properties"])
+    for name, about in documentation().items():
+        ours = settings[name]
+        ours["description"] = f"{about.reason} ({about.unit})" if about.unit else about.reason
+        if about.kafka is not None:
+            settings[about.kafka] = ours
+    definitions = {**schema.get("$defs", {}), **section.get("$defs", {})}
+    properties = dict(schema["properties"])
+    properties["settings"] = {"type": "object", "properties": settings}
+    return {
+        "$schema": DIALECT,
+        **schema,
+        "title": "txnsim cluster",
+        "properties": properties,
+        "$defs": definitions,
+    }

@@ -1,0 +1,62 @@
+"""The log of a coordinator, as both coordinators know it, and the names of its errors towards
+clients.
+
+Counterpart in Kafka: PartitionWriter of the coordinator runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.log.answers import Appended
+from txnsim.types import TopicPartition
+
+NO_GUARD: Final = 0
+"""The guard of a write outside of a transaction (``log.verification.SENTINEL``)."""
+
+_WORDS: Final = {
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
+}
+
+
+class CoordinatorLog(Protocol):
+    """The partitions of a coordinator's topic that its broker leads."""
+
+    def admit(
+        self, partition: int, subject: Callable[[TopicPartition], Subject]
+    ) -> Awaitable[Rejection | None] | None:
+        """Ask before records about ``subject`` are appended, as a fault may hold or refuse them;
+        None where nothing has to be asked.
+        """
+
+    def append(
+        self, partition: int, batch: bytes, *, guard: int = NO_GUARD
+    ) -> Appended | Rejection:
+        """Append a coordinator's batch to the local log."""
+
+    def replicated(self, partition: int) -> int:
+        """The high watermark."""
+
+    def committed(
+        self, partition: int, offset: int, *, timeout_ms: int
+    ) -> Awaitable[ErrorCode] | None:
+        """Whether everything up to ``offset``, itself included, is replicated: None where it is
+        already, else an answer once it is, or why it will not be.
+        """
+
+
+def append_error(error: ErrorCode) -> ErrorCode:
+    """The error that clients get for an error of the log
+    (TransactionStateManager.appendTransactionToLog, CoordinatorOperationExceptionHelper).
+    """
+    return _WORDS.get(error, error)

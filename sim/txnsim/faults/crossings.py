@@ -1,0 +1,123 @@
+"""A request, an answer or an act of a broker as it passes a fault point, and how it may go on.
+
+Code that passes a fault point shows an interceptor a ``Crossing`` and is answered with a
+``FaultEffect`` (``runtime.env.Interceptor``).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Any, assert_never
+
+import msgspec
+
+from txnsim.faults.subjects import Subject
+
+
+class Crossing(msgspec.Struct, frozen=True, kw_only=True):
+    """A request or response passing a named fault point (``faults.points.FaultPoint`` values are
+    such names).
+    """
+
+    point: str
+    source: str
+    """``client/<client id>`` or ``broker/<id>``."""
+    target: str
+    """``broker/<id>``; on a response point source and target stay those of the request."""
+    api_key: int
+    api_version: int
+    correlation_id: int
+    subject: Subject
+    line: str = ""
+    """The connection or link on which it travels, unique among those that are open; empty inside a
+    broker.
+    """
+    is_copy: bool = False
+    """A request that arrives once more (``SubmitOutcome.DUPLICATE``)."""
+    carries_batches: bool = False
+    """A client's request or answer with record batches in it."""
+    role: str = ""
+    """``leader`` or ``follower``, where a replica does something."""
+    kind: str = ""
+    """What is done at a point inside a broker (``faults.meanings.KINDS``)."""
+
+
+class SubmitOutcome(IntEnum):
+    """How an interceptor lets a crossing go on."""
+
+    PASS = 0
+    DROP = 1
+    """Request: never handled. Response: handled, the answer is lost."""
+    ERROR = 2
+    """Answered with ``error`` instead of being handled (request) or instead of the true answer
+    (response).
+    """
+    DROP_ANSWER = 3
+    """Handled; the answer is lost."""
+    DUPLICATE = 4
+    """Handled, and ``times`` more, the further answers being thrown away."""
+    THROTTLE = 5
+    """The answer tells ``throttle_ms``, and the connection is muted for as long."""
+    CORRUPT = 6
+    """Goes on with the bytes damaged (``damage``)."""
+    DISCONNECT = 7
+    """Its connection or link breaks."""
+    REWRITE = 8
+    """A field of the answer is changed (``rewriting``)."""
+
+
+class DamagedPart(StrEnum):
+    """What of a message on a connection is damaged."""
+
+    LENGTH = "length"
+    CRC = "crc"
+    BYTES = "bytes"
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """How the bytes of a message are to be damaged."""
+
+    part: DamagedPart
+    noise: bytes
+    """Drawn from the run's seed: decides where and how."""
+
+
+class RewriteHow(StrEnum):
+    """What is done to a field of an answer."""
+
+    SET = "set"
+    ADD = "add"
+    REVERSE = "reverse"
+    CLEAR = "clear"
+
+
+class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
+    """How a field of an answer is changed."""
+
+    field: str
+    how: RewriteHow
+    value: int = 0
+
+    def change(self, before: Any) -> Any:
+        """The new value of the field; a list that is null stays so, but for ``clear``."""
+        match self.how:
+            case RewriteHow.SET:
+                return self.value
+            case RewriteHow.ADD:
+                return before + self.value
+            case RewriteHow.REVERSE:
+                return before if before is None else tuple(reversed(before))
+            case RewriteHow.CLEAR:
+                return ()
+        assert_never(self.how)
+
+
+class FaultEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """An interceptor's word on one crossing."""
+
+    outcome: SubmitOutcome
+    error: int = 0
+    times: int = 0
+    throttle_ms: int = 0
+    damage: Damage | None = None
+    rewriting: Rewriting | None = None

@@ -1,0 +1,83 @@
+"""Whom a request is about, so that a fault plan can match it.
+
+A batched command (several transactions, several markers) has one subject per entry: the first is
+the subject itself, the rest its ``others``. A follower's Fetch is about all partitions of its
+session, also those that the request at hand does not name.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from txnsim.interbroker.replication import (
+    AlterPartitionCommand,
+    ReplicaFetchCommand,
+    ReplicaOffsetCommand,
+)
+from txnsim.interbroker.transactions import AddPartitionsToTxnCommand, WriteTxnMarkersCommand
+from txnsim.types import TopicPartition
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom a request is about, as far as a fault plan may want to match it."""
+
+    transactional_id: str | None = None
+    producer_id: int | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+    committed: bool | None = None
+    """Result carried by EndTxn or by the markers, where there is one."""
+    others: tuple[Subject, ...] = ()
+    """Further subjects of a batched request (several transactions, several markers); a plan matches
+    any of them.
+    """
+
+
+NO_SUBJECT = Subject()
+
+
+def subject_of(command: object) -> Subject:
+    """The subject of a typed command; an empty one for commands that concern no partition."""
+    match command:
+        case AddPartitionsToTxnCommand(transactions=transactions):
+            return _joined(
+                [
+                    Subject(
+                        transactional_id=txn.transactional_id,
+                        producer_id=txn.producer_id,
+                        partitions=txn.partitions,
+                    )
+                    for txn in transactions
+                ]
+            )
+        case WriteTxnMarkersCommand(markers=markers):
+            return _joined(
+                [
+                    Subject(
+                        producer_id=marker.producer_id,
+                        partitions=marker.partitions,
+                        committed=marker.committed,
+                    )
+                    for marker in markers
+                ]
+            )
+        case ReplicaFetchCommand(followed=followed):
+            return Subject(partitions=followed)
+        case ReplicaOffsetCommand(topic_partition=topic_partition):
+            return Subject(partitions=(topic_partition,))
+        case AlterPartitionCommand(partitions=changes):
+            return Subject(partitions=tuple(change.topic_partition for change in changes))
+        case _:
+            return NO_SUBJECT
+
+
+def _joined(subjects: list[Subject]) -> Subject:
+    if len(subjects) < 2:
+        return subjects[0] if subjects else NO_SUBJECT
+    first = subjects[0]
+    return Subject(
+        transactional_id=first.transactional_id,
+        producer_id=first.producer_id,
+        partitions=first.partitions,
+        committed=first.committed,
+        others=tuple(subjects[1:]),
+    )

@@ -1,0 +1,232 @@
+"""What a trace says of the cluster after an event: the state, why each last stable offset stands
+where it stands, which producers two brokers disagree about; and the cure of what hangs.
+
+Read from the trace alone, by the functions of ``txnsim explain``, in a thread beside the brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.repair import Repair, repair
+from txnsim.client.inspection.survey import ANY_AGE, survey
+from txnsim.errors import BadInputError
+from txnsim.http.events import CURSOR_MAX
+from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.replies import RefusedError, as_json, body_of, number_of
+from txnsim.http.topics import partition_of
+from txnsim.http.work_thread import WorkThread
+from txnsim.scenario import practise_situation
+from txnsim.server.cluster import SimCluster
+from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
+from txnsim.trace.reading import recording
+from txnsim.trace.remembered import Remembered
+from txnsim.trace.state import TraceState, state_at
+from txnsim.txn.decided import Decision
+
+PARTITIONS_MAX: Final = 200
+"""So many are explained at once, unless one is named."""
+REPAIR_TIMEOUT_MS: Final = 5_000
+PRACTISE_TIMEOUT_MS: Final = 10_000
+REPAIRER: Final = "page"
+"""The client id of the cure."""
+
+RunTrace = Callable[[Request], bytes | None]
+"""The trace of the run that a request names; None where it asks for the cluster's own."""
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace after one of its events."""
+
+    at: int
+    """Position of the event."""
+    partitions: tuple[LsoExplanation, ...]
+    open: tuple[Mismatch, ...]
+    """Open transactions as leader and coordinator see them."""
+    state: TraceState
+
+
+class RepairPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """End what hangs on a partition."""
+
+    topic: str
+    partition: int
+
+
+class Practised(msgspec.Struct, frozen=True, kw_only=True):
+    """What was made."""
+
+    hangs: str
+    """The partition."""
+    rule: str
+    """The fault rule that holds the marker of another one."""
+
+
+EXPLAIN: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/explain",
+    summary="What the trace says after an event: why each last stable offset stands where it does,"
+    " open transactions with both views, the whole state",
+    answer=Explained,
+    query=(
+        Query("at", "Position of the event; the last one unless given"),
+        Query("partition", "Only this one, as orders-0", "string"),
+        Query("of", "Id of a request to run a scenario; the cluster itself unless given", "string"),
+        Query("run", "Label of that run; the only one unless given", "string"),
+        Query("take", "armed unless given", "string"),
+    ),
+    refusals=("404", "409", "422", "503"),
+)
+REPAIR: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/repairs",
+    summary="End what hangs on a partition, as `txnsim txns repair` does",
+    body=RepairPartition,
+    answer=Repair,
+    is_list=True,
+    refusals=("404", "422", "503"),
+)
+PRACTISE: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/practise",
+    summary="Make what `txnsim practise` finds open: a transaction that hangs on orders-0, and two"
+    " that only look like it",
+    answer=Practised,
+    refusals=("409", "503"),
+)
+OPERATIONS: Final = (EXPLAIN, REPAIR, PRACTISE)
+
+
+class ExplainRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster, run_trace: RunTrace) -> None:
+        self._cluster = cluster
+        self._run_trace = run_trace
+        self._thread = WorkThread("explain")
+        self._is_closed = False
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            EXPLAIN.route(self.explain),
+            REPAIR.route(self.repair),
+            PRACTISE.route(self.practise),
+        ]
+
+    def close(self) -> None:
+        """The control port closes."""
+        self._is_closed = True
+        self._thread.close()
+
+    async def explain(self, request: Request) -> Response:
+        """Read the trace."""
+        at = number_of(request, "at", default=CURSOR_MAX, least=0, most=CURSOR_MAX)
+        wanted = request.query_params.get("partition")
+        run = self._run_trace(request)
+        tracer = self._cluster.environment.tracer
+        if run is None and len(tracer) == 0:
+            raise RefusedError(
+                409, f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}'
+            )
+        pieces = tracer.pieces() if run is None else iter([run])
+        reading = partial(_explained, pieces, None if at == CURSOR_MAX else at, wanted)
+        if self._is_closed:
+            raise RefusedError(503, "the control port is closing")
+        try:
+            return as_json(await self._thread.do(reading))
+        except BadInputError as error:
+            raise RefusedError(404, str(error)) from error
+
+    async def repair(self, request: Request) -> Response:
+        """Look for what hangs on the partition, and end it over the wire."""
+        wanted = await body_of(request, RepairPartition)
+        place = partition_of(self._cluster, wanted.topic, wanted.partition)
+        environment = self._cluster.environment
+        settings = ClientSettings(client_id=REPAIRER, api_timeout_ms=REPAIR_TIMEOUT_MS)
+        now_ms = environment.clock.now_ms()
+        try:
+            async with Cluster(
+                self._cluster.bootstrap,
+                settings=settings,
+                clock=environment.clock,
+                tasks=environment.tasks,
+            ) as outside:
+                admin = Admin(outside)
+                found = await survey(
+                    admin, now_ms=now_ms, partitions=[place], older_than_ms=ANY_AGE
+                )
+                done = [
+                    await repair(admin, one, now_ms=now_ms, guess=Decision.ABORTED)
+                    for one in found.hanging
+                ]
+        except ClientError as error:
+            raise RefusedError(503, f"the cure was not answered: {error}") from error
+        return as_json(done)
+
+    async def practise(self, _request: Request) -> Response:
+        """Make a situation, over the wire."""
+        if self._cluster.injector.get(practise_situation.MARKER_RULE) is not None:
+            raise RefusedError(
+                409,
+                f"it was made already: end what hangs, release {practise_situation.MARKER_RULE} and"
+                " disarm it first",
+            )
+        try:
+            async with asyncio.timeout(PRACTISE_TIMEOUT_MS / 1_000):
+                await self._make_practise()
+        except (ClientError, TimeoutError) as error:
+            self._disarm_practise()
+            why = str(error) or f"no answer within {PRACTISE_TIMEOUT_MS // 1_000} s"
+            raise RefusedError(
+                503,
+                f"it could not be made: {why}; are brokers stopped, links cut or faults armed?",
+            ) from error
+        return as_json(Practised(hangs="orders-0", rule=practise_situation.MARKER_RULE))
+
+    async def _make_practise(self) -> None:
+        async with Cluster(self._cluster.bootstrap) as outside:
+            admin = Admin(outside)
+            known = {one.name for one in await admin.describe_topics(None)}
+            for name, partitions in practise_situation.TOPICS.items():
+                if name not in known:
+                    await admin.create_topic(name, partitions=partitions)
+        await practise_situation.make(self._cluster)
+
+    def _disarm_practise(self) -> None:
+        """It is not there: it may be asked for again."""
+        injector = self._cluster.injector
+        if injector.get(practise_situation.MARKER_RULE) is not None:
+            injector.disarm(practise_situation.MARKER_RULE)
+
+
+def _explained(pieces: Iterator[bytes], at: int | None, wanted: str | None) -> Explained:
+    run = recording("the trace", b"".join(pieces).splitlines())
+    events = run.through(at)
+    state = state_at(events, run.nodes, level=run.level)
+    position = events[-1].i if events else -1
+    remembered = Remembered.of(events)
+    names = [wanted] if wanted is not None else _shown(state)
+    return Explained(
+        at=position,
+        partitions=tuple(lso_of(state, name, at=position, remembered=remembered) for name in names),
+        open=tuple(mismatches(state, remembered, wanted)),
+        state=state,
+    )
+
+
+def _shown(state: TraceState) -> list[str]:
+    """The partitions of users, as many as a page can show."""
+    return [name for name in state.logs if not name.startswith("__")][:PARTITIONS_MAX]

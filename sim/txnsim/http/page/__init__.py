@@ -1,0 +1,1 @@
+"""The page: its files, how they are served, and the page with its runs in one file."""

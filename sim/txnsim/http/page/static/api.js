@@ -1,0 +1,273 @@
+// @ts-check
+// The control port: the session, the stream of events, questions and actions.
+
+import { batch } from "@preact/signals";
+import { Book, readBook } from "./book.js";
+import { busy, count, driven, events, explained, filed, go, indexOf, lesson, link, lost, partition, problem, put, reading, source, take, view } from "./store.js";
+
+const PREFIX = "/api/v1";
+const RETRY_MS = 1000;
+/** From so many events on a trace takes its time, and the page says how far it is. */
+const SHOWN_FROM = 20_000;
+const SHOWN_MS = 200;
+let generation = 0;
+
+/** Trade the token behind # for a cookie; it reaches no log and leaves the address bar. */
+export async function open() {
+  const found = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (found) {
+    await fetch(`${PREFIX}/session`, { method: "POST", headers: { Authorization: `Bearer ${found}` } });
+    const rest = new URLSearchParams(location.hash.slice(1));
+    rest.delete("token");
+    history.replaceState(null, "", location.pathname + (rest.size ? `#${rest}` : ""));
+  }
+}
+
+export async function ask(path, options = {}) {
+  const answer = await fetch(PREFIX + path, options);
+  const text = await answer.text();
+  let value = null;
+  try {
+    value = text ? JSON.parse(text) : null;
+  } catch {
+    value = text;
+  }
+  if (!answer.ok) throw new Error(value?.error ?? `${answer.status} ${answer.statusText}`);
+  return value;
+}
+
+export const post = (path, body) =>
+  ask(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+
+/** Do something, and show why it did not work where it did not. */
+export async function act(doing) {
+  try {
+    problem.value = "";
+    return await doing();
+  } catch (error) {
+    problem.value = error.message;
+    return null;
+  }
+}
+
+export const record = () =>
+  act(async () => {
+    await post("/trace", { level: "brief" });
+    await listen();
+  });
+
+/** Whether nothing else was asked to be shown meanwhile. */
+const telling = (mine) => {
+  let shownMs = 0;
+  return (so) => {
+    const now = performance.now();
+    if (so > SHOWN_FROM && now - shownMs > SHOWN_MS) [reading.value, shownMs] = [so, now];
+    return mine === generation;
+  };
+};
+
+/** The cluster's own trace as far as it is kept; null where it is no more wanted. */
+async function kept(mine) {
+  const answer = await fetch(`${PREFIX}/trace`);
+  if (answer.status === 401) {
+    link.value = "refused";
+    return null;
+  }
+  if (!answer.ok) throw new Error(answer.statusText);
+  return readBook(answer, telling(mine));
+}
+
+/** Follow the cluster's own trace, from its first event that is kept; again after each break. */
+export async function listen() {
+  if (source.value.kind === "run") void leave();
+  lesson.value = null;
+  generation += 1;
+  const mine = generation;
+  link.value = "connecting";
+  put(new Book(), { kind: "live" });
+  let next = -1; // nothing was read yet
+  while (mine === generation) {
+    try {
+      if (next < 0) {
+        const book = await kept(mine);
+        if (!book || mine !== generation) return;
+        put(book, { kind: "live" });
+        next = book.newest + 1;
+      }
+      const answer = await fetch(`${PREFIX}/events?from=${next}`);
+      if (answer.status === 409) {
+        link.value = "off";
+        return;
+      }
+      if (answer.status === 401) {
+        link.value = "refused";
+        return;
+      }
+      if (!answer.ok) throw new Error(answer.statusText);
+      if (mine !== generation) return void answer.body.cancel();
+      link.value = "live";
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (mine !== generation) return void reader.cancel();
+        if (done) break;
+        rest += value;
+        const end = rest.lastIndexOf("\n\n");
+        if (end < 0) continue;
+        const some = [];
+        for (const message of rest.slice(0, end).split("\n\n")) {
+          const line = message.split("\n").find((one) => one.startsWith("data: "));
+          if (!line) continue;
+          const data = JSON.parse(line.slice(6));
+          if ("lost" in data) {
+            lost.value += data.lost;
+            continue;
+          }
+          data.p ??= [];
+          some.push(data);
+        }
+        rest = rest.slice(end + 2);
+        take(some);
+        if (some.length) next = some[some.length - 1].i + 1;
+      }
+    } catch {
+      // The server went away, or the network did: try again below.
+    }
+    if (mine !== generation) return;
+    link.value = "lost";
+    await new Promise((done) => setTimeout(done, RETRY_MS));
+  }
+}
+
+/** Show a whole trace: header, events, trailer as JSON lines. False: something else is shown by now. */
+export async function load(answer, kind) {
+  generation += 1;
+  const mine = generation;
+  const book = await readBook(answer, telling(mine));
+  reading.value = 0;
+  if (!book || mine !== generation) return false;
+  put(book, kind);
+  link.value = "done";
+  return true;
+}
+
+/** Run a scenario in virtual time, in a process of its own, and look at it; to its end unless paused. */
+export async function play(name, run, take_, seed = 1, { paused = false, inputs = [], of = "" } = {}) {
+  if (source.value.kind === "run") void leave();
+  lesson.value = null;
+  const begun = await post(`/runs?${WAIT}`, { name, runs: [run], takes: [take_], seed, paused: true, inputs, lesson: of });
+  const about = { kind: "run", id: begun.id, name, run, take: take_, seed };
+  await follow(about, begun);
+  if (!paused && driven.value?.next) await command("go", {});
+}
+
+/** Play the run that a link names, up to where it was. */
+export async function repeat({ name, run, take: take_, seed, inputs, step, at, view: shown_, partition: place }) {
+  await play(name, run, take_, seed, { paused: step !== undefined, inputs });
+  if (step) await command("go", { steps: step });
+  batch(() => {
+    view.value = shown_;
+    partition.value = place;
+  });
+  const index = indexOf(at);
+  if (index !== undefined) go(index);
+}
+
+const WAIT = "wait_ms=60000";
+const over = (run) => run.state === "failed" || run.state === "cancelled";
+
+/** Show where a driven run stands now. */
+async function follow(about, run) {
+  if (over(run)) throw new Error(run.error ?? "the run was ended");
+  const where = new URLSearchParams({ run: about.run, take: about.take });
+  const answer = await fetch(`${PREFIX}/runs/${about.id}/trace?${where}`);
+  if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+  const before = partition.value;
+  if (!(await load(answer, { ...about, verdict: run.runs[0] }))) return;
+  batch(() => {
+    partition.value = before;
+    driven.value = run.at;
+  });
+  if (run.at.next) link.value = "paused";
+  if (run.at.error) throw new Error(run.at.error);
+}
+
+/** Tell the run that is shown to go on, to do something, to go back. */
+export async function command(verb, body) {
+  const about = source.value;
+  busy.value = true;
+  try {
+    await follow(about, await post(`/runs/${about.id}/${verb}?${WAIT}`, body));
+  } finally {
+    busy.value = false;
+  }
+}
+export const drive = (step) => command("inputs", { step });
+
+/** The run that was shown is not needed any more: its process ends. */
+export const leave = () => ask(`/runs/${source.value.id}`, { method: "DELETE", keepalive: true }).catch(() => null);
+
+/** What a page in a file holds under a name, packed. */
+function unpacked(id) {
+  const text = document.getElementById(id).textContent;
+  const bytes = Uint8Array.fromBase64?.(text) ?? Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
+}
+
+/** A page in a file carries its runs: show the first. */
+export async function unpack() {
+  filed.value = await unpacked("runs").json();
+  await show(0);
+}
+
+/** One of the runs of the file. */
+export async function show(index) {
+  const { title, moments } = filed.value.runs[index];
+  if (!(await load(unpacked(`trace-${index}`), { kind: "file", index, title, moments }))) return;
+  const first = moments.find((one) => one.partitions.some(({ cause }) => cause.startsWith("hanging")));
+  if (first) go(indexOf(first.at)); // where there is something to see, not at the healed end
+}
+
+/** What was worked out beforehand for the event under the cursor. */
+function answerOf(moments, event) {
+  let low = 0, high = moments.length;
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if (moments[mid].at <= event.i) low = mid + 1;
+    else high = mid;
+  }
+  if (low) return { ...moments[low - 1], at: event.i };
+  const error = moments.length ? `this file explains events from #${moments[0].at} on` : "this file explains nothing";
+  return { at: event.i, partitions: [], open: [], error };
+}
+
+let asked = 0;
+/** What the server's reader says of the event under the cursor; the newest question wins. */
+export async function explain(index) {
+  const event = events[index];
+  if (!event) return;
+  if (source.value.kind === "file") {
+    explained.value = answerOf(source.value.moments, event);
+    return;
+  }
+  asked += 1;
+  const mine = asked;
+  const where = new URLSearchParams({ at: String(event.i) });
+  const from = source.value;
+  if (from.kind === "run") {
+    where.set("of", from.id);
+    where.set("run", from.run);
+    where.set("take", from.take);
+  }
+  try {
+    const answer = await ask(`/explain?${where}`);
+    if (mine === asked && from === source.value) explained.value = answer;
+  } catch (error) {
+    if (mine === asked && count.value) explained.value = { at: event.i, partitions: [], open: [], error: error.message };
+  }
+}

@@ -1,0 +1,204 @@
+// @ts-check
+// A trace as the page keeps it: events in order, what was written where, and the state at any of them.
+
+import { Lines, endOf, textOf } from "./lines.js";
+import { assigns, follow, idOf, newState } from "./reducer.js";
+
+/** Between two kept states there are so many events, or twice, four times, … as many in a long trace. */
+const STEP = 2000;
+const CHECKPOINTS_MAX = 512;
+export const EVENTS_MAX = 1_500_000;
+/** Up to so many events are kept once they were looked at; of a longer trace, only their text is. */
+const KEPT_MAX = 50_000;
+const VIOLATION = "check.violation";
+const WRITES = new Set(["log.append", "marker.written", "log.truncate"]);
+const isWanted = (kind) => assigns(kind) || WRITES.has(kind) || kind === VIOLATION;
+
+/** A copy of a state: plain objects and arrays, all the way down. */
+function copy(value) {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(copy);
+  const made = {};
+  for (const key in value) made[key] = copy(value[key]);
+  return made;
+}
+
+const push = (map, key, index) => {
+  const some = map.get(key);
+  if (some) some.push(index);
+  else map.set(key, [index]);
+};
+
+/** The events of the book that there is at the time, as an array; each is made when it is looked at. */
+export const eventsOf = (book) => new Proxy([], {
+  get(target, key) {
+    if (key === "length") return book().length;
+    const index = typeof key === "string" ? Number(key) : NaN;
+    return Number.isNaN(index) ? target[key] : book().event(index);
+  },
+  has: (target, key) => typeof key === "string" && Number(key) >= 0 && Number(key) < book().length,
+});
+
+export class Book {
+  constructor(header = {}, bytes = new Uint8Array(0)) {
+    this.header = header;
+    /** The trace as it came, and where the line of each event begins in it; events of a stream follow as objects. */
+    this.bytes = bytes;
+    this.starts = new Uint32Array(1024);
+    this.inText = 0;
+    this.streamed = [];
+    this.made = []; // events of a short trace, once they were looked at
+    this.newest = -1; // its position
+    this.isFull = false;
+    /** Partition -> indices of the events that write to its log or cut it off. */
+    this.written = new Map();
+    /** Transactional id -> indices of its completed moves. */
+    this.moves = new Map();
+    this.violations = [];
+    this.grown = newState(header.level ?? "full");
+    this.step = STEP;
+    this.checkpoints = []; // the state before events[n * step]
+  }
+
+  get length() {
+    return this.inText + this.streamed.length;
+  }
+
+  /** The event of an index, undefined where there is none; `i` is its position in the trace, `node` a name. */
+  event(index) {
+    if (index >= this.inText) return this.streamed[index - this.inText];
+    if (!(index >= 0)) return undefined;
+    const made = this.made[index];
+    if (made) return made;
+    const from = this.starts[index];
+    const one = this.whole(from, endOf(this.bytes, from));
+    if (this.inText <= KEPT_MAX) this.made[index] = one;
+    return one;
+  }
+
+  /** The event of a line, as a reader wants it. */
+  whole(from, end) {
+    const event = JSON.parse(textOf(this.bytes, from, end));
+    event.node = this.header.nodes[event.n];
+    event.p ??= [];
+    return event;
+  }
+
+  /** Read the line that begins here; the place of the next one. It says that the book is full by `isFull`. */
+  read(lines, from) {
+    const seen = lines.glance(from);
+    const end = seen ? lines.end : endOf(this.bytes, from);
+    if (end === from) return end + 1;
+    if (seen) seen.node = this.header.nodes[seen.n];
+    const event = seen && seen.k !== VIOLATION ? seen : this.whole(from, end); // a violation is kept
+    if (event.i === undefined || event.i <= this.newest) return end + 1; // the trailer has no position
+    if (this.length >= EVENTS_MAX) this.isFull = true;
+    else {
+      this.note(event);
+      this.begin(from);
+    }
+    return end + 1;
+  }
+
+  /** Keep where the line of the next event begins. */
+  begin(from) {
+    if (this.inText === this.starts.length) {
+      const more = new Uint32Array(2 * this.inText);
+      more.set(this.starts);
+      this.starts = more;
+    }
+    this.starts[this.inText] = from;
+    this.inText += 1;
+  }
+
+  /** One more event, in order; one that is there already is skipped. False: it is full. */
+  add(event) {
+    if (event.i <= this.newest) return true;
+    if (this.length >= EVENTS_MAX) return false;
+    this.note(event);
+    this.streamed.push(event);
+    return true;
+  }
+
+  /** What the next event changes. */
+  note(event) {
+    const index = this.length;
+    if (index % this.step === 0) this.keep();
+    if (WRITES.has(event.k)) push(this.written, event.d.tp, index);
+    else if (event.k === "txn.complete") push(this.moves, idOf(event.tx), index);
+    else if (event.k === VIOLATION) this.violations.push(event);
+    this.newest = event.i;
+    follow(this.grown, event);
+  }
+
+  keep() {
+    this.checkpoints.push(copy(this.grown));
+    if (this.checkpoints.length <= CHECKPOINTS_MAX) return;
+    this.checkpoints = this.checkpoints.filter((_, n) => n % 2 === 0);
+    this.step *= 2;
+  }
+
+  /** The state after the event of an index: a kept one and at most `step` assignments. */
+  stateAt(index) {
+    if (index < 0) return newState(this.header.level ?? "full");
+    if (index >= this.length - 1) return this.grown;
+    const from = Math.floor(index / this.step);
+    const state = copy(this.checkpoints[from]);
+    for (let at = from * this.step; at <= index; at += 1) follow(state, this.event(at));
+    return state;
+  }
+
+  /** Index of the event of a position; undefined where it is not kept. */
+  indexOf(position) {
+    if (!this.length) return undefined;
+    const near = position - this.event(0).i; // right away, where none is missing
+    if (this.event(near)?.i === position) return near;
+    let low = 0, high = this.length - 1;
+    while (low <= high) {
+      const mid = (low + high) >> 1;
+      const { i } = this.event(mid);
+      if (i === position) return mid;
+      if (i < position) low = mid + 1;
+      else high = mid - 1;
+    }
+    return undefined;
+  }
+}
+
+/** How many of these sorted numbers are not above one. */
+export function upTo(sorted, one) {
+  let low = 0, high = sorted.length;
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if (sorted[mid] <= one) low = mid + 1;
+    else high = mid;
+  }
+  return low;
+}
+
+/** A task that is longer is felt; where the machine is busy it takes longer than this. */
+const TURN_MS = 60;
+/** The browser gets its turn; where it can say so, we go on right behind it. */
+const turn = () => globalThis.scheduler?.yield?.() ?? new Promise((done) => setTimeout(done));
+
+/** Read a trace: header, events, trailer as JSON lines. The page stays usable meanwhile: `tell` is called
+ *  with how many events there are, and ends the reading by answering false. The answer is taken whole:
+ *  piece by piece, as it comes in, a long one took half as long again. */
+export async function readBook(answer, tell = () => true) {
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  if (!bytes.length) return new Book();
+  let from = endOf(bytes, 0);
+  const book = new Book(JSON.parse(textOf(bytes, 0, from)), bytes);
+  const lines = new Lines(bytes, isWanted);
+  let began = performance.now();
+  from += 1;
+  for (let read = 1; from < bytes.length && !book.isFull; read += 1) {
+    from = book.read(lines, from);
+    if (read % 128 === 0 && performance.now() - began > TURN_MS) {
+      if (!tell(book.length)) return null;
+      await turn();
+      began = performance.now();
+    }
+  }
+  return book;
+}

@@ -1,0 +1,83 @@
+// @ts-check
+// One table of keys: it feeds the handler, the help and the test. None acts while somebody types.
+
+import { at, choose, events, filed, go, help, indexOf, last, live, query, sharing, shown } from "./store.js";
+import { failed } from "./words.js";
+
+export const VIEWS = [
+  ["log", "Log"],
+  ["coordinator", "Coordinator"],
+  ["producers", "Producers"],
+  ["lanes", "Lanes"],
+  ["events", "Events"],
+  ["faults", "Faults"],
+  ["cluster", "Cluster"],
+  ["zoo", "Zoo and lessons"],
+];
+
+/** Views that can be shown: a page in a file has no cluster to act on. */
+const NEED_A_SERVER = ["cluster", "zoo"];
+export const views = () => VIEWS.filter(([name]) => !filed.value || !NEED_A_SERVER.includes(name));
+
+/** Open or close what lies over the view: one of them at a time. */
+export function over(one) {
+  const opens = !one.value;
+  help.value = false;
+  sharing.value = false;
+  one.value = opens;
+}
+
+const seek = (from, step, wanted) => {
+  for (let n = from + step; n >= 0 && n < events.length; n += step) if (wanted(events[n])) return go(n);
+};
+const isError = (one) => one.k === "log.reject" || one.k === "marker.refused" || failed(one);
+const sameTx = (one) => one.tx && one.tx.split("/")[0] === (shown.value?.tx ?? "").split("/")[0];
+
+export const KEYS = [
+  [".", "next event", () => go(at.value + 1)],
+  [",", "previous event", () => go(at.value - 1)],
+  ["n", "next event of this transaction", () => seek(at.value, 1, sameTx)],
+  ["p", "previous event of this transaction", () => seek(at.value, -1, sameTx)],
+  ["[", "to the cause", () => {
+    const index = shown.value?.p.length ? indexOf(shown.value.p[0]) : undefined;
+    if (index !== undefined) go(index);
+  }],
+  ["]", "to the first effect", () => {
+    const now = shown.value;
+    if (now) seek(at.value, 1, (one) => one.p[0] === now.i);
+  }],
+  ["e", "next error", () => seek(at.value, 1, isError)],
+  ["v", "next violation", () => seek(at.value, 1, (one) => one.k === "check.violation")],
+  ["Home", "first event", () => go(0)],
+  ["End", "last event", () => go(last())],
+  ["l", "live: stay at the newest event, also when more come", () => live()],
+  ["w", "why is the last stable offset here?", () => {
+    choose("log");
+    requestAnimationFrame(() => document.querySelector("#why")?.focus());
+  }],
+  ["/", "search events", () => {
+    choose("events");
+    requestAnimationFrame(() => document.querySelector("#query")?.focus());
+  }],
+  ["s", "share what is shown", () => over(sharing)],
+  ["?", "keys and words", () => over(help)],
+  ["Escape", "close the help or Share, empty the search", () => {
+    help.value = false;
+    sharing.value = false;
+    query.value = "";
+  }],
+  ...VIEWS.map(([name, title], n) => [String(n + 1), `view: ${title}`, () => {
+    if (views()[n]) choose(views()[n][0]);
+  }]),
+];
+
+export function onKey(event) {
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  const typing = event.target.closest?.("input:not([type=range]), textarea, select");
+  if (typing && event.key !== "Escape") return;
+  const found = KEYS.find(([key]) => key === event.key);
+  if (!found) return;
+  if (event.target.closest?.("[type=range], [role=grid]") && ["Home", "End"].includes(event.key)) return;
+  event.preventDefault();
+  found[2]();
+}

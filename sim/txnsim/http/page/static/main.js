@@ -1,0 +1,138 @@
+// @ts-check
+// The frame: where the events come from, the views, the inspector, the scrubber, the keys.
+
+import { render } from "preact";
+import { effect } from "@preact/signals";
+import { act, explain, leave, listen, open, record, repeat, show, unpack } from "./api.js";
+import { html } from "./html.js";
+import { KEYS, onKey, over, views } from "./keys.js";
+import { wanted } from "./share.js";
+import { at, choose, count, cursor, events, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, problem, reading, sharing, shown, source, view, violations, walk } from "./store.js";
+import { Cluster } from "./views/cluster.js";
+import { Drive } from "./views/drive.js";
+import { Coordinator } from "./views/coordinator.js";
+import { Events } from "./views/events.js";
+import { Faults } from "./views/faults.js";
+import { Lanes } from "./views/lanes.js";
+import { Event, Log } from "./views/log.js";
+import { Lesson } from "./views/lesson.js";
+import { Producers } from "./views/producers.js";
+import { Share } from "./views/share.js";
+import { Zoo } from "./views/zoo.js";
+import { KINDS } from "./meanings.js";
+import { WORDS, ms } from "./words.js";
+
+const SHOW = { log: Log, coordinator: Coordinator, producers: Producers, lanes: Lanes, events: Events, faults: Faults, cluster: Cluster, zoo: Zoo };
+const LINK = {
+  connecting: "connecting …", live: "● live", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
+  done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that `txnsim serve` printed",
+};
+
+function App() {
+  const View = SHOW[view.value];
+  const from = source.value;
+  return html`
+    <header><h1>txnsim</h1><span class="title"><${Title} from=${from} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
+      <${Reading} />
+      ${filed.value && html`<span class="remark">${filed.value.remark}</span>`}
+      <button id="share" onClick=${() => over(sharing)} aria-expanded=${sharing.value}>Share (s)</button>
+      <button onClick=${() => over(help)} aria-expanded=${help.value}>Keys and words (?)</button></header>
+    <nav aria-label="Views">${views().map(([name, label], n) => html`
+      <button aria-current=${view.value === name && !help.value && !sharing.value ? "page" : undefined} onClick=${() => choose(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
+    <div class="notices">${lesson.value ? html`<${Lesson} />` : html`<${Drive} />`}${problem.value && html`<p class="problem" role="alert">${problem.value} <button onClick=${() => (problem.value = "")}>Close</button></p>`}
+    ${violations.value.map((one) => html`<p class="problem">✖ The judges found <b>${one.d.rule}</b>: ${one.d.found} <button
+      class="link" onClick=${() => go(indexOf(one.i))}>#${one.i}</button></p>`)}
+    <${Gaps} /></div>
+    <main>${sharing.value ? html`<${Share} />` : help.value ? html`<${Help} />` : html`<section class="view" tabindex="0" aria-label=${view.value}><${View} /></section>`}<${Inspector} /></main>
+    <${Scrubber} />`;
+}
+
+/** What the page can't show, why, and what can be done about it. */
+function Gaps() {
+  const isLive = source.value.kind === "live";
+  const { first = 0, level } = info.value;
+  if (isLive && link.value === "off") {
+    return html`<p class="problem" id="off">Recording is off, so the page can't show what happens. ${count.value > 0 ? `What was recorded before ends at #${events[count.value - 1].i}. ` : ""}
+      <button class="primary" onClick=${record}>Record from now on</button></p>`;
+  }
+  return html`
+    ${first > 0 && html`<p class="gap" id="gap">What happened before event #${first} is no longer kept: the recording begins there with a snapshot of the cluster.
+      ${isLive && html` The server keeps the newest events; the setting <code>trace_ring_bytes</code> makes it keep more.`}</p>`}
+    ${full.value && html`<p class="gap" id="full">The page holds ${count.value.toLocaleString("en")} events and takes no more. ${isLive && html`<button onClick=${() => listen()}>Begin anew with what the server keeps</button>`}</p>`}
+    ${lost.value > 0 && html`<p class="gap" id="lost">The page could not keep up: ${lost.value.toLocaleString("en")} events are missing, so what it shows may be wrong. <button onClick=${() => listen()}>Read again what the server keeps</button></p>`}
+    ${level === "off" && !isLive && html`<p class="gap">Nothing was recorded in this run.</p>`}`;
+}
+
+/** How far a long trace is read; apart, so that nothing else is drawn anew for it. */
+const Reading = () => reading.value > 0 && html`<span role="status">reading, ${reading.value.toLocaleString("en")} events so far …</span>`;
+
+function Title({ from }) {
+  if (from.kind === "run") return `${from.name} · ${from.run} · ${from.take} · seed ${from.seed}`;
+  if (from.kind !== "file") return "this cluster";
+  if (!filed.value) return "reading …";
+  const { runs } = filed.value;
+  if (runs.length === 1) return from.title;
+  return html`<label>Run <select id="run" value=${from.index} onChange=${(e) => show(Number(e.target.value))}>
+    ${runs.map((one, n) => html`<option value=${n}>${one.title}</option>`)}</select></label>`;
+}
+
+function Inspector() {
+  const one = shown.value;
+  void count.value;
+  if (!one) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">Point a client at this cluster, make a transaction hang in the Log, or open a run of the Zoo.</p></aside>`;
+  const chain = walk(one).slice(1);
+  return html`<aside aria-label="Event">
+    <h2>#${one.i} ${one.k}</h2>${KINDS[one.k] && html`<p class="hint">${KINDS[one.k]}</p>`}<p><code>${one.node}</code><br />${ms(one)}${one.tx ? html`<br />${one.tx}` : ""}</p>
+    <table><tbody>${Object.entries(one.d ?? {}).map(([name, value]) => html`<tr><th scope="row">${name}</th>
+      <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
+    <h3>Where does it come from?</h3>
+    ${chain.length === 0 ? html`<p class="hint">It is a root: nothing in the trace caused it.</p>`
+      : html`<ol class="chain">${chain.map((cause) => html`<li><${Event} i=${cause.i} /> <small>${cause.node}</small></li>`)}</ol>`}
+  </aside>`;
+}
+
+function Scrubber() {
+  const newest = Math.max(0, count.value - 1);
+  const one = events[at.value];
+  return html`<footer>
+    <button onClick=${() => go(0)} aria-label="first event">|◀</button>
+    <button onClick=${() => go(at.value - 1)} aria-label="previous event">◀</button>
+    <button onClick=${() => go(at.value + 1)} aria-label="next event">▶</button>
+    <button onClick=${() => go(last())} aria-label="last event">▶|</button>
+    <input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, at.value); }} aria-label="time"
+      aria-valuetext=${one ? `event ${one.i}, ${one.k}` : "no event"} onInput=${(e) => go(Number(e.target.value))} />
+    <span class="where">${one ? `#${one.i} / ${events[newest].i} · ${ms(one)}` : "no events"}</span>
+    <button id="live" aria-pressed=${cursor.value === null} onClick=${live} title="Stay at the newest event">${source.value.kind === "live" ? "Live" : "Newest"}</button></footer>`;
+}
+
+function Help() {
+  return html`<section class="view help" tabindex="0" aria-label="Keys and words"><div class="sides">
+    <div><h2>Keys</h2><dl>${KEYS.map(([key, what]) => html`<dt><kbd>${key}</kbd></dt><dd>${what}</dd>`)}</dl></div>
+    <div><h2>Words</h2><dl class="words">${Object.entries(WORDS).map(([word, what]) => html`<dt>${word}</dt><dd>${what}</dd>`)}</dl></div></div></section>`;
+}
+
+// The server's reader is asked once the cursor rests.
+let timer = 0;
+effect(() => {
+  const index = at.value;
+  void source.value;
+  clearTimeout(timer);
+  timer = setTimeout(() => explain(index), 120);
+});
+
+addEventListener("keydown", onKey);
+// A page that goes away needs its run no more: the process would wait in vain.
+addEventListener("pagehide", () => {
+  if (source.value.kind === "run") void leave();
+});
+addEventListener("pageshow", (event) => {
+  if (event.persisted && source.value.kind === "run") void listen(); // back again: its run has ended
+});
+render(html`<${App} />`, document.getElementById("app"));
+const runs = document.getElementById("runs");
+if (runs) await unpack();
+else await open();
+globalThis.__ready = performance.now();
+const named = runs ? null : wanted(location.hash);
+if (named) await act(() => repeat(named));
+if (!runs && source.value.kind === "live") listen();

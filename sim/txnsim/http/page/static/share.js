@@ -1,0 +1,78 @@
+// @ts-check
+// What is shown, for others: as a link, a command, a test, an issue. A run is repeated from its scenario,
+// seed and inputs alone, so a link holds no trace.
+
+import { at, driven, events, explained, info, partition, source, view, violations } from "./store.js";
+import { line } from "./words.js";
+
+const LAST = 20;
+const ascii = (text) => text.replace(/[^ -~]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+const encoded = (value) => btoa(ascii(JSON.stringify(value))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+const decoded = (text) => JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
+/** As one word of a shell. */
+const word = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/** Of what is shown: scenario, run, take, seed, inputs, the step it waits at; null where nothing repeats it. */
+function about() {
+  const from = source.value;
+  if (from.kind === "run") {
+    return { name: from.name, run: from.run, take: from.take, seed: from.seed, inputs: driven.value?.inputs ?? [], step: driven.value?.next?.number };
+  }
+  const { scenario, run, take, seed } = info.value;
+  return scenario && seed !== null ? { name: scenario, run, take, seed, inputs: [] } : null;
+}
+
+/** Title and text of each form. */
+export function shared() {
+  const one = about();
+  if (!one) return [];
+  const inputs = JSON.stringify(one.inputs);
+  const where = new URLSearchParams({ run: one.name, label: one.run, take: one.take, seed: String(one.seed) });
+  if (one.inputs.length) where.set("in", encoded(one.inputs));
+  if (one.step !== undefined) where.set("step", String(one.step));
+  where.set("at", String(events[at.value]?.i ?? 0));
+  where.set("view", view.value);
+  if (partition.value) where.set("p", partition.value);
+  const base = location.protocol === "file:" ? "http://127.0.0.1:9080/" : location.origin + location.pathname;
+  const link = `${base}#${where}`;
+  const command = `txnsim scenario run ${one.name} --mode ${word(one.run)} --${one.take} --seed ${one.seed}${one.inputs.length ? ` --inputs ${word(inputs)}` : ""}`;
+  const given = one.inputs.length ? `,\n        inputs=json.loads(${JSON.stringify(inputs)}),` : ",";
+  const test = `${one.inputs.length ? "import json\n\n" : ""}from txnsim.testing import run_scenario
+
+
+def test_${one.name.replaceAll("-", "_")}():
+    result = run_scenario(
+        ${JSON.stringify(one.name)}, run=${JSON.stringify(one.run)}, take=${JSON.stringify(one.take)}, seed=${one.seed}${given}
+    )
+    assert result.verdict.observed == ()
+`;
+  const title = `${one.name}, ${one.run}, ${one.take}, seed ${one.seed}`;
+  const issue = issueOf(title, ["```console", `$ ${command}`, "```", ""]);
+  return [["Link", link], ["Command", command], ["pytest test", test], ["Issue", issue]];
+}
+
+/** What is shown, as the text of an issue. */
+function issueOf(title, repeat) {
+  const said = explained.value?.partitions.find((found) => found.partition === partition.value) ?? explained.value?.partitions[0];
+  return [
+    `### ${title}`, "", `txnsim ${info.value.sim ?? ""}`, "", ...repeat,
+    ...violations.value.map((found) => `- **${found.d.rule}**: ${found.d.found}`),
+    ...(said ? [`- ${said.partition} at event #${said.at}: ${said.sentences.join(" ")}`] : []),
+    "", `The last ${LAST} events:`, "", "```", ...events.slice(Math.max(0, at.value + 1 - LAST), at.value + 1).map(line), "```", "",
+  ].join("\n");
+}
+
+/** A live cluster can't be repeated: its trace has to go along. */
+export const sharedLive = () => issueOf("A live cluster", ["The trace is in the file trace.jsonl.", ""]);
+
+/** The run that the address names; null where it names none. */
+export function wanted(hash) {
+  const found = new URLSearchParams(hash.slice(1));
+  if (!found.get("run")) return null;
+  const number = (name) => (found.has(name) ? Number(found.get(name)) : undefined);
+  return {
+    name: found.get("run"), run: found.get("label"), take: found.get("take") ?? "armed", seed: number("seed") ?? 1,
+    inputs: found.has("in") ? decoded(found.get("in")) : [], step: number("step"), at: number("at"),
+    view: found.get("view") ?? "log", partition: found.get("p"),
+  };
+}

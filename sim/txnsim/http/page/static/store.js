@@ -1,0 +1,136 @@
+// @ts-check
+// What the page has: the trace it has read, one time cursor for all views, and where the trace comes from.
+// A view asks nothing of a broker: it shows the events, and what the server's reader says of them.
+
+import { batch, computed, signal } from "@preact/signals";
+import { Book, eventsOf } from "./book.js";
+
+let book = new Book();
+/** The events of the trace that is shown, by index. No signal: `count` tells of growth. */
+export const events = eventsOf(() => book);
+
+export const count = signal(0);
+/** Index of the event that is shown; null: the newest (live). */
+export const cursor = signal(null);
+/** Index of the event in the inspector; null: the one under the cursor. */
+export const selected = signal(null);
+/** A page in a file has its runs with it, and no server. */
+export const source = signal({ kind: document.getElementById("runs") ? "file" : "live" });
+export const link = signal("connecting"); // connecting, reading, live, off, lost, refused, paused, done
+/** How many events were read of a trace that is on its way. */
+export const reading = signal(0);
+/** How many events the stream left out, because the page could not keep up. */
+export const lost = signal(0);
+export const view = signal("log");
+export const partition = signal(null);
+export const transaction = signal(null);
+export const query = signal("");
+export const problem = signal("");
+export const help = signal(false);
+export const sharing = signal(false);
+/** What the server's reader says: {at, partitions, open, state}. */
+export const explained = signal(null);
+/** The header of the trace that is shown. */
+export const info = signal({});
+/** What a page in a file holds: {remark, runs}; null where a server answers. */
+export const filed = signal(null);
+/** Where a run that is driven stands: {next, back, inputs, error}; null for everything else. */
+export const driven = signal(null);
+/** The lesson that is played: its texts, the part, what was answered; null for none. */
+export const lesson = signal(null);
+/** Whether a run is on its way. */
+export const busy = signal(false);
+/** Whether the page takes no more events: it has as many as it can bear. */
+export const full = signal(false);
+/** Whether something can be done to what is shown: a live cluster, or a run that stands at a step. */
+export const canAct = computed(() => source.value.kind === "live" || Boolean(driven.value?.next));
+/** What judges found: the violations of the trace. */
+export const violations = signal([]);
+
+/** Show another trace. */
+export function put(other, kind) {
+  batch(() => {
+    book = other;
+    count.value = events.length;
+    cursor.value = null;
+    selected.value = null;
+    explained.value = null;
+    partition.value = null;
+    transaction.value = null;
+    info.value = book.header;
+    violations.value = [...book.violations];
+    full.value = Boolean(book.isFull);
+    lost.value = 0;
+    driven.value = null;
+    source.value = kind;
+  });
+}
+
+/** Take in more events, in order; what is there already is skipped. */
+export function take(some) {
+  const before = book.violations.length;
+  const isFull = !some.every((event) => book.add(event));
+  batch(() => {
+    if (isFull) full.value = true;
+    if (book.violations.length > before) violations.value = [...book.violations];
+    count.value = events.length;
+  });
+}
+
+export const indexOf = (position) => book.indexOf(position);
+export const last = () => events.length - 1;
+/** Indices of the events that write to a partition's log or cut it off. */
+export const writes = (tp) => book.written.get(tp) ?? [];
+/** Indices of the completed moves of a transactional id. */
+export const movesOf = (id) => book.moves.get(id) ?? [];
+export const stateAt = (index) => book.stateAt(index);
+
+export const at = computed(() => {
+  const newest = count.value - 1;
+  return cursor.value === null ? newest : Math.min(cursor.value, newest);
+});
+/** The state under the cursor; a new object for each cursor, the same one for the newest. */
+export const state = computed(() => ({ at: at.value, of: source.value, now: stateAt(at.value) }));
+export const shown = computed(() => events[selected.value ?? at.value]);
+
+export function go(index) {
+  const newest = events.length - 1;
+  batch(() => {
+    cursor.value = Math.max(0, Math.min(index, newest));
+    selected.value = null;
+  });
+}
+
+export function live() {
+  batch(() => {
+    cursor.value = null;
+    selected.value = null;
+  });
+}
+
+/** Choose a view: what lay over it is closed. */
+export function choose(name) {
+  batch(() => {
+    view.value = name;
+    help.value = false;
+    sharing.value = false;
+  });
+}
+
+/** The chain of main causes, copies skipped but for the root: as txnsim.trace.explain walks. */
+const COPIES = new Set(["msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"]);
+export function walk(event) {
+  const chain = [];
+  for (let one = event; one; ) {
+    chain.push(one);
+    const index = one.p.length ? indexOf(one.p[0]) : undefined;
+    const before = index === undefined ? undefined : events[index];
+    one = before && before.i < one.i ? before : undefined;
+  }
+  return chain.filter((one, n) => n === 0 || n === chain.length - 1 || !COPIES.has(one.k));
+}
+
+// For tests and for the console: what the page thinks.
+globalThis.__sim = {
+  events, stateAt, at, cursor, count, explained, go, link,
+};

@@ -1,0 +1,72 @@
+// @ts-check
+// All events as text: a grid of which only the rows on the screen exist.
+
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { html } from "../html.js";
+import { upTo } from "../book.js";
+import { at, count, events, go, query, source } from "../store.js";
+import { failed, matches, ms, payload } from "../words.js";
+
+const ROW = 24;
+const TURN_MS = 12;
+
+// What was found so far: a long trace is searched in turns, so that the page stays usable.
+let made = { text: "", of: null, upto: 0, found: [] };
+let timer = 0;
+const searched = signal(0);
+
+function search(text) {
+  if (made.text !== text || made.of !== source.value) made = { text, of: source.value, upto: 0, found: [] };
+  const began = performance.now();
+  while (made.upto < events.length && performance.now() - began < TURN_MS) {
+    const end = Math.min(made.upto + 200, events.length);
+    for (; made.upto < end; made.upto += 1) if (matches(events[made.upto], text)) made.found.push(made.upto);
+  }
+  clearTimeout(timer);
+  if (made.upto < events.length) timer = setTimeout(() => (searched.value += 1));
+  return made.found;
+}
+
+export function Events() {
+  const box = useRef(null);
+  const [top, setTop] = useState(0);
+  const text = query.value;
+  void count.value;
+  void searched.value;
+  const found = text.trim() ? search(text) : null; // null: all of them, and no list is made
+  const size = found ? found.length : events.length;
+  const nth = (n) => (found ? found[n] : n);
+  const here = found ? Math.max(0, upTo(found, at.value) - 1) : at.value;
+  const height = box.current?.clientHeight ?? 480;
+  const from = Math.max(0, Math.floor(top / ROW) - 5);
+  const rows = Array.from({ length: Math.max(0, Math.min(size - from, Math.ceil(height / ROW) + 10)) }, (_, n) => nth(from + n));
+  useEffect(() => {
+    const el = box.current;
+    if (el && (here * ROW < el.scrollTop || (here + 1) * ROW > el.scrollTop + el.clientHeight)) {
+      el.scrollTop = Math.max(0, here * ROW - el.clientHeight / 2);
+    }
+  }, [here, text]);
+  const move = (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20 }[event.key];
+    const to = step ? here + step : event.key === "Home" ? 0 : event.key === "End" ? size - 1 : null;
+    if (to === null || size === 0) return;
+    event.preventDefault();
+    go(nth(Math.max(0, Math.min(to, size - 1))));
+  };
+  return html`
+    <div class="bar"><label>Search <input id="query" type="search" value=${text} placeholder="kind:marker tx:app refused"
+      onInput=${(e) => (query.value = e.target.value)} /></label>
+      <span role="status">${size.toLocaleString("en")} of ${events.length.toLocaleString("en")} events${found && made.upto < events.length ? ", searching …" : ""}</span></div>
+    <div class="events" ref=${box} tabindex="0" role="grid" aria-label="Events" aria-rowcount=${size}
+      onScroll=${(e) => setTop(e.target.scrollTop)} onKeyDown=${move}>
+      <div class="spacer" style=${{ height: `${size * ROW}px` }} role="presentation">
+        ${rows.map((n, offset) => {
+          const one = events[n];
+          return html`<div key=${n} role="row" aria-rowindex=${from + offset + 1} aria-selected=${n === at.value}
+            class=${`row${n === at.value ? " now" : ""}${failed(one) ? " error" : ""}`} style=${{ top: `${(from + offset) * ROW}px` }} onClick=${() => go(n)}>
+            <span role="gridcell">#${one.i}</span><span role="gridcell">${ms(one)}</span><span role="gridcell">${one.node}</span>
+            <span role="gridcell"><b>${one.k}</b></span><span role="gridcell">${one.tx ?? ""}</span><span role="gridcell">${payload(one)}</span></div>`;
+        })}
+      </div></div>`;
+}

@@ -1,0 +1,119 @@
+// @ts-check
+// Faults: what is armed, what it has struck and holds; arm, release, disarm.
+
+import { useState } from "preact/hooks";
+import { act, ask, drive, post } from "../api.js";
+import { ACTIONS, APIS, CRITERIA, EVERYWHERE, POINTS } from "../fault_forms.js";
+import { html } from "../html.js";
+import { canAct, source, state } from "../store.js";
+
+const PLANS = {
+  "hold the next Produce of clients": { point: "client.request", api: "Produce", action: { do: "hold" } },
+  "hold markers on their way to leaders": { point: "peer.request", api: "WriteTxnMarkers", action: { do: "hold" } },
+  "hold EndTxn of clients": { point: "client.request", api: "EndTxn", action: { do: "hold" } },
+  "lose the answer to EndTxn": { point: "client.response", api: "EndTxn", limit: 1, action: { do: "drop" } },
+  "answer EndTxn with NOT_COORDINATOR, once": { point: "client.response", api: "EndTxn", limit: 1, action: { do: "error", error: "NOT_COORDINATOR" } },
+  "delay markers by 2 s": { point: "peer.request", api: "WriteTxnMarkers", action: { do: "delay", delay_ms: 2000 } },
+};
+
+const OWN = "a rule of your own …";
+/** The form at first: texts of a rule's criteria and of its actions' fields, by name. */
+const OWN_FIRST = {
+  id: "", point: "client.request", criteria: { api: "EndTxn", limit: "1" }, action: "hold", then: "",
+  fields: { delay_ms: "1000", throttle_ms: "1000", by_ms: "60000", error: "NOT_COORDINATOR", what: "crc", how: "set" },
+  thenFields: { delay_ms: "1000", throttle_ms: "1000", error: "NOT_COORDINATOR" },
+};
+const numbers = (text) => text.trim().split(/[ ,]+/).map(Number);
+const READ = {
+  number: Number,
+  numbers,
+  flag: (text) => text === "true",
+  sides: (text) => text.split("|").map(numbers),
+};
+/** How what is no single word is written. */
+const EXAMPLES = { numbers: "1 4", sides: "1 2 | 3" };
+const actionsAt = (point) => [...POINTS[point].actions, ...EVERYWHERE];
+/** What may become of the struck crossing once an action on the cluster is done. */
+const thenAt = (point, action) => (EVERYWHERE.includes(action) ? POINTS[point].actions : []);
+/** Criteria of a rule at a point -> how each is asked for; other rules are named among those in force. */
+function criteriaAt(point, inForce) {
+  const { criteria, kinds } = POINTS[point];
+  const lists = { api: APIS, kind: kinds, role: ["leader", "follower"], after: inForce, until: inForce };
+  return Object.fromEntries(criteria.map((name) => [name, lists[name] ?? CRITERIA[name]]));
+}
+
+/** Whether this was filled in; what is no choice here was chosen elsewhere. */
+const isSaid = (text, type) => Boolean(text) && (!Array.isArray(type) || type.includes(text));
+/** What was filled in; what is left empty is left out. */
+const read = (types, texts) => Object.fromEntries(
+  Object.entries(types).filter(([name, type]) => isSaid(texts[name], type)).map(([name, type]) => [name, (READ[type] ?? String)(texts[name])]));
+const actionOf = (name, fields) => ({ do: name, ...read(ACTIONS[name].fields, fields) });
+
+/** A rule as the form has it, with an id of ours where it names none; what can't be is refused by the
+ *  server, with the reason. */
+const ruleOf = ({ id, point, criteria, action, fields, then, thenFields }, free, inForce) => ({
+  id: id || free, point, ...read(criteriaAt(point, inForce), criteria), action: actionOf(action, fields),
+  ...(thenAt(point, action).includes(then) ? { then: actionOf(then, thenFields) } : {}),
+});
+
+const options = (names) => names.map((name) => html`<option value=${name}>${name}</option>`);
+
+/** A label with a control for each of these. `any` is what an empty choice means. */
+const Asked = ({ of, types, texts, change, any = "-" }) => Object.entries(types).map(([name, type]) => {
+  const control = { id: `own-${of}-${name}`, value: texts[name] ?? "", onInput: (e) => change({ ...texts, [name]: e.target.value }) };
+  const choices = type === "flag" ? ["true", "false"] : type;
+  return html`<label>${name.replaceAll("_", " ")} ${Array.isArray(choices)
+    ? html`<select ...${control}><option value="">${any}</option>${options(choices)}</select>`
+    : html`<input type=${type === "number" ? "number" : "text"} step="any" size="14" placeholder=${EXAMPLES[type] ?? ""} ...${control} />`}</label>`;
+});
+
+function Own({ own, change, inForce }) {
+  const { id, point, action, criteria, fields, then, thenFields } = own;
+  const moved = (e) => {
+    const may = actionsAt(e.target.value);
+    change({ ...own, point: e.target.value, action: may.includes(action) ? action : may[0] });
+  };
+  const after = thenAt(point, action);
+  return html`<div id="own">
+    <div class="bar"><label>Name <input id="own-id" value=${id} placeholder="page-1, page-2 …" size="14" onInput=${(e) => change({ ...own, id: e.target.value })} /></label>
+      <label>Point <select id="own-point" value=${point} onChange=${moved}>${options(Object.keys(POINTS))}</select></label>
+      <${Asked} of="rule" any="any" types=${criteriaAt(point, inForce)} texts=${criteria} change=${(some) => change({ ...own, criteria: some })} /></div>
+    <p class="hint">${POINTS[point].about}</p>
+    <div class="bar"><label>Action <select id="own-do" value=${action} onChange=${(e) => change({ ...own, action: e.target.value })}>${options(actionsAt(point))}</select></label>
+      <${Asked} of="action" types=${ACTIONS[action].fields} texts=${fields} change=${(some) => change({ ...own, fields: some })} /></div>
+    <p class="hint">${ACTIONS[action].about}</p>
+    ${after.length > 0 && html`<div class="bar"><label>Then <select id="own-then" value=${then} onChange=${(e) => change({ ...own, then: e.target.value })}>
+      <option value="">let it go on</option>${options(after)}</select></label>
+      ${after.includes(then) && html`<${Asked} of="then" types=${ACTIONS[then].fields} texts=${thenFields} change=${(some) => change({ ...own, thenFields: some })} />`}</div>
+    <p class="hint">What becomes of the struck crossing, once the action on the cluster is done.</p>`}</div>`;
+}
+
+export function Faults() {
+  const [chosen, choose] = useState(Object.keys(PLANS)[0]);
+  const [own, change] = useState(OWN_FIRST);
+  const { now } = state.value;
+  const rules = Object.entries(now.faults);
+  const free = (n) => (now.faults[`page-${n}`] ? free(n + 1) : `page-${n}`);
+  const inForce = Object.keys(now.faults);
+  const rule = chosen === OWN ? ruleOf(own, free(1), inForce) : { id: free(1), ...PLANS[chosen] };
+  const isLive = source.value.kind === "live";
+  const release = (id) => (isLive ? post(`/faults/${encodeURIComponent(id)}/release`) : drive({ release: id }));
+  const disarm = (id) => (isLive ? ask(`/faults/${encodeURIComponent(id)}`, { method: "DELETE" }) : drive({ disarm: id }));
+  return html`
+    <table class="wide"><caption>Fault rules in force</caption><thead><tr><th>rule</th><th>point</th><th>action</th>
+      <th>matched</th><th>struck</th><th>held</th><th>do</th></tr></thead><tbody>
+      ${rules.length === 0 && html`<tr><td colspan="7">none</td></tr>`}
+      ${rules.map(([id, one]) => html`<tr><td>${id}</td><td>${one.point}</td><td>${one.action}</td><td>${one.matched}</td><td>${one.struck}</td>
+        <td>${one.held ? html`<b>${one.held} held</b>` : 0}</td><td>${canAct.value && html`
+          <button onClick=${() => act(() => release(id))}>Release<span class="sr"> ${id}</span></button>
+          <button onClick=${() => act(() => disarm(id))}>Disarm<span class="sr"> ${id}</span></button>`}</td></tr>`)}
+    </tbody></table>
+    ${!canAct.value && html`<p class="hint">This is a recorded run: faults can be armed in a live cluster, and in a run that waits at a step.</p>`}
+    ${canAct.value && html`<section><h2>Arm a rule</h2>
+      <div class="bar"><label>What <select id="plan" value=${chosen} onChange=${(e) => choose(e.target.value)}>
+        ${Object.keys(PLANS).map((name) => html`<option value=${name}>${name}</option>`)}<option value=${OWN}>${OWN}</option></select></label>
+        <button class="primary" id="arm" onClick=${() => act(() => (isLive ? post("/faults", rule) : drive({ arm: rule })))}>Arm</button></div>
+      ${chosen === OWN && html`<${Own} own=${own} change=${change} inForce=${inForce} />`}
+      ${isLive && html`<p class="hint">The same from a terminal:</p>
+      <pre tabindex="0">curl -s ${location.origin}/api/v1/faults -d '${JSON.stringify(rule)}'</pre>`}</section>`}`;
+}

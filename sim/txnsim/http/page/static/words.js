@@ -1,0 +1,91 @@
+// @ts-check
+// Every term on the screen, in Kafka's sense, and an event as a line of text. A test reads the screen.
+
+import { ANOMALIES } from "./meanings.js";
+
+export const WORDS = {
+  "event": "One line of the trace: when, where, what, and the event that caused it. The panel on the right shows one.",
+  "cluster": "Brokers that serve clients together; here all of them live in one process.",
+  "log": "The records of a partition, in the order of their offsets.",
+  "producer": "A client that writes. A transactional one has a transactional id, a producer id (pid) and an epoch.",
+  "pid": "The producer id, in events and in the coordinator's entry.",
+  "batch": "Records that a producer has sent together. A box of the tape is a batch: its offsets, what became of it, its producer.",
+  "partition": "A part of a topic, with a log of its own. Its records have offsets from 0 on.",
+  "last stable offset": "LSO. The first offset of the oldest transaction that is still open on the partition, or the high watermark where none is open. read_committed consumers read up to here.",
+  "high watermark": "HW. The first offset that is not yet on all replicas that are in sync. No consumer reads beyond it.",
+  "log end": "LEO. The offset that the next record gets.",
+  "log start": "The first offset that is still kept.",
+  "epoch": "Of a producer: a number that rises when its transactional id is used anew. Requests with a lower one are fenced.",
+  "producer id": "A number that the coordinator gives to a producer. Batches carry it, not the transactional id.",
+  "transactional id": "The name that an application gives its producer. It stays the same over restarts.",
+  "coordinator": "The broker that keeps the state of a transactional id, in a partition of __transaction_state.",
+  "marker": "The record that ends a transaction on a partition: COMMIT or ABORT. The coordinator has it written by each leader.",
+  "open transaction": "A producer has written transactional records to a partition, and no marker has followed.",
+  "hanging transaction": "An open transaction on a partition whose coordinator will never have a marker written there. Readers stand still until an operator ends it.",
+  "verification": "A leader asks the coordinator whether a transaction may write to it (KIP-890). It prevents most hanging transactions.",
+  "leader": "The broker that takes writes for a partition.",
+  "fault rule": "Something that txnsim does on purpose: hold, drop, delay or answer with an error, at a point that messages cross.",
+  "cause": "The event because of which another one happened. Walk the causes back to find where a value comes from.",
+  "brief": "How much is recorded: what matters, without polls of brokers and high watermarks. full records everything.",
+  "state": "Of a transactional id, at its coordinator: Empty (nothing was begun), Ongoing (a transaction is open), PrepareCommit and PrepareAbort (it is decided, markers are owed), CompleteCommit and CompleteAbort (all markers are written), PrepareEpochFence (a producer is being fenced), Dead (the id is being forgotten). Of a broker: running or down.",
+  "state at the coordinator": "What the coordinator knows of the transactional id of this producer: see state.",
+  "pending": "The state that a transactional id is on its way to: the record of the move is being appended.",
+  "entry": "All that the coordinator knows of a transactional id.",
+  "timeout_ms": "After so many milliseconds the coordinator aborts an open transaction by itself.",
+  "last_epoch": "The epoch before this one, to know again a request that is repeated.",
+  "version": "transaction.version of the transaction: 2 raises the epoch with every transaction (KIP-890).",
+  "markers that are owed": "Partitions of a decided transaction whose leader has not yet confirmed the marker: owed, sent, written or refused.",
+  "decided": "Commit or abort stands at the coordinator, and the marker is not yet written. To abort such a transaction by hand can tear it.",
+  "alive": "An open transaction that its producer can still end.",
+  "last sequence": "Each batch of a producer has a sequence number, so that a leader knows what it has already.",
+  "open since": "The first offset of the producer's open transaction on the partition, and the event that opened it.",
+  "lists it": "Whether the coordinator counts the partition to the transaction. Only then it will have a marker written there.",
+  "mismatch": "Where the partition's leader and the coordinator disagree about an open transaction.",
+  "point": "A named place that requests and steps pass, where a fault rule can strike: client.request, peer.request, …",
+  "action": "What a fault rule does: hold, drop, delay, error, …",
+  "matched, struck, held": "How many crossings a fault rule has met, to how many it did something, how many it keeps waiting now.",
+  "release": "Let go what a fault rule holds. To disarm a rule is to remove it.",
+  "stop and kill": "A stopped broker hands over its leaders first; a killed one is gone at once.",
+  "leads": "The partitions whose leader the broker is.",
+  "trace": "What was recorded: events in order, each with its cause. All views show the same trace.",
+  "snapshot": "The state of the cluster where a recording begins in the middle.",
+  "lane": "One line per role: a client, a broker, a coordinator's partition, a partition's log.",
+  "judges": "Functions that read what clients saw and say what went wrong, each kind by a name of its own.",
+  "violation": "What judges found: something that transactions promise and that was not kept.",
+  "verdict": "What the judges say of a run: healthy, or the violations that they found.",
+  "animal": "An anomaly of the zoo, as z01: a documented way in which transactions go wrong.",
+  "runs and their verdicts": "A scenario's variants. V-: without verification; V+: with it; TV2: transaction.version 2; before and fixed: without and with Kafka's correction.",
+  "armed": "The take in which faults strike; disarmed: the same story without them.",
+  "seed": "The number that all chance of a run comes from.",
+  "live": "The newest event, also when more come. A recorded run has a newest event, too.",
+  "lesson": "A story with questions and a goal: you say what will happen before you see it.",
+  ...ANOMALIES,
+  "scenario": "A story about transactions, played in virtual time. The same seed gives the same run, event by event.",
+};
+
+export const ms = (event) => `${(event.t / 1000).toLocaleString("en", { maximumFractionDigits: 1 })} ms`;
+
+function value(one) {
+  if (one === true) return "yes";
+  if (one === false) return "no";
+  if (one === null) return "-";
+  if (Array.isArray(one) && one.every((part) => typeof part !== "object")) return one.join(",") || "-";
+  return typeof one === "object" ? JSON.stringify(one) : String(one);
+}
+
+export const payload = (event) =>
+  Object.entries(event.d ?? {}).map(([name, one]) => `${name}=${value(one)}`).join(" ");
+
+export const line = (event) => `#${event.i} ${event.node} ${event.k} ${event.tx ?? ""} ${payload(event)}`;
+
+/** Whether an event tells of an error; answers name it also where there is none. */
+export const failed = (event) => Boolean(event.d?.error) && event.d.error !== "NONE";
+
+/** Words that all occur in an event's line; kind: tx: node: look at that column alone. */
+export function matches(event, text) {
+  return text.trim().toLowerCase().split(/\s+/).every((word) => {
+    const [, column, rest] = /^(kind|tx|node):(.*)$/.exec(word) ?? [];
+    const inside = { kind: event.k, tx: event.tx ?? "", node: event.node }[column] ?? line(event);
+    return inside.toLowerCase().includes(rest ?? word);
+  });
+}

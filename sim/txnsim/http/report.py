@@ -1,0 +1,136 @@
+"""What happened in a cluster, for the report of a test that has failed: its story in sentences,
+what unfinished transactions wait for, what has come of its fault rules.
+
+Needs no web server: the pytest plugin shows the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from txnsim.faults.plan import FaultRule
+from txnsim.runtime.trace import Event, Tracer
+from txnsim.server.cluster import SimCluster
+from txnsim.server.views.waiting import waits_for
+from txnsim.trace.story import Sentence, story
+from txnsim.txn.state import PREPARED_STATES, TransactionState
+
+SENTENCES_MAX: Final = 40
+EVENTS_TOLD_MAX: Final = 5_000
+"""The story is written of so many of the newest events."""
+LINE_CHARACTERS_MAX: Final = 160
+WAITING_MAX: Final = 20
+"""Transactions whose waits are listed."""
+
+POLLS: Final = frozenset(
+    {"AllocateProducerIds", "BrokerHeartbeat", "Heartbeat", "ConsumerGroupHeartbeat"}
+)
+"""What is asked whatever a test does; and so is Fetch by followers."""
+
+
+class RuleOutcome(Protocol):
+    """A fault rule, and what has come of it."""
+
+    @property
+    def rule(self) -> FaultRule: ...  # noqa: D102 - as FaultState has it
+    @property
+    def matched(self) -> int: ...  # noqa: D102 - as FaultState has it
+    @property
+    def struck(self) -> int: ...  # noqa: D102 - as FaultState has it
+    @property
+    def held(self) -> int: ...  # noqa: D102 - as FaultState has it
+    @property
+    def released(self) -> int: ...  # noqa: D102 - as FaultState has it
+    @property
+    def in_force(self) -> bool: ...  # noqa: D102 - as FaultState has it
+    @property
+    def failure(self) -> str | None: ...  # noqa: D102 - as FaultState has it
+
+
+def events_told(tracer: Tracer, *, since: int, onlooker: str) -> list[Event]:
+    """The newest events, without what is asked all the time.
+
+    Args:
+        tracer: What happened.
+        since: Where the trace stood when the test began.
+        onlooker: The node of who looks from outside, whose requests are left out.
+    """
+    start = max(since, len(tracer) - EVENTS_TOLD_MAX, tracer.first)
+    return [event for event in tracer.events(start) if not _is_noise(event, onlooker)]
+
+
+def _is_noise(event: Event, onlooker: str) -> bool:
+    if not isinstance(event.d, Mapping):
+        return False
+    if event.k == "txn.load":
+        return not event.d.get("transactions")
+    if not event.k.startswith("msg."):
+        return False
+    peer, api = event.d.get("peer"), event.d.get("api")
+    is_follower = api == "Fetch" and str(peer).startswith("broker/")
+    return peer == onlooker or api in POLLS or is_follower
+
+
+def story_text(events: Iterable[Event], nodes: Sequence[str]) -> str:
+    """The last sentences of the story."""
+    sentences = story(events, nodes)
+    lines = [_line(sentence) for sentence in sentences[-SENTENCES_MAX:]]
+    left_out = len(sentences) - len(lines)
+    return "\n".join([f"… {left_out} sentences before", *lines] if left_out else lines)
+
+
+def _line(sentence: Sentence) -> str:
+    return in_one_line(f"{sentence.at_ms:>7} ms  {sentence.who}: {sentence.text}")
+
+
+def waits_text(cluster: SimCluster) -> str:
+    """What each transaction that has not ended waits for."""
+    unfinished = sorted(
+        txn.transactional_id
+        for broker in cluster.brokers.values()
+        for txn in broker.coordinator.entries()
+        if txn.state is TransactionState.ONGOING or txn.state in PREPARED_STATES
+    )
+    return "\n".join(
+        f"{name}: {one}" for name in unfinished[:WAITING_MAX] for one in waits_for(cluster, name)
+    )
+
+
+def rules_text(states: Iterable[RuleOutcome]) -> str:
+    """A line for each rule."""
+    return "\n".join(
+        in_one_line(
+            f"{state.rule.id}: {state.matched} matched, {state.struck} struck, {state.held} held, "
+            f"{state.released} released{'' if state.in_force else ', disarmed'}"
+            f"{'' if state.failure is None else f', failed ({state.failure})'}: "
+            f"{msgspec.json.encode(state.rule).decode()}"
+        )
+        for state in states
+    )
+
+
+def in_one_line(text: str) -> str:
+    """A line that is cut where it is long."""
+    return text if len(text) <= LINE_CHARACTERS_MAX else f"{text[:LINE_CHARACTERS_MAX]}…"
+
+
+def report(cluster: SimCluster, states: Iterable[RuleOutcome], *, since: int = 0) -> str:
+    """All of it as text.
+
+    Args:
+        cluster: Whose.
+        states: Its fault rules.
+        since: The story from this event on.
+    """
+    tracer = cluster.environment.tracer
+    parts = [
+        ("what happened", story_text(events_told(tracer, since=since, onlooker=""), tracer.nodes)),
+        ("what transactions wait for", waits_text(cluster)),
+        ("faults", rules_text(states)),
+    ]
+    if not tracer.on:
+        parts.insert(0, ("nothing was recorded", "start with --trace brief to see what happened"))
+    return "".join(f"txnsim: {title}\n{text}\n" for title, text in parts if text)

@@ -1,0 +1,1 @@
+"""Scenarios that the control port runs: posted runs, runs that are driven, lessons."""

@@ -1,0 +1,108 @@
+"""Lessons through the control port: their texts, and what the learner's own run answers.
+
+A lesson is played in a driven run (``driven_runs``); whether its goal is reached stands in the
+trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.errors import BadInputError, ConfigError
+from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.replies import RefusedError, as_json, digits_of
+from txnsim.scenario.lessons import Lesson, fact, lesson, lessons
+from txnsim.trace.reading import recording
+
+
+class LessonAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run answers to a question."""
+
+    key: str
+    """Which of the choices is right."""
+    text: str
+    """In words."""
+
+
+LIST: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/lessons",
+    summary="Every lesson: its run, its texts, its questions, its goal",
+    answer=Lesson,
+    is_list=True,
+)
+ANSWER: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/lessons/{{id}}/parts/{{part}}/answer",
+    summary="What a run answers to the question of a part of a lesson, read from its trace",
+    answer=LessonAnswer,
+    query=(
+        Query("of", "Id of the run", "string"),
+        Query("take", "armed unless given", "string"),
+    ),
+    refusals=("404", "409", "422"),
+)
+OPERATIONS: Final = (LIST, ANSWER)
+
+
+def lesson_of(wanted: str) -> Lesson:
+    """A lesson by its id.
+
+    Raises:
+        RefusedError: There is none of that id.
+    """
+    try:
+        return lesson(wanted)
+    except ConfigError as error:
+        raise RefusedError(404, str(error)) from error
+
+
+class LessonRoutes:
+    """The routes."""
+
+    def __init__(
+        self, trace_of: Callable[[Request], bytes | None], warm_up: Callable[[], object]
+    ) -> None:
+        """Args:
+        trace_of: The trace of the run that a request names.
+        warm_up: Has what driven runs need made ready: who asks for lessons will play one.
+        """
+        self._trace_of = trace_of
+        self._warm_up = warm_up
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [LIST.route(self.lessons), ANSWER.route(self.answer)]
+
+    async def lessons(self, _request: Request) -> Response:
+        """Every lesson."""
+        self._warm_up()
+        return as_json(list((await asyncio.to_thread(lessons)).values()))
+
+    async def answer(self, request: Request) -> Response:
+        """What a run answers."""
+        one = lesson_of(str(request.path_params["id"]))
+        number = digits_of(str(request.path_params["part"]))
+        if number is None or number >= len(one.parts) or not one.parts[number].fact:
+            raise RefusedError(404, f"{one.id} has no such question")
+        trace = self._trace_of(request)
+        if trace is None:
+            raise RefusedError(422, "of: name the run that plays the lesson")
+        part = one.parts[number]
+        try:
+            key = await asyncio.to_thread(partial(_answered, trace, part.fact))
+        except BadInputError as error:
+            raise RefusedError(409, str(error)) from error
+        return as_json(LessonAnswer(key=key, text=part.choices.get(key, key)))
+
+
+def _answered(trace: bytes, words: str) -> str:
+    return fact(recording("the run", trace.splitlines()), words)

@@ -1,0 +1,499 @@
+"""Scenarios through the control port: those that are shipped, and any that is posted as YAML.
+
+Each run plays in virtual time, in a cluster of its own and in a thread of its own, one after the
+other; the brokers that serve clients go on meanwhile. Who asked waits for a while, or asks again.
+Files are read in a second thread: that takes longer than a broker may wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.errors import ConfigError
+from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.replies import RefusedError, as_json, body_of, number_of
+from txnsim.http.runs.driven_runs import (
+    BACK,
+    CANCEL,
+    DRIVE,
+    DRIVEN,
+    DRIVEN_MAX,
+    GO,
+    STEPS_MAX,
+    Act,
+    DrivenRun,
+    GoBack,
+    GoOn,
+)
+from txnsim.http.runs.lessons import lesson_of
+from txnsim.http.runs.run_requests import RunRequest, RunsView, words_of
+from txnsim.http.work_thread import WorkThread
+from txnsim.runtime.nursery import HAS_FORK, EndedError, Nursery
+from txnsim.scenario.catalog import of_name, scenarios
+from txnsim.scenario.commands import MODULE, Back, Command, Drive, Go, Input, Order
+from txnsim.server.cluster import SimCluster
+
+if TYPE_CHECKING:
+    from txnsim.scenario.model import Scenario
+    from txnsim.scenario.runner import RunResult, Telling
+
+_log: Final = structlog.get_logger("txnsim.http")
+
+WAIT_MS: Final = 10_000
+WAIT_MS_MAX: Final = 300_000
+SEED_DEFAULT: Final = 1
+SEED_MAX: Final = 2**63 - 1
+TELLINGS_KEPT_MAX: Final = 50
+"""Requests to run that are remembered; the oldest that has ended makes room."""
+NDJSON: Final = "application/x-ndjson"
+POSTED: Final = "posted.yaml"
+"""What messages call a scenario without a file."""
+TAKES: Final = ("armed", "disarmed", "control")
+
+_T = TypeVar("_T")
+
+
+class ScenarioView(msgspec.Struct, frozen=True, kw_only=True):
+    """A shipped scenario in short."""
+
+    name: str
+    aliases: tuple[str, ...]
+    title: str
+    runs: Mapping[str, str]
+    """Label of each run -> the verdict that is declared for it."""
+
+
+class ScenarioText(msgspec.Struct, frozen=True, kw_only=True):
+    """A shipped scenario in full."""
+
+    name: str
+    aliases: tuple[str, ...]
+    title: str
+    goal: str
+    method: str
+    symptoms: str
+    sources: tuple[str, ...]
+    runs: Mapping[str, str]
+    yaml: str
+    """The file."""
+
+
+class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Run a scenario: by its name or alias, or as posted."""
+
+    name: str | None = None
+    yaml: str | None = None
+    """Instead of a name: the text of a scenario (docs/writing-scenarios.md)."""
+    runs: tuple[str, ...] = ()
+    """Labels; all of them unless given."""
+    takes: tuple[str, ...] = ("armed",)
+    """``armed``, ``disarmed`` (no fault strikes), ``control``."""
+    seed: int = SEED_DEFAULT
+    """The same seed, the same run, event by event."""
+    paused: bool = False
+    """Stop before the first step, in a process of its own; then it is driven. One run, one take."""
+    inputs: tuple[Input, ...] = ()
+    """What was done to a run that was driven, to have the same again. One run, one take."""
+    lesson: str = ""
+    """Id of the lesson that it is played for: the trace tells when its goal is reached."""
+
+
+_WHICH: Final = (
+    Query("run", "Label of the run; the only one unless given", "string"),
+    Query("take", "armed unless given", "string"),
+)
+
+LIST: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/scenarios",
+    summary="Every scenario that is shipped, with the verdict declared for each of its runs",
+    answer=ScenarioView,
+    is_list=True,
+)
+SHOW: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/scenarios/{{name}}",
+    summary="One scenario: goal, method, sources, and its file",
+    answer=ScenarioText,
+    refusals=("404",),
+)
+RUN: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/runs",
+    summary="Run a scenario in virtual time, in a cluster of its own",
+    body=RunScenario,
+    answer=RunsView,
+    may_take_longer=True,
+    query=(Query("wait_ms", f"Answer 202 after so long; {WAIT_MS} unless given"),),
+    refusals=("404", "409", "422"),
+)
+RUNS: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/runs",
+    summary="The latest requests to run scenarios",
+    answer=RunsView,
+    is_list=True,
+)
+RESULT: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/runs/{{id}}",
+    summary="How far a request to run a scenario is, and what it came to",
+    answer=RunsView,
+    may_take_longer=True,
+    query=(Query("wait_ms", "Wait so long for its end; not at all unless given"),),
+    refusals=("404", "422"),
+)
+HISTORY: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/runs/{{id}}/history",
+    summary="What everybody saw in one of the runs, as JSON lines: what the judges judged",
+    media_type=NDJSON,
+    query=_WHICH,
+    refusals=("404", "422"),
+)
+TRACE: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/runs/{{id}}/trace",
+    summary="The whole trace of one of the runs, as JSON lines",
+    media_type=NDJSON,
+    query=_WHICH,
+    refusals=("404", "422"),
+)
+OPERATIONS: Final = (LIST, SHOW, RUN, RUNS, RESULT, HISTORY, TRACE, *DRIVEN)
+
+
+class ScenarioRoutes:
+    """The routes; the runs of one control port."""
+
+    def __init__(self, cluster: SimCluster, nursery: Nursery | None = None) -> None:
+        """Args:
+        cluster: Whose control port it is.
+        nursery: The helper of driven runs, if it was forked already.
+        """
+        self._environment = cluster.environment
+        self._thread = WorkThread("scenario")
+        self._reader = WorkThread("scenario-files")
+        self._turn = asyncio.Lock()
+        self._requests: dict[str, RunRequest] = {}
+        self._helper = WorkThread("scenario-helper")
+        self._nursery = nursery or Nursery(MODULE)
+        self._has_nursery = nursery is not None
+        self._is_closed = False
+        self._ids = count(1)
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            LIST.route(self.scenarios),
+            SHOW.route(self.scenario),
+            RUN.route(self.run),
+            RUNS.route(self.runs),
+            RESULT.route(self.result),
+            HISTORY.route(self.history),
+            TRACE.route(self.trace),
+            GO.route(self.go),
+            DRIVE.route(self.drive),
+            BACK.route(self.back),
+            CANCEL.route(self.cancel),
+        ]
+
+    def close(self) -> None:
+        """The control port closes: the run that is being played ends by itself."""
+        self._is_closed = True
+        for one in self._requests.values():
+            if isinstance(one, DrivenRun):
+                one.cancel()
+        if self._has_nursery:
+            self._nursery.close()
+        for thread in (self._thread, self._reader, self._helper):
+            thread.close()
+
+    async def scenarios(self, _request: Request) -> Response:
+        """Every shipped one."""
+        return as_json(
+            [
+                ScenarioView(
+                    name=one.name, aliases=one.aliases, title=one.title, runs=_declared(one)
+                )
+                for one in (await self._read(scenarios)).values()
+            ]
+        )
+
+    async def scenario(self, request: Request) -> Response:
+        """One in full."""
+        path, one = await self._read(partial(_shipped, str(request.path_params["name"])))
+        return as_json(
+            ScenarioText(
+                name=one.name,
+                aliases=one.aliases,
+                title=one.title,
+                goal=one.goal,
+                method=one.method,
+                symptoms=one.symptoms,
+                sources=one.sources,
+                runs=_declared(one),
+                yaml=path.read_text("utf-8"),
+            )
+        )
+
+    async def run(self, request: Request) -> Response:
+        """Begin, and wait a while for the end."""
+        wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        wanted = await body_of(request, RunScenario)
+        plan = await self._read(partial(_plan, wanted))
+        if not 0 <= wanted.seed <= SEED_MAX:
+            raise RefusedError(422, f"seed is {wanted.seed}, expected 0 to {SEED_MAX}")
+        self._make_room()
+        if wanted.paused or wanted.inputs:
+            return await self._answer(await self._begin_driven(plan, wanted), wait_ms)
+        one = RunRequest(str(next(self._ids)), plan, wanted.seed)
+        self._requests[one.id] = one
+        self._environment.tasks.spawn(self._carry_out(one), name=f"scenario-run-{one.id}")
+        return await self._answer(one, wait_ms)
+
+    async def go(self, request: Request) -> Response:
+        """Let a driven run go on."""
+        order = await body_of(request, GoOn, default=GoOn())
+        if order.steps is not None and not 1 <= order.steps <= STEPS_MAX:
+            raise RefusedError(422, f"steps is {order.steps}, expected 1 to {STEPS_MAX}")
+        return await self._command(request, Go(steps=order.steps))
+
+    async def drive(self, request: Request) -> Response:
+        """Do something to a driven run."""
+        return await self._command(request, Drive(step=(await body_of(request, Act)).step))
+
+    async def back(self, request: Request) -> Response:
+        """Return to an earlier stop of a driven run."""
+        order = await body_of(request, GoBack, default=GoBack())
+        if not 1 <= order.stops <= STEPS_MAX:
+            raise RefusedError(422, f"stops is {order.stops}, expected 1 to {STEPS_MAX}")
+        return await self._command(request, Back(count=order.stops))
+
+    async def cancel(self, request: Request) -> Response:
+        """End a driven run."""
+        self._driven(request).cancel()
+        return Response(status_code=204)
+
+    async def runs(self, _request: Request) -> Response:
+        """The latest requests."""
+        return as_json([one.view() for one in self._requests.values()])
+
+    async def result(self, request: Request) -> Response:
+        """How far one is."""
+        wait_ms = number_of(request, "wait_ms", default=0, least=0, most=WAIT_MS_MAX)
+        return await self._answer(self._known(request), wait_ms)
+
+    async def history(self, request: Request) -> Response:
+        """What everybody saw."""
+        return Response(self._chosen(request, self._known(request)).history, media_type=NDJSON)
+
+    async def trace(self, request: Request) -> Response:
+        """What happened."""
+        return Response(self._trace_of(request, self._known(request)), media_type=NDJSON)
+
+    def trace_of(self, request: Request) -> bytes | None:
+        """The trace of the run that ``of``, ``run`` and ``take`` of a request name; None where it
+        names none.
+
+        Raises:
+            RefusedError: There is no such run.
+        """
+        request_id = request.query_params.get("of")
+        if request_id is None:
+            return None
+        return self._trace_of(request, self._by_id(request_id))
+
+    def warm_up(self) -> None:
+        """Have the helper process of driven runs started, so that the first one begins at once."""
+        if self._has_nursery or not HAS_FORK:
+            return
+        self._has_nursery = True
+
+        async def start() -> None:
+            if self._is_closed:
+                return
+            with contextlib.suppress(
+                asyncio.CancelledError, EndedError
+            ):  # closed before it was ready
+                await self._helper.do(self._nursery.warm_up)
+
+        self._environment.tasks.spawn(start(), name="scenario-helper")
+
+    # Running
+
+    async def _begin_driven(self, plan: Sequence[Telling], wanted: RunScenario) -> DrivenRun:
+        if not HAS_FORK:
+            raise RefusedError(409, "this system can't fork, so runs can't be driven here")
+        if len(plan) != 1:
+            raise RefusedError(
+                422, f"a driven run is one run and one take, these are {len(plan)}: name them"
+            )
+        waiting = [
+            one for one in self._requests.values() if isinstance(one, DrivenRun) and not one.is_over
+        ]
+        if len(waiting) >= DRIVEN_MAX:
+            raise RefusedError(
+                409, f"{DRIVEN_MAX} driven runs wait already: DELETE {PREFIX}/runs/{waiting[0].id}"
+            )
+        self._has_nursery = True
+        if wanted.lesson:
+            await self._read(partial(lesson_of, wanted.lesson))
+        one = DrivenRun(str(next(self._ids)), plan, wanted.seed)
+        self._requests[one.id] = one
+        order = Order(
+            yaml=await self._read(partial(_yaml_of, wanted)),
+            run=plan[0].run,
+            take=plan[0].take,
+            seed=wanted.seed,
+            paused=wanted.paused,
+            inputs=wanted.inputs,
+            lesson=wanted.lesson,
+        )
+        begin = partial(self._helper.do, self._nursery.begin)
+        self._environment.tasks.spawn(one.begin(begin, order), name=f"driven-run-{one.id}")
+        return one
+
+    async def _command(self, request: Request, command: Command) -> Response:
+        wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        one = self._driven(request)
+        if not one.may_obey:
+            raise RefusedError(409, f"run {one.id} is {one.state}: it obeys while it stands still")
+        one.has_ended = False
+        self._environment.tasks.spawn(one.obey(command), name=f"driven-run-{one.id}")
+        return await self._answer(one, wait_ms)
+
+    async def _read(self, reading: Callable[[], _T]) -> _T:
+        """What ``reading`` returns, in the thread for files."""
+        return await self._reader.do(reading)
+
+    async def _carry_out(self, one: RunRequest) -> None:
+        from txnsim.scenario.runner import tell_virtual
+
+        try:
+            async with self._turn:
+                for telling in one.plan:
+                    tell = partial(tell_virtual, telling, seed=one.seed)
+                    one.results.append(await self._thread.do(tell))
+        except Exception as error:  # noqa: BLE001 - a bug in a story is its caller's answer, and logged
+            _log.error("scenario run failed", run=one.id, exc_info=error)
+            one.error = f"{type(error).__name__}: {error}"
+        finally:
+            one.end()
+
+    async def _answer(self, one: RunRequest, wait_ms: int) -> Response:
+        await one.wait(self._environment.clock, wait_ms)
+        return as_json(one.view(), status=200 if one.has_ended else 202)
+
+    def _make_room(self) -> None:
+        if len(self._requests) < TELLINGS_KEPT_MAX:
+            return
+        for key, one in self._requests.items():
+            if one.has_ended:
+                del self._requests[key]
+                return
+        raise RefusedError(409, f"{TELLINGS_KEPT_MAX} runs are waiting: wait for GET {PREFIX}/runs")
+
+    # Finding
+
+    def _known(self, request: Request) -> RunRequest:
+        return self._by_id(str(request.path_params["id"]))
+
+    def _by_id(self, request_id: str) -> RunRequest:
+        one = self._requests.get(request_id)
+        if one is None:
+            raise RefusedError(
+                404, f"there is no run {request_id!r}; GET {PREFIX}/runs lists the latest"
+            )
+        return one
+
+    def _driven(self, request: Request) -> DrivenRun:
+        one = self._known(request)
+        if not isinstance(one, DrivenRun):
+            raise RefusedError(
+                409, f'run {one.id} is not driven: ask for it with {{"paused": true}}'
+            )
+        return one
+
+    def _chosen(self, request: Request, one: RunRequest) -> RunResult:
+        take = request.query_params.get("take", "armed")
+        return one.chosen(request.query_params.get("run"), take)
+
+    def _trace_of(self, request: Request, one: RunRequest) -> bytes:
+        take = request.query_params.get("take", "armed")
+        return one.trace_of(request.query_params.get("run"), take)
+
+
+# Reading, in a thread
+
+
+def _plan(wanted: RunScenario) -> list[Telling]:
+    from txnsim.scenario.runner import Telling
+
+    scenario = _wanted(wanted)
+    for label in wanted.runs:
+        if label not in scenario.runs:
+            raise RefusedError(
+                422, f"{scenario.name} has no run {label!r}, only {', '.join(scenario.runs)}"
+            )
+    for take in wanted.takes:
+        if take not in TAKES:
+            raise RefusedError(422, f"take is {take!r}, expected one of {', '.join(TAKES)}")
+    plan = [
+        Telling(scenario=scenario, run=label, take=take)
+        for label in dict.fromkeys(wanted.runs or scenario.runs)
+        for take in dict.fromkeys(wanted.takes)
+        if take in scenario.takes
+    ]
+    if not plan:
+        raise RefusedError(
+            422, f"{scenario.name} has no {' or '.join(wanted.takes) or 'take'} to run"
+        )
+    return plan
+
+
+def _wanted(wanted: RunScenario) -> Scenario:
+    from txnsim.scenario.reading import read
+
+    if (wanted.name is None) == (wanted.yaml is None):
+        raise RefusedError(422, "give a name or the yaml of a scenario, one of both")
+    if wanted.name is not None:
+        return _shipped(wanted.name)[1]
+    assert wanted.yaml is not None
+    try:
+        return read(POSTED, wanted.yaml)
+    except ConfigError as error:
+        raise RefusedError(422, str(error)) from error
+
+
+def _yaml_of(wanted: RunScenario) -> str:
+    if wanted.yaml is not None:
+        return wanted.yaml
+    assert wanted.name is not None
+    return _shipped(wanted.name)[0].read_text("utf-8")
+
+
+def _shipped(name: str) -> tuple[Path, Scenario]:
+    # A path of this machine is for the command line, not for callers of the port.
+    found = of_name(name)
+    if found is None:
+        raise RefusedError(404, f"there is no scenario {name!r}; GET {PREFIX}/scenarios lists them")
+    return found
+
+
+# Views
+
+
+def _declared(scenario: Scenario) -> dict[str, str]:
+    return {label: words_of(run.verdict) for label, run in scenario.runs.items()}

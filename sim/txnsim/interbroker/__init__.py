@@ -1,0 +1,9 @@
+"""What brokers ask each other and the controller, as typed values without behaviour. Pure.
+
+- ``transactions``: AddPartitionsToTxn v4+, WriteTxnMarkers, AllocateProducerIds.
+- ``replication``: Fetch and ListOffsets of a follower, AlterPartition.
+- ``lifecycle``: BrokerRegistration, BrokerHeartbeat.
+
+A command travels through ``node.peers`` with its API key and version; ``api.peers.peer_codec``
+turns it into Kafka's bytes where a link is real. ``faults.subjects`` says whom it is about.
+"""

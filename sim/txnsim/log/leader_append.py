@@ -1,0 +1,254 @@
+"""How a leader appends: it checks a batch, gives it its place and stores it (UnifiedLog.append with
+AppendOrigin.CLIENT and COORDINATOR, and the guards of KIP-890).
+
+What is checked stands in ``txnsim.log.admission``. One append is one batch; a refused one leaves no
+trace. A follower appends by ``PartitionLog.append`` alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.log.admission import admit_marker, check_producer, sound_batch
+from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
+from txnsim.log.append_info import Refusal, is_open
+from txnsim.log.config import TimestampType
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state import NO_OFFSET
+from txnsim.log.validation import Reread, check_size
+from txnsim.log.verification import SENTINEL
+from txnsim.wire.batch import BatchHeader, assign, control_batch, read_batch_header, restamp
+
+_LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
+
+
+def start_verification(
+    log: PartitionLog,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    supports_epoch_bump: bool,
+    now_ms: int,
+) -> int | Rejection:
+    """Ask for a guard before the coordinator is asked about this transaction (KIP-890).
+
+    Returns:
+        The guard to show with the append; ``SENTINEL`` when the transaction is open here
+        already and needs no check; a rejection when the epoch is fenced here already.
+    """
+    entry = log.producers.find(producer_id)
+    if entry is not None:
+        rules = log.config.rules
+        # KAFKA-18042
+        if producer_epoch < entry.producer_epoch and rules.stale_epoch_is_refused_early:
+            return Rejection(
+                error=ErrorCode.invalid_producer_epoch,
+                reason=f"epoch {producer_epoch} of producer {producer_id} is below "
+                f"{entry.producer_epoch}, the last one seen on {log.topic_partition}",
+                rule="verify.stale-epoch-first",
+            )
+        if is_open(entry, producer_epoch, rules):
+            return SENTINEL
+    return log.producers.verification.start(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        supports_epoch_bump=supports_epoch_bump,
+        now_ms=now_ms,
+    )
+
+
+def append_client(
+    log: PartitionLog,
+    batch: bytes,
+    *,
+    guard: int,
+    now_ms: int,
+    header: BatchHeader | None = None,
+    newest: AppendRejection | Reread | int | None = None,
+) -> Appended | AppendRejection:
+    """Append a producer's batch (AppendOrigin.CLIENT), which is one whole batch of magic 2.
+
+    Args:
+        log: The leader's log.
+        batch: As it came.
+        guard: What ``start_verification`` gave for it; of no meaning outside of transactions.
+        now_ms: The cluster's time.
+        header: The batch's header, if the caller has read it already.
+        newest: What ``newest_in_steps`` or ``reread`` has found, if the caller has looked
+            already.
+    """
+    sound = sound_batch(
+        batch,
+        header,
+        newest,
+        topic_partition=log.topic_partition,
+        config=log.config,
+        log_start_offset=log.log_start_offset,
+        now_ms=now_ms,
+    )
+    if isinstance(sound, AppendRejection):
+        return sound
+    batch, header, max_timestamp = sound
+    if header.producer_id >= 0:
+        producers = log.producers
+        entry = producers.find(header.producer_id)
+        if entry is not None and entry.producer_epoch == header.producer_epoch:
+            cached = entry.find_batch(header.base_sequence, header.last_sequence)
+            if cached is not None:
+                return Appended(
+                    base_offset=cached.first_offset,
+                    last_offset=cached.last_offset,
+                    log_append_time_ms=cached.timestamp,
+                    log_start_offset=log.log_start_offset,
+                    duplicate=True,
+                )
+        refusal = check_producer(
+            entry, header, producers.verification, log.config, guard=guard, is_client=True
+        )
+        if refusal is not None:
+            return _refused(log, refusal)
+    return _write(log, batch, header, max_timestamp=max_timestamp, now_ms=now_ms)
+
+
+def append_coordinator(
+    log: PartitionLog, batch: bytes, *, now_ms: int, guard: int = SENTINEL
+) -> Appended | AppendRejection:
+    """Append a batch that a coordinator of this broker has made (AppendOrigin.COORDINATOR).
+
+    It is our own, so its CRC and records are taken as right; sequences and duplicates don't
+    concern it. Transactional offset commits show a guard like a client's batch.
+    """
+    header = read_batch_header(batch, 0)
+    rejection = check_size(header.size, log.config)
+    if rejection is not None:
+        return rejection
+    if header.producer_id >= 0:
+        producers = log.producers
+        refusal = check_producer(
+            producers.find(header.producer_id),
+            header,
+            producers.verification,
+            log.config,
+            guard=guard,
+            is_client=False,
+        )
+        if refusal is not None:
+            return _refused(log, refusal)
+    return _write(log, batch, header, max_timestamp=header.max_timestamp_ms, now_ms=now_ms)
+
+
+def append_marker(
+    log: PartitionLog,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    committed: bool,
+    coordinator_epoch: int,
+    transaction_version: int,
+    now_ms: int,
+    start_offset: int = NO_OFFSET,
+) -> Appended | AppendRejection:
+    """End the producer's transaction on this partition (WriteTxnMarkers).
+
+    The marker is written even where no transaction is open: it leaves its epochs, and recovery
+    relies on that. With a ``start_offset`` it is written only where one is open since there
+    (text of KIP-664); with coordinator epoch -1, the one that is known here then stays.
+    """
+    admitted = admit_marker(
+        log.producers.find(producer_id),
+        log.config,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=transaction_version,
+        start_offset=start_offset,
+    )
+    if isinstance(admitted, Refusal):
+        return _refused(log, admitted)
+    if isinstance(admitted, AppendRejection):
+        return admitted
+    offset, leader_epoch = log.log_end_offset, log.leader_epoch
+    batch = control_batch(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        committed=committed,
+        coordinator_epoch=admitted,
+        base_offset=offset,
+        leader_epoch=leader_epoch,
+        timestamp_ms=now_ms,
+        log_append_time=log.config.timestamp_type is _LOG_APPEND_TIME,
+    )
+    log.append(
+        ReplicatedBatch(
+            data=batch,
+            base_offset=offset,
+            last_offset=offset,
+            leader_epoch=leader_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            last_sequence=-1,
+            timestamp_ms=now_ms,
+            is_transactional=True,
+            is_control=True,
+            is_marker=True,
+            committed=committed,
+            coordinator_epoch=admitted,
+        ),
+        now_ms=now_ms,
+    )
+    return Appended(
+        base_offset=offset,
+        last_offset=offset,
+        log_append_time_ms=NO_TIMESTAMP,
+        log_start_offset=log.log_start_offset,
+    )
+
+
+def _write(
+    log: PartitionLog, batch: bytes, header: BatchHeader, *, max_timestamp: int, now_ms: int
+) -> Appended:
+    """Give a checked batch its place and store it."""
+    log_append_time_ms = NO_TIMESTAMP
+    if log.config.timestamp_type is _LOG_APPEND_TIME:
+        log_append_time_ms = max_timestamp = now_ms
+        batch = restamp(batch, max_timestamp_ms=now_ms, log_append_time=True)
+    elif max_timestamp != header.max_timestamp_ms or header.is_log_append_time:
+        batch = restamp(batch, max_timestamp_ms=max_timestamp, log_append_time=False)
+    base_offset = log.log_end_offset
+    last_offset = base_offset + header.last_offset_delta
+    leader_epoch = log.leader_epoch
+    batch = assign(batch, base_offset=base_offset, leader_epoch=leader_epoch)
+    log.append(
+        ReplicatedBatch(
+            data=batch,
+            base_offset=base_offset,
+            last_offset=last_offset,
+            leader_epoch=leader_epoch,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            last_sequence=header.last_sequence,
+            timestamp_ms=max_timestamp,
+            is_transactional=header.is_transactional,
+            is_control=False,
+        ),
+        now_ms=now_ms,
+    )
+    return Appended(
+        base_offset=base_offset,
+        last_offset=last_offset,
+        log_append_time_ms=log_append_time_ms,
+        log_start_offset=log.log_start_offset,
+    )
+
+
+def _refused(log: PartitionLog, refusal: Refusal) -> AppendRejection:
+    return AppendRejection(
+        error=refusal.error,
+        reason=f"{log.topic_partition}: {refusal.reason}",
+        rule=refusal.rule,
+        log_start_offset=log.log_start_offset,
+    )

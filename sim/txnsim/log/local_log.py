@@ -1,0 +1,261 @@
+"""What a log has on its disk: batches in segments, the index of aborted transactions, how much is
+durable (Kafka's LocalLog).
+
+It knows neither producers nor readers. Its owner, ``txnsim.log.partition_log``, decides when a
+segment ends, what may go and what a reader may see; the topic's configuration is an argument.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+from zlib import crc32
+
+from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.log.config import LogConfig
+from txnsim.log.replicated import described
+from txnsim.log.segment import Segment
+from txnsim.log.segments import Segments, Span
+from txnsim.log.txn_index import AbortedTxn, TxnIndex
+from txnsim.types import TopicPartition
+
+TAIL_BATCHES_MAX: Final = 64
+"""How many of the newest batches are kept described for followers; of older ones the header is read
+again.
+"""
+ENOUGH_BYTES: Final = 1 << 62
+"""More than any reader waits for."""
+
+
+class LocalLog:
+    """The stored batches of one replica, with the indexes beside them.
+
+    ``segments`` and ``index`` are to be read from outside, and changed here.
+    """
+
+    __slots__ = (
+        *("_tail", "_topic_partition", "cleaned_until", "end_offset", "generation", "index"),
+        *("recovery_point", "segments"),
+    )
+
+    def __init__(
+        self, *, topic_partition: TopicPartition, start_offset: int, index_interval_bytes: int
+    ) -> None:
+        self._topic_partition = topic_partition
+        self.segments = Segments(Segment(start_offset, index_interval_bytes=index_interval_bytes))
+        self.index = TxnIndex()
+        self.end_offset = start_offset
+        """Offset of the next record."""
+        self.recovery_point = start_offset
+        """First offset that a broken machine may have lost: all below is on disk."""
+        self.generation = 0
+        """Counts truncations: work on old segments that goes piece by piece stops when it changes
+        (LogCleanerManager.abortCleaning).
+        """
+        self.cleaned_until: int | None = None
+        """Offset up to which the cleaner has come (cleaner-offset-checkpoint); None before its
+        first round.
+        """
+        self._tail: deque[ReplicatedBatch] | None = None
+
+    # Commands: at the new end
+
+    def is_due(self, batch: ReplicatedBatch, config: LogConfig, *, now_ms: int) -> bool:
+        """Whether the batch has to go into a new segment (LogSegment.shouldRoll)."""
+        return self.segments.active.is_due(
+            size=len(batch.data),
+            max_timestamp=batch.timestamp_ms,
+            last_offset=batch.last_offset,
+            now_ms=now_ms,
+            config=config,
+        )
+
+    def append(self, batch: ReplicatedBatch, *, now_ms: int) -> None:
+        """Add a batch to the active segment (LocalLog.append)."""
+        self.segments.active.append(
+            batch.data,
+            batch.base_offset,
+            batch.last_offset,
+            max_timestamp=batch.timestamp_ms,
+            now_ms=now_ms,
+        )
+        self.end_offset = batch.last_offset + 1
+        if self._tail is not None:
+            self._tail.append(batch)
+
+    def roll(self, base_offset: int, config: LogConfig, *, now_ms: int) -> None:
+        """End the active segment: all of it is on disk then (LocalLog.roll)."""
+        self.segments.add(self.new_segment(base_offset, config, now_ms=now_ms))
+        self.recovery_point = max(self.recovery_point, self.end_offset)
+
+    def new_segment(self, base_offset: int, config: LogConfig, *, now_ms: int) -> Segment:
+        """An empty segment that begins there; it is not part of the log yet."""
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        if jitter_ms:
+            # Kafka draws it. A number that follows from the place spreads rolls just as well, and a
+            # run can be repeated.
+            jitter_ms = crc32(f"{self._topic_partition}@{base_offset}".encode()) % jitter_ms
+        return Segment(
+            base_offset,
+            created_ms=now_ms,
+            roll_jitter_ms=jitter_ms,
+            index_interval_bytes=config.index_interval_bytes,
+        )
+
+    def keep_tail(self) -> None:
+        """The log has followers: keep descriptions of new batches for them."""
+        if self._tail is None:
+            self._tail = deque(maxlen=TAIL_BATCHES_MAX)
+
+    def drop_tail(self) -> None:
+        """It has none any more."""
+        self._tail = None
+
+    # Commands: what is cut off or exchanged
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> None:
+        """Cut the log off at ``offset``, which lies in it (LocalLog.truncateTo)."""
+        self.segments.truncate_to(offset, now_ms=now_ms)
+        self.index.truncate_to(offset)
+        self._tail = None
+        self.generation += 1
+        if self.cleaned_until is not None:
+            self.cleaned_until = min(self.cleaned_until, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.end_offset = offset
+
+    def restart_at(self, offset: int, config: LogConfig, *, now_ms: int) -> None:
+        """Drop everything; the next record will have this offset
+        (LocalLog.truncateFullyAndStartAt).
+        """
+        self.segments = Segments(self.new_segment(offset, config, now_ms=now_ms))
+        self.index = TxnIndex()
+        self._tail = None
+        self.generation += 1
+        self.cleaned_until = None
+        self.recovery_point = offset
+        self.end_offset = offset
+
+    def drop_first(self, count: int) -> None:
+        """Drop the oldest ``count`` segments, never all of them, with what is indexed of them."""
+        self.segments.drop_first(count)
+        self.index.drop_before(self.segments.first_base_offset)
+
+    def replace(self, old: Sequence[Segment], new: Segment, aborted: Sequence[AbortedTxn]) -> bool:
+        """Put a cleaned segment in place of ``old``, with the aborted transactions that it still
+        knows; whether those were still here (LocalLog.replaceSegments).
+        """
+        end = self.segments.higher_base_offset(old[-1], self.end_offset)
+        if not self.segments.replace(old, new):
+            return False
+        self.index.replace(old[0].base_offset, end, aborted)
+        tail = self._tail
+        while tail and tail[0].base_offset < end:
+            tail.popleft()  # it describes a batch as it was before it was cleaned
+        return True
+
+    # Commands: what is on disk
+
+    def flush(self) -> None:
+        """All that is here is on disk (UnifiedLog.flush)."""
+        self.recovery_point = self.end_offset
+
+    def flush_up_to(self, offset: int) -> None:
+        """All below ``offset`` is on disk (UnifiedLog.flushUptoOffsetExclusive)."""
+        self.recovery_point = max(self.recovery_point, min(offset, self.end_offset))
+
+    def lose_flush(self, recovery_point: int) -> None:
+        """The records from ``recovery_point`` on are not on disk after all."""
+        self.recovery_point = min(self.recovery_point, recovery_point)
+
+    # Queries
+
+    @property
+    def active_base_offset(self) -> int:
+        """Base offset of the segment that is written."""
+        return self.segments.active.base_offset
+
+    def inactive_segments(self, start: int, end: int) -> list[Segment]:
+        """Segments behind the active one that may hold offsets of ``[start, end)``."""
+        return self.segments.between(start, min(end, self.active_base_offset))
+
+    def removable(self, may_go: Callable[[Segment], bool], *, below: int) -> list[Segment]:
+        """The oldest segments up to the first one that has to stay: one that reaches ``below`` or
+        may not go, or an active one without a batch (UnifiedLog.deletableSegments).
+        """
+        gone: list[Segment] = []
+        for segment in self.segments:
+            upper = self.segments.higher_base_offset(segment, self.end_offset)
+            is_empty_end = segment is self.segments.active and not len(segment)
+            if below < upper or not may_go(segment) or is_empty_end:
+                break
+            gone.append(segment)
+        return gone
+
+    def base_of(self, offset: int) -> int:
+        """Base offset of the batch that holds ``offset``; ``offset`` where none does."""
+        found = self.segments.holder(offset)
+        if found is None:
+            return offset
+        segment, index = found
+        return min(segment.batch_base(index), offset)
+
+    def batches_for_follower(
+        self, offset: int, *, max_bytes: int, max_batches: int
+    ) -> tuple[ReplicatedBatch, ...]:
+        """Stored batches from ``offset`` to the log end, at least one where there is one.
+
+        New batches are handed on with their descriptions; only of older batches are the headers
+        read.
+        """
+        tail = self._tail
+        if tail:
+            newest = tail[-1]
+            if newest.base_offset == offset:
+                return (newest,)
+            if tail[0].base_offset <= offset:
+                return _from_tail(tail, offset, max_bytes)
+        span = self.segments.read(offset, self.end_offset, max_bytes=max_bytes, min_one_batch=True)
+        return (
+            ()
+            if span is None
+            else tuple([described(batch) for batch in span.batches[:max_batches]])
+        )
+
+    def aborted_in(self, offset: int, span: Span) -> tuple[AbortedTxn, ...]:
+        """Aborted transactions for a read that begins at ``offset``.
+
+        Kafka asks its offset index, which is sparse, how far the bytes reach that it returns, and
+        takes the end of the segment where the index can't say (LocalLog.addAbortedTransactions).
+        So there may be transactions among them that the reader does not meet yet.
+        """
+        reach = span.segment.offset_behind(span.reach)
+        if reach is None:
+            reach = self.segments.higher_base_offset(span.segment, self.end_offset)
+        return self.index.lookup(offset, reach)
+
+    def readable_bytes(self, offset: int, upper: int) -> int:
+        """How many bytes a read of ``[offset, upper)`` could give. A reader of an older segment
+        does not wait (DelayedFetch.tryComplete).
+        """
+        if self.segments.is_older(offset, upper):
+            return ENOUGH_BYTES
+        return self.segments.bytes_between(offset, upper)
+
+
+def _from_tail(
+    tail: deque[ReplicatedBatch], offset: int, max_bytes: int
+) -> tuple[ReplicatedBatch, ...]:
+    wanted: list[ReplicatedBatch] = []
+    for batch in reversed(tail):
+        if batch.last_offset < offset:
+            break
+        wanted.append(batch)
+    wanted.reverse()
+    size = 0
+    for index, batch in enumerate(wanted):
+        size += len(batch.data)
+        if size > max_bytes and index:
+            return tuple(wanted[:index])
+    return tuple(wanted)

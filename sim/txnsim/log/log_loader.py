@@ -1,0 +1,160 @@
+"""Makes a log from the files that a starting broker finds on its disk (Kafka's LogLoader).
+
+Segments are added in their order. A trusted one is taken as it is, with the aborted transactions
+that its index names. One that may be incomplete is *recovered*: its batches are applied as if they
+were new, so that leader epochs and aborted transactions follow from them. At the end the producers'
+state is loaded from the newest snapshot and the batches behind it. This module does not know the
+names of the files, nor when one is trusted. Kafka's counterparts: LogLoader,
+LogSegment.recover, ProducerStateManager.truncateAndReload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state import ProducerState
+from txnsim.log.replicated import described
+from txnsim.log.segment import Segment
+from txnsim.log.snapshots import Snapshot
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import BatchHeader
+
+StoredBatches = Iterable[tuple[bytes, BatchHeader]]
+"""Batches with their headers, by rising offsets."""
+
+
+class LogLoader:
+    """A log in the making: first the segments, then ``finish``.
+
+    ``log`` is the log so far; it is whole after ``finish``.
+    """
+
+    __slots__ = ("_log_start_offset", "log")
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        start_offset: int,
+        log_start_offset: int,
+        epochs: Iterable[tuple[int, int]],
+        snapshots: Iterable[Snapshot],
+    ) -> None:
+        """Begin with the files beside the segments.
+
+        Args:
+            topic_partition: Name of the log.
+            config: Config of its topic.
+            start_offset: Base offset of the first segment.
+            log_start_offset: The checkpoint of it, 0 without one.
+            epochs: (leader epoch, first offset), rising.
+            snapshots: Snapshots of the producers' state, by offset.
+        """
+        self.log = PartitionLog(
+            topic_partition=topic_partition,
+            config=config,
+            leader_epoch=-1,
+            start_offset=start_offset,
+        )
+        self._log_start_offset = log_start_offset
+        for epoch, first_offset in epochs:
+            self.log.epochs.assign(epoch, first_offset)
+        for offset, entries in snapshots:
+            self.log.producers.snapshots.take(offset, entries)
+
+    @property
+    def end_offset(self) -> int:
+        """Where the log ends so far."""
+        return self.log.local.end_offset
+
+    def load_segment(
+        self,
+        base_offset: int,
+        batches: StoredBatches,
+        *,
+        aborted: Sequence[AbortedTxn],
+        modified_ms: int,
+    ) -> None:
+        """Take a segment as it is (LogSegment.open)."""
+        local = self.log.local
+        segment = local.new_segment(base_offset, self.log.config, now_ms=modified_ms)
+        for batch, header in batches:
+            self._take(segment, batch, header, modified_ms)
+        local.segments.add(segment)
+        for entry in aborted:
+            local.index.append(entry)
+        local.end_offset = segment.next_offset
+
+    def recover_segment(
+        self, base_offset: int, batches: StoredBatches, *, modified_ms: int, now_ms: int
+    ) -> None:
+        """Take a segment's sound batches and rebuild the state that follows from them
+        (LogLoader.recoverSegment).
+
+        Drops the snapshots behind its first offset, and takes one at its end.
+        """
+        local, producers = self.log.local, self.log.producers
+        producers.reload(
+            local.segments,
+            start=self._log_start_offset,
+            end=base_offset,
+            now_ms=now_ms,
+            expiration_ms=self.log.config.producer_id_expiration_ms,
+        )
+        segment = local.new_segment(base_offset, self.log.config, now_ms=modified_ms)
+        for batch, header in batches:
+            self._take(segment, batch, header, modified_ms)
+            completed = producers.apply(described(batch, header))
+            if completed is not None:
+                local.index.note(completed)
+        local.segments.add(segment)
+        local.end_offset = segment.next_offset
+        producers.take_snapshot(local.end_offset)
+
+    def finish(
+        self, *, recovery_point: int, cleaned_until: int | None, was_clean: bool, now_ms: int
+    ) -> bool:
+        """All segments are here.
+
+        Args:
+            recovery_point: All below is on disk for certain.
+            cleaned_until: How far compaction has come; None before its first round.
+            was_clean: The broker had stopped in order.
+            now_ms: The cluster's time: producers may have expired.
+
+        Returns:
+            Whether anything is left: a log that ends below its own start is emptied.
+        """
+        log, wanted = self.log, self._log_start_offset
+        local, producers = log.local, log.producers
+        end = local.end_offset = local.segments.active.next_offset
+        is_kept = end >= wanted
+        if not is_kept:
+            log.restart_at(wanted, now_ms=now_ms)
+            end = wanted
+        local.recovery_point = end if was_clean and is_kept else min(recovery_point, end)
+        local.cleaned_until = cleaned_until
+        log.epochs.truncate_to(end)
+        log.epochs.drop_before(wanted)
+        producers.snapshots.drop_stray([segment.base_offset for segment in local.segments])
+        log.begin_at(wanted)
+        if producers.snapshots.newest is None and was_clean:
+            # Kafka takes it for a log of a time before there were snapshots, and reads nothing.
+            producers.state = ProducerState()
+        else:
+            log.reload_producers(now_ms)
+        return is_kept
+
+    def _take(self, segment: Segment, batch: bytes, header: BatchHeader, modified_ms: int) -> None:
+        segment.append(
+            batch,
+            header.base_offset,
+            header.last_offset,
+            max_timestamp=header.max_timestamp_ms,
+            now_ms=modified_ms,
+        )
+        self.log.epochs.note(header.leader_epoch, header.base_offset)

@@ -1,0 +1,198 @@
+"""All that one log keeps of its producers (Kafka's ProducerStateManager): what follows from the
+batches, snapshots of it, and guards that wait for the coordinator's word.
+
+``apply`` reads the meaning of a stored batch, for a leader, a follower and a reload alike. It
+checks nothing: what may be appended is decided before, in ``txnsim.log.admission``.
+"""
+
+from __future__ import annotations
+
+from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.log.answers import ProducerLastRecord, ProducerSnapshot
+from txnsim.log.append_info import data_rule, marker_rule
+from txnsim.log.producer_state import (
+    NO_EPOCH,
+    NO_OFFSET,
+    CompletedTxn,
+    ProducerEntry,
+    ProducerState,
+)
+from txnsim.log.replicated import described
+from txnsim.log.segments import Segments
+from txnsim.log.snapshots import Snapshot, Snapshots
+from txnsim.log.verification import VerificationEntries
+from txnsim.releases.rules import Rules
+from txnsim.types import TransactionVersion
+from txnsim.wire.batch import BatchHeader
+
+
+class ProducerStateManager:
+    """The producers of one log.
+
+    ``state`` is what the batches say. ``snapshots`` is what a reload begins with. ``verification``
+    is memory alone: another leader has none of it.
+    """
+
+    __slots__ = ("snapshots", "state", "verification")
+
+    def __init__(self) -> None:
+        self.state = ProducerState()
+        self.snapshots = Snapshots()
+        self.verification = VerificationEntries()
+
+    # Commands
+
+    def append(self, batch: ReplicatedBatch, rules: Rules) -> CompletedTxn | None:
+        """A batch was appended; the transaction that it ends here, if it is a marker."""
+        completed = self.apply(batch)
+        if batch.is_transactional:
+            if batch.is_control:
+                self.verification.on_marker(
+                    batch.producer_id,
+                    batch.producer_epoch,
+                    spares_own_epoch=rules.own_epoch_marker_keeps_guard,
+                )
+            else:
+                self.verification.on_data(batch.producer_id)
+        return completed
+
+    def apply(self, batch: ReplicatedBatch) -> CompletedTxn | None:
+        """What a stored batch means for the producers, without any check."""
+        if batch.producer_id < 0:
+            return None
+        if not batch.is_control:
+            self.state.apply_data(
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                last_sequence=batch.last_sequence,
+                base_offset=batch.base_offset,
+                last_offset=batch.last_offset,
+                timestamp=batch.timestamp_ms,
+                is_transactional=batch.is_transactional,
+            )
+            return None
+        if not batch.is_marker:
+            return None
+        return self.state.apply_marker(
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            coordinator_epoch=batch.coordinator_epoch,
+            committed=batch.committed,
+            offset=batch.base_offset,
+            timestamp=batch.timestamp_ms,
+        )
+
+    def take_snapshot(self, offset: int) -> None:
+        """Remember the state as all below ``offset`` has left it."""
+        self.snapshots.take(offset, self.state.to_snapshot())
+
+    def reload(
+        self, segments: Segments, *, start: int, end: int, now_ms: int, expiration_ms: int
+    ) -> None:
+        """Rebuild the state from the newest snapshot and the batches behind it
+        (ProducerStateManager.truncateAndReload, UnifiedLog.rebuildProducerState).
+
+        Data that neither holds is lost: batches before a producer's last one at the snapshot, and
+        producers whose records are deleted.
+        """
+        self.snapshots.keep(above=start, up_to=end)
+        newest = self.snapshots.newest
+        self.state = ProducerState()
+        if newest is not None:
+            start, entries = newest
+            self.state = ProducerState.of_snapshot(
+                entries, now_ms=now_ms, expiration_ms=expiration_ms
+            )
+        for segment in segments.between(start, end):
+            for batch in segment.slice(segment.index_of(start), len(segment)):
+                self.apply(described(batch))
+        if end > start:
+            self.take_snapshot(end)
+
+    def restart(self) -> None:
+        """The log was emptied (ProducerStateManager.truncateFullyAndStartAt)."""
+        self.state = ProducerState()
+        self.snapshots = Snapshots()
+
+    # Queries
+
+    def find(self, producer_id: int) -> ProducerEntry | None:
+        """The producer's entry; to be read, not to be changed."""
+        return self.state.find(producer_id)
+
+    def all(self) -> tuple[ProducerSnapshot, ...]:
+        """All producers that are known here, with or without an open transaction
+        (DescribeProducers).
+        """
+        return tuple(_shown(entry) for entry in self.state.entries())
+
+    def open(self) -> tuple[ProducerSnapshot, ...]:
+        """Those of them with an open transaction, in the order of its first offset."""
+        found = (self.state.find(producer_id) for _, producer_id in self.state.ongoing())
+        return tuple(_shown(entry) for entry in found if entry is not None)
+
+    def open_transaction_of(self, producer_id: int) -> int:
+        """First offset of the producer's open transaction, -1 without one."""
+        entry = self.state.find(producer_id)
+        return NO_OFFSET if entry is None else entry.txn_first_offset
+
+    def epoch_of(self, producer_id: int) -> int:
+        """The last epoch of a producer that was seen here, -1 for none."""
+        entry = self.state.find(producer_id)
+        return NO_EPOCH if entry is None else entry.producer_epoch
+
+    def coordinator_epoch_of(self, producer_id: int) -> int:
+        """That of a producer's last marker here, -1 for none."""
+        entry = self.state.find(producer_id)
+        return NO_EPOCH if entry is None else entry.coordinator_epoch
+
+    def rule_of_data(self, header: BatchHeader) -> str:
+        """Row of docs/rules.md by which such a batch would be taken (``append_info.data_rule``)."""
+        return data_rule(self.state.find(header.producer_id), header)
+
+    def rule_of_marker(
+        self, *, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> str:
+        """Row of docs/rules.md by which such a marker would be written
+        (``append_info.marker_rule``).
+        """
+        return marker_rule(
+            self.state.find(producer_id),
+            producer_epoch=producer_epoch,
+            is_v2=transaction_version >= TransactionVersion.TV_2,
+        )
+
+    def last_records(self) -> dict[int, ProducerLastRecord]:
+        """The records that the cleaner must keep of each producer, by id."""
+        return {
+            entry.producer_id: ProducerLastRecord(
+                last_data_offset=entry.batches[-1].last_offset if entry.batches else None,
+                producer_epoch=entry.producer_epoch,
+            )
+            for entry in self.state.entries()
+        }
+
+    @property
+    def newest_snapshot_offset(self) -> int | None:
+        """Where the newest snapshot was taken; None without one."""
+        newest = self.snapshots.newest
+        return None if newest is None else newest[0]
+
+    def snapshots_with(self, end_offset: int) -> tuple[Snapshot, ...]:
+        """The snapshots by offset, and one of the state after all batches, as a broker takes it at
+        a clean stop.
+        """
+        known = dict(self.snapshots.all())
+        known[end_offset] = self.state.to_snapshot()
+        return tuple(known.items())
+
+
+def _shown(entry: ProducerEntry) -> ProducerSnapshot:
+    return ProducerSnapshot(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.txn_first_offset,
+    )

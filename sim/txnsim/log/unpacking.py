@@ -1,0 +1,79 @@
+"""Work on records that may need them unpacked first: a generator, so that others come between.
+
+Each step yields one of two things. A number says about how many nanoseconds the step took.
+``Packed`` records ask the caller to unpack them, as that takes longer than a step: the caller sends
+back the result of ``unpacked``. ``broker.look_ahead`` takes the steps with breaks, and unpacks
+beside the loop. ``at_once`` takes them without a break.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Generator
+from typing import Final, TypeVar
+
+from txnsim.errors import CorruptBatchError, MissingExtraError, UnpacksTooLargeError
+from txnsim.wire.batch import HEADER_SIZE, NONE, BatchHeader
+from txnsim.wire.compression import NAMES, Packed, decompress_at_once
+
+T = TypeVar("T")
+
+Payload = bytes | memoryview
+Unpacked = Payload | CorruptBatchError | MissingExtraError
+"""What became of ``Packed`` records."""
+Steps = Generator[int | Packed, Unpacked | None, T]
+
+_UNPACK_NS: Final = 20_000
+_UNPACK_BYTE_NS: Final = 4
+
+
+def payload_in_steps(header: BatchHeader, batch: bytes, at_most: int) -> Steps[Payload]:
+    """The records of a batch.
+
+    Args:
+        header: Its header.
+        batch: As it is stored, or as it came.
+        at_most: Bytes that they may become.
+
+    Raises:
+        CorruptBatchError: They can't be unpacked.
+        UnpacksTooLargeError: They are more than that.
+        MissingExtraError: Their codec needs a library that is not installed.
+    """
+    if header.compression == NONE:
+        return memoryview(batch)[HEADER_SIZE : header.size]
+    data = batch[HEADER_SIZE : header.size]
+    found = decompress_at_once(header.compression, data)
+    if found is not None:
+        if len(found) > at_most:
+            raise UnpacksTooLargeError(NAMES[header.compression], at_most)
+        yield _UNPACK_NS + len(found) * _UNPACK_BYTE_NS
+        return found
+    answer = yield Packed(header.compression, data, at_most)
+    assert answer is not None
+    if isinstance(answer, Exception):
+        raise answer
+    yield _UNPACK_NS + len(answer)
+    return answer
+
+
+def unpacked(packed: Packed, room: mmap.mmap) -> Unpacked:
+    """Unpack records; an error in them is part of the answer."""
+    try:
+        return packed.unpack(room)
+    except (CorruptBatchError, MissingExtraError) as error:
+        return error
+
+
+def at_once(steps: Steps[T]) -> T:
+    """What the steps come to, without a break."""
+    answer: Unpacked | None = None
+    try:
+        while True:
+            step = steps.send(answer)
+            answer = None
+            if isinstance(step, Packed):
+                answer = unpacked(step, mmap.mmap(-1, step.room_bytes))
+    except StopIteration as end:
+        found: T = end.value
+        return found

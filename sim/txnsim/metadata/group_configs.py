@@ -1,0 +1,263 @@
+"""Configs of groups: names, types, bounds, values. Pure.
+
+A group comes into being by being configured, and its configs are gone when nothing is set any more.
+A group's value is its own, else the setting of the broker. Configs of share and streams groups are
+judged by the bounds that Kafka's brokers have by default. Kafka's counterparts: GroupConfig,
+GroupConfigManager, ControllerConfigurationValidator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import Rejection
+from txnsim.metadata.config_values import Configs, invalid_config, invalid_request, shown
+from txnsim.metadata.configs import (
+    BROKER_CONFIGS,
+    ConfigKey,
+    ConfigSource,
+    ConfigType,
+    ConfigValue,
+    broker_synonyms,
+    key_complaint,
+)
+from txnsim.metadata.image import ClusterImage
+from txnsim.settings import Settings, documentation
+from txnsim.types import BrokerId
+
+DEVIATIONS: Final = (
+    "Configs of share and streams groups (share.*, streams.*) are kept, judged by Apache Kafka's "
+    "default bounds and described, but there are no such groups.",
+)
+
+_INT, _STRING, _BOOLEAN = ConfigType.INT, ConfigType.STRING, ConfigType.BOOLEAN
+
+
+GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {
+    "consumer.assignment.interval.ms": ConfigKey(
+        _INT, "1000", "group.consumer.assignment.interval.ms", 0
+    ),
+    "consumer.heartbeat.interval.ms": ConfigKey(
+        _INT, "5000", "group.consumer.heartbeat.interval.ms", 1
+    ),
+    "consumer.session.timeout.ms": ConfigKey(_INT, "45000", "group.consumer.session.timeout.ms", 1),
+    "share.assignment.interval.ms": ConfigKey(
+        _INT, "1000", "group.share.assignment.interval.ms", 0
+    ),
+    "share.auto.offset.reset": ConfigKey(_STRING, "latest"),
+    "share.delivery.count.limit": ConfigKey(_INT, "5", "group.share.delivery.count.limit", 2),
+    "share.heartbeat.interval.ms": ConfigKey(_INT, "5000", "group.share.heartbeat.interval.ms", 1),
+    "share.isolation.level": ConfigKey(
+        _STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
+    ),
+    "share.partition.max.record.locks": ConfigKey(
+        _INT, "2000", "group.share.partition.max.record.locks", 100
+    ),
+    "share.record.lock.duration.ms": ConfigKey(
+        _INT, "30000", "group.share.record.lock.duration.ms", 1000
+    ),
+    "share.renew.acknowledge.enable": ConfigKey(_BOOLEAN, "true"),
+    "share.session.timeout.ms": ConfigKey(_INT, "45000", "group.share.session.timeout.ms", 1),
+    "streams.assignment.interval.ms": ConfigKey(
+        _INT, "1000", "group.streams.assignment.interval.ms", 0
+    ),
+    "streams.heartbeat.interval.ms": ConfigKey(
+        _INT, "5000", "group.streams.heartbeat.interval.ms", 1
+    ),
+    "streams.initial.rebalance.delay.ms": ConfigKey(
+        _INT, "3000", "group.streams.initial.rebalance.delay.ms", 0
+    ),
+    "streams.num.standby.replicas": ConfigKey(_INT, "0", "group.streams.num.standby.replicas", 0),
+    "streams.session.timeout.ms": ConfigKey(_INT, "45000", "group.streams.session.timeout.ms", 1),
+}
+
+_BOUNDED: Final = (
+    *(
+        (f"{kind}.{what}", f"group.{kind}.min.{what}", f"group.{kind}.max.{what}")
+        for kind, whats in (
+            ("consumer", ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")),
+            (
+                "share",
+                (
+                    *("heartbeat.interval.ms", "session.timeout.ms", "record.lock.duration.ms"),
+                    *("delivery.count.limit", "partition.max.record.locks"),
+                    "assignment.interval.ms",
+                ),
+            ),
+            ("streams", ("heartbeat.interval.ms", "session.timeout.ms")),
+        )
+        for what in whats
+    ),
+    ("streams.num.standby.replicas", "", "group.streams.max.standby.replicas"),
+    (
+        "streams.assignment.interval.ms",
+        "group.streams.min.assignment.interval.ms",
+        "group.streams.max.assignment.interval.ms",
+    ),
+)
+"""(config, the broker's least, the broker's greatest), in the order in which they are judged."""
+
+_DEFAULT_BOUNDS: Final[Mapping[str, int]] = {
+    "group.share.min.assignment.interval.ms": 0,
+    "group.share.max.assignment.interval.ms": 15_000,
+    "group.share.min.delivery.count.limit": 2,
+    "group.share.max.delivery.count.limit": 10,
+    "group.share.min.heartbeat.interval.ms": 5_000,
+    "group.share.max.heartbeat.interval.ms": 15_000,
+    "group.share.min.partition.max.record.locks": 100,
+    "group.share.max.partition.max.record.locks": 4_000,
+    "group.share.min.record.lock.duration.ms": 15_000,
+    "group.share.max.record.lock.duration.ms": 60_000,
+    "group.share.min.session.timeout.ms": 45_000,
+    "group.share.max.session.timeout.ms": 60_000,
+    "group.streams.min.assignment.interval.ms": 0,
+    "group.streams.max.assignment.interval.ms": 15_000,
+    "group.streams.min.heartbeat.interval.ms": 5_000,
+    "group.streams.max.heartbeat.interval.ms": 15_000,
+    "group.streams.min.session.timeout.ms": 45_000,
+    "group.streams.max.session.timeout.ms": 60_000,
+    "group.streams.max.standby.replicas": 2,
+}
+"""Bounds of Kafka's brokers for groups that are not here."""
+
+_DURATION: Final = re.compile(
+    r"(?P<sign>[-+]?)P(?:(?P<d>[-+]?[0-9]+)D)?"
+    r"(?P<time>T(?:(?P<h>[-+]?[0-9]+)H)?(?:(?P<m>[-+]?[0-9]+)M)?"
+    r"(?:(?P<s>[-+]?[0-9]+)(?:[.,](?P<f>[0-9]{0,9}))?S)?)?",
+    re.IGNORECASE,
+)
+"""As java.time.Duration reads it."""
+_BY_DURATION: Final = "by_duration:"
+_SETTINGS: Final[Mapping[str, str]] = {
+    setting.kafka: field for field, setting in documentation().items() if setting.kafka is not None
+}
+
+
+class GroupIntervals(msgspec.Struct, frozen=True):
+    """Intervals and timeouts for the members of a group of the consumer protocol."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+def group_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
+    """The intervals of a group with these configs, if it has any (GroupConfigManager)."""
+    intervals = GroupIntervals(
+        settings.group_consumer_session_timeout_ms,
+        settings.group_consumer_heartbeat_interval_ms,
+        settings.group_consumer_assignment_interval_ms,
+    )
+    if own is None:
+        return intervals
+    return GroupIntervals(
+        int(own.get("consumer.session.timeout.ms", intervals.session_timeout_ms)),
+        int(own.get("consumer.heartbeat.interval.ms", intervals.heartbeat_interval_ms)),
+        int(own.get("consumer.assignment.interval.ms", intervals.assignment_interval_ms)),
+    )
+
+
+def group_refusal(name: str, wanted: Configs, settings: Settings) -> Rejection | None:
+    """Why a group can't be configured like this; None where it can (GroupConfig.validate)."""
+    if not name:
+        return invalid_request("Default group resources are not allowed.")
+    unknown = [key for key in wanted if key not in GROUP_CONFIGS]
+    if unknown:
+        return invalid_config(f"Unknown group config name: {unknown[0]}")
+    for key, value in wanted.items():
+        why = key_complaint(GROUP_CONFIGS[key], key, value) or _reset_complaint(key, value)
+        if why is not None:
+            return invalid_config(why)
+    return _bounds_refusal(wanted, settings)
+
+
+def _bounds_refusal(wanted: Configs, settings: Settings) -> Rejection | None:
+    for key, least_name, greatest_name in _BOUNDED:
+        if key not in wanted:
+            continue  # the broker's own value is within its own bounds
+        value = int(wanted[key])
+        if least_name and value < _bound(least_name, settings):
+            return invalid_config(f"{key} must be greater than or equal to {least_name}")
+        if value > _bound(greatest_name, settings):
+            return invalid_config(f"{key} must be less than or equal to {greatest_name}")
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if session not in wanted and heartbeat not in wanted:
+            continue
+        if _number(session, wanted, settings) <= _number(heartbeat, wanted, settings):
+            return invalid_config(f"{session} must be greater than {heartbeat}")
+    return None
+
+
+def _bound(name: str, settings: Settings) -> int:
+    field = _SETTINGS.get(name)
+    return _DEFAULT_BOUNDS[name] if field is None else int(getattr(settings, field))
+
+
+def _number(key: str, wanted: Configs, settings: Settings) -> int:
+    if key in wanted:
+        return int(wanted[key])
+    field = _SETTINGS.get(f"group.{key}")
+    return int(GROUP_CONFIGS[key].default if field is None else getattr(settings, field))
+
+
+def _reset_complaint(key: str, value: str) -> str | None:
+    """ShareGroupAutoOffsetResetStrategy.Validator."""
+    if key != "share.auto.offset.reset" or value in ("earliest", "latest"):
+        return None
+    if value.startswith(_BY_DURATION) and _is_duration(value.removeprefix(_BY_DURATION)):
+        return None
+    return (
+        f"Invalid value {value} for configuration {key}: Invalid value `{value}` for configuration "
+        f"{key}. The value must be either 'earliest', 'latest' or of the format "
+        "'by_duration:<PnDTnHnMn.nS>'."
+    )
+
+
+def _is_duration(text: str) -> bool:
+    """Whether it is a duration, and not a negative one."""
+    found = _DURATION.fullmatch(text)
+    if found is None or found["time"] in ("T", "t"):
+        return False
+    parts = [found[part] for part in ("d", "h", "m", "s")]
+    if all(part is None for part in parts):
+        return False
+    seconds = sum(
+        int(part or 0) * factor for part, factor in zip(parts, (86_400, 3_600, 60, 1), strict=True)
+    )
+    return (-seconds if found["sign"] == "-" else seconds) >= 0
+
+
+def group_values(
+    own: Configs, *, image: ClusterImage, settings: Settings, broker_id: BrokerId
+) -> list[ConfigValue]:
+    """Every config of a group on a broker, and where it comes from (ConfigHelper)."""
+    values = []
+    for name, key in GROUP_CONFIGS.items():
+        found: list[tuple[str, str, ConfigSource]] = []
+        if name in own:
+            found.append((name, shown(key, own[name]), ConfigSource.GROUP))
+        if key.broker_name is None:
+            found.append((name, key.default, ConfigSource.DEFAULT))
+        else:
+            found += broker_synonyms(
+                key.broker_name,
+                BROKER_CONFIGS.get(key.broker_name, key),
+                scopes=(str(broker_id), ""),
+                image=image,
+                settings=settings,
+            )
+        values.append(
+            ConfigValue(
+                name=name,
+                value=found[0][1],
+                type=key.type,
+                source=found[0][2],
+                synonyms=tuple(found),
+            )
+        )
+    return values

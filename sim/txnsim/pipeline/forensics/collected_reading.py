@@ -1,0 +1,219 @@
+"""Archives of ``logs collect`` in place of log directories: what was read on each broker is judged
+here, by the functions that judge directories.
+
+One thing can't be asked any more: whether a replica has a marker before the offset from which on
+its broker looked for markers. It is taken for there then, which contradicts nothing, and the
+evidence is incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim.pipeline.forensics.collection import (
+    COORDINATORS,
+    METADATA,
+    REPLICAS,
+    CollectedLog,
+    CollectedMetadata,
+    CollectedReplica,
+    CollectedTxn,
+    is_archive,
+    manifest_of,
+    member_of,
+)
+from txnsim.pipeline.forensics.coordinator_entries import Coordinators
+from txnsim.pipeline.forensics.coordinator_log import Replayed, read_coordinators
+from txnsim.pipeline.forensics.evidence import Assignment, ReplicaFacts
+from txnsim.pipeline.forensics.find_hanging import (
+    NOT_JUDGED,
+    CoordinatorLogs,
+    Opened,
+    Progress,
+    Reading,
+    Search,
+    find_hanging,
+)
+from txnsim.pipeline.forensics.findings import Report, Source
+from txnsim.pipeline.forensics.read_notes import ReadNotes
+from txnsim.pipeline.forensics.replica_state import ReplicaState
+from txnsim.pipeline.forensics.verdicts import ReplicaEnds, Spread, leading
+from txnsim.pipeline.scan.log_dirs import OnProblem
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+
+
+def find_hanging_in_archives(search: Search, *, progress: Progress) -> Report:
+    """Judge what was collected.
+
+    Args:
+        search: Its paths are archives.
+        progress: Called with what is done now.
+
+    Raises:
+        BadInputError: One of them is none.
+    """
+    if not all(is_archive(path) for path in search.paths):
+        raise BadInputError("name archives of 'txnsim logs collect' or directories, not both")
+    return find_hanging(
+        search,
+        new_session=_no_session,
+        progress=progress,
+        reading=CollectedReading(search, progress),
+    )
+
+
+class CollectedReading(Reading):
+    """What brokers have read."""
+
+    def __init__(self, search: Search, progress: Progress) -> None:
+        super().__init__(search, _no_session, progress)
+        self._archives = tuple(search.paths)
+        self._replicas: dict[str, CollectedReplica] = {}
+        self._txns: dict[tuple[str, int], CollectedTxn] = {}
+        self._unasked: dict[str, int] = {}
+        """Path of a replica -> from where on its markers are known, where they were asked before
+        that.
+        """
+
+    def states(self) -> tuple[ReplicaState, ...]:
+        """Every replica."""
+        topics = self._search.topics
+        for number, path in enumerate(self._archives, 1):
+            self._progress(f"archive {number} of {len(self._archives)}: {path}")
+            manifest = manifest_of(path)
+            for problem in manifest.problems:
+                self._problem(problem)
+            newest_ms = self._not_future(manifest.newest_ms, str(path))
+            self._newest_ms = max(self._newest_ms, newest_ms)
+            for one in member_of(path, REPLICAS, tuple[CollectedReplica, ...]):
+                replica = one.state.replica
+                if topics and replica.topic not in {*topics, TRANSACTION_STATE_TOPIC}:
+                    continue
+                key = self._key(path, replica.path)
+                self._replicas[key] = _renamed(one, key)
+        return tuple(one.state for one in self._replicas.values())
+
+    @staticmethod
+    def _key(archive: Path, path: str) -> str:
+        """Two brokers may keep their replicas under the same path."""
+        return f"{archive}:{path}"
+
+    def opened(self, states: Sequence[ReplicaState]) -> Opened:
+        """What each replica has open at its end."""
+        found = {}
+        for state in states:
+            txns = self._replicas[state.replica.path].opened
+            for one in txns:
+                self._txns[state.replica.path, one.txn.producer_id] = one
+            if txns:
+                found[state.replica.path] = {one.txn.producer_id: one.txn for one in txns}
+        return found
+
+    def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
+        """They are cut off already."""
+        return tuple(states)
+
+    def notes_on(self, state: ReplicaState) -> ReadNotes:
+        """What came to light about a replica."""
+        return self._replicas[state.replica.path].notes
+
+    def coordinators_here(self, logs: CoordinatorLogs) -> Coordinators | None:
+        """What coordinators had written down, of the replicas whose word counts."""
+        first = {ranked[0].replica.path for ranked in logs.values()}
+        found: dict[str, Replayed] = {}
+        held: dict[str, Path] = {}
+        for path in self._archives:
+            for one in member_of(path, COORDINATORS, tuple[CollectedLog, ...]):
+                key = self._key(path, one.path)
+                held[key] = path
+                if key in first:
+                    found[key] = one.log
+
+        def replay(state: ReplicaState, _on_problem: OnProblem) -> Replayed:
+            key = state.replica.path
+            if key in found:
+                return found[key]
+            logs_there = member_of(held[key], COORDINATORS, tuple[CollectedLog, ...])
+            return next(one.log for one in logs_there if self._key(held[key], one.path) == key)
+
+        return read_coordinators(logs, self._problem, replay)
+
+    def assignments(self) -> Mapping[TopicPartition, Assignment]:
+        """Which replicas exist, by the newest copy of the metadata log."""
+        aged = [(age, path) for path in self._archives if (age := manifest_of(path).metadata_age)]
+        if not aged:
+            return {}
+        _, path = max(aged)
+        return dict(member_of(path, METADATA, CollectedMetadata).assignments)
+
+    def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
+        """Whether a replica has a marker of a producer at or behind an offset."""
+        known = self._replicas[ends.replica.path]
+        if known.markers.get(producer_id, -1) >= offset:
+            return True
+        if offset >= known.markers_from:
+            return False
+        self._unasked[ends.replica.path] = known.markers_from
+        return True
+
+    def facts_on(
+        self, spread: Spread, replicas: Sequence[ReplicaState], assignment: Assignment | None
+    ) -> ReplicaFacts:
+        """What is known of the replica whose word counts about a transaction."""
+        holder = spread.counts if spread.is_open_there else leading(spread.open_on)
+        known = self._replicas[holder.replica.path]
+        one = self._txns[holder.replica.path, spread.transaction.producer_id]
+        state = known.state
+        for other in spread.behind:
+            if other.replica.path in self._unasked and not state.lost_end:
+                lost_end = (
+                    f"broker {other.replica.broker}'s markers are collected from offset"
+                    f" {self._unasked[other.replica.path]} on only: look at its directory"
+                )
+                state = msgspec.structs.replace(state, lost_end=lost_end)
+        return ReplicaFacts(
+            state=state,
+            notes=known.notes,
+            gaps=one.gaps,
+            start_batch=one.start_batch,
+            seen=tuple(sorted(each.replica.broker for each in replicas)),
+            assignment=assignment,
+        )
+
+    def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
+        """What was read, on the brokers."""
+        data = [
+            self._replicas[one.replica.path]
+            for one in states
+            if one.replica.topic not in NOT_JUDGED
+        ]
+        cut_offs = [one.notes.cut_off.text for one in data if one.notes.cut_off is not None]
+        read = [one for one in data if one.was_read]
+        return Source(
+            directories=tuple(map(str, self._archives)),
+            replicas=len(data),
+            from_snapshots=len(data) - len(read),
+            scanned=len(read),
+            scanned_bytes=sum(one.unread_bytes for one in read),
+            with_spark=False,
+            transaction_log_partitions=coordinators.partitions,
+            transaction_log_gap=coordinators.gap,
+            cut_off=(*cut_offs, *coordinators.cut_off.values()),
+            problems=tuple(self.problems),
+        )
+
+
+def _renamed(one: CollectedReplica, key: str) -> CollectedReplica:
+    replica = msgspec.structs.replace(one.state.replica, path=key)
+    ends = msgspec.structs.replace(one.state.ends, replica=replica)
+    state = msgspec.structs.replace(one.state, ends=ends)
+    return msgspec.structs.replace(one, state=state)
+
+
+def _no_session() -> NoReturn:
+    raise AssertionError("archives need no Spark")

@@ -1,0 +1,360 @@
+"""What one broker's log directories tell a search for hanging transactions, in one small archive.
+
+``logs collect`` reads on the broker what ``find-hanging`` reads there: small files, the segments
+behind the newest snapshots, coordinators' logs, the copy of the metadata log. What comes of it goes
+into the archive; records don't. Archives of all brokers are judged in one place
+(``collected_reading``), by the same functions.
+
+A broker that runs writes on meanwhile. Its notes are read before its logs, so a log is never short
+of them; a replica whose end was caught in the middle of a write is read again.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim.pipeline.forensics.coordinator_log import Replayed, replayed
+from txnsim.pipeline.forensics.evidence import Assignment, StartBatch
+from txnsim.pipeline.forensics.find_hanging import (
+    NOT_JUDGED,
+    Opened,
+    Progress,
+    Reading,
+    Search,
+    dated,
+)
+from txnsim.pipeline.forensics.metadata_copies import assignments_of, newest_copy
+from txnsim.pipeline.forensics.read_notes import Gap, ReadNotes
+from txnsim.pipeline.forensics.replica_state import ReplicaState
+from txnsim.pipeline.forensics.start_batch import gaps_behind, start_batch_of
+from txnsim.pipeline.forensics.verdicts import OpenTxn
+from txnsim.pipeline.targets import refuse_existing
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.wire.control import ABORT, COMMIT
+
+VERSION: Final = 1
+MANIFEST: Final = "manifest.json"
+REPLICAS: Final = "replicas.msgpack"
+COORDINATORS: Final = "coordinators.msgpack"
+METADATA: Final = "metadata.msgpack"
+TRIES: Final = 3
+"""That a replica is read whose end makes no sense, while its broker may run."""
+MEMBER_BYTES_MAX: Final = 4 << 30
+
+T = TypeVar("T")
+
+
+class CollectedTxn(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction, with what was looked up about it."""
+
+    txn: OpenTxn
+    start_batch: StartBatch
+    gaps: tuple[Gap, ...] = ()
+
+
+class CollectedReplica(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica."""
+
+    state: ReplicaState
+    """Without its segments."""
+    unread_bytes: int = 0
+    """That were left to read, and were read."""
+    was_read: bool = False
+    notes: ReadNotes = ReadNotes()
+    opened: tuple[CollectedTxn, ...] = ()
+    markers: Mapping[int, int] = {}
+    """Producer id -> offset of its last marker, of those at ``markers_from`` and behind."""
+    markers_from: int = 0
+
+
+class CollectedLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica of a partition of ``__transaction_state``, replayed."""
+
+    path: str
+    log: Replayed
+
+
+class CollectedMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of the metadata log."""
+
+    assignments: tuple[tuple[TopicPartition, Assignment], ...]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in an archive, and what it cost."""
+
+    version: int = VERSION
+    collected_at_ms: int
+    brokers: tuple[int, ...]
+    log_dirs: tuple[str, ...]
+    replicas: int
+    coordinator_logs: int
+    open_transactions: int
+    segment_bytes: int
+    """Of all segments in the directories."""
+    read_bytes: int
+    """Of segments that were read."""
+    read_again: int
+    """Replicas whose end was caught in the middle of a write."""
+    newest_ms: int
+    """The newest time that the broker's notes bear."""
+    metadata_age: tuple[int, int] | None
+    """Of the copy of the metadata log; null where there is none."""
+    problems: tuple[str, ...]
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it."""
+
+    manifest: Manifest
+    replicas: tuple[CollectedReplica, ...]
+    logs: tuple[CollectedLog, ...]
+    metadata: CollectedMetadata | None
+
+
+def collect(paths: Sequence[Path], *, now_ms: int, progress: Progress) -> Collection:
+    """Read log directories of a broker that runs or has stopped.
+
+    Args:
+        paths: Its log directories.
+        now_ms: This machine's clock.
+        progress: Called with what is done now.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+        MissingExtraError: Much is to be read, and the libraries of the compiled walk are missing.
+    """
+    search = Search(paths=tuple(paths), now_ms=now_ms, never_spark=True)
+    reading = Reading(search, _no_session, progress)
+    states = list(reading.states())
+    opened = dict(reading.opened(_judged(states)))
+    read = dict.fromkeys((one.replica.path for one in states), reading)
+    again: set[str] = set()
+    for _ in range(TRIES - 1):
+        odd = [one for one in states if not one.is_clean and _is_odd(one, read)]
+        if not odd:
+            break
+        again.update(one.replica.path for one in odd)
+        _read_again(odd, states, opened, read, search, progress)
+    problems = {problem: None for one in dict.fromkeys(read.values()) for problem in one.problems}
+    found = [
+        _replica(state, read[state.replica.path], opened)
+        for state in states
+        if state.replica.topic != TRANSACTION_STATE_TOPIC
+    ]
+    logs = tuple(
+        CollectedLog(path=one.replica.path, log=replayed(one, problems.setdefault))
+        for one in states
+        if one.replica.topic == TRANSACTION_STATE_TOPIC
+    )
+    log_dirs = tuple(dict.fromkeys(one.replica.log_dir for one in states))
+    copy = newest_copy(map(Path, log_dirs), problems.setdefault)
+    coordinators = [
+        CollectedReplica(state=_light(one))
+        for one in states
+        if one.replica.topic == TRANSACTION_STATE_TOPIC
+    ]
+    return Collection(
+        manifest=Manifest(
+            collected_at_ms=now_ms,
+            brokers=tuple(sorted({one.replica.broker for one in states})),
+            log_dirs=log_dirs,
+            replicas=len(found),
+            coordinator_logs=len(logs),
+            open_transactions=sum(len(one.opened) for one in found),
+            segment_bytes=sum(segment.size for one in states for segment in one.segments),
+            read_bytes=sum(_bytes_read(one) for one in states),
+            read_again=len(again),
+            newest_ms=reading.newest_note_ms,
+            metadata_age=None if copy is None else copy.age,
+            problems=tuple(sorted(problems)),
+        ),
+        replicas=(*found, *coordinators),
+        logs=logs,
+        metadata=None
+        if copy is None
+        else CollectedMetadata(assignments=tuple(assignments_of(copy).items())),
+    )
+
+
+def _judged(states: Sequence[ReplicaState]) -> list[ReplicaState]:
+    return [one for one in states if one.replica.topic not in NOT_JUDGED]
+
+
+def _is_odd(state: ReplicaState, read: Mapping[str, Reading]) -> bool:
+    """Whether its end may have been caught in the middle of a write."""
+    return bool(state.damage) or read[state.replica.path].notes_on(state).cut_off is not None
+
+
+def _read_again(
+    odd: Sequence[ReplicaState],
+    states: list[ReplicaState],
+    opened: dict[str, Mapping[int, OpenTxn]],
+    read: dict[str, Reading],
+    search: Search,
+    progress: Progress,
+) -> None:
+    paths = tuple(Path(one.replica.path) for one in odd)
+    reading = Reading(msgspec.structs.replace(search, paths=paths), _no_session, progress)
+    newer = {one.replica.path: one for one in reading.states()}
+    found = reading.opened(_judged(list(newer.values())))
+    for number, state in enumerate(states):
+        path = state.replica.path
+        if path in newer:
+            states[number] = newer[path]
+            read[path] = reading
+            opened.pop(path, None)
+    opened.update(found)
+
+
+def _replica(state: ReplicaState, reading: Reading, opened: Opened) -> CollectedReplica:
+    notes = reading.notes_on(state)
+    (cut,) = reading.as_read([state])
+    txns = dated(state, opened.get(state.replica.path, {}))
+    markers_from, markers = _markers(state)
+    return CollectedReplica(
+        state=_light(cut),
+        unread_bytes=state.unread_bytes,
+        was_read=bool(state.unread),
+        notes=notes,
+        opened=tuple(
+            CollectedTxn(
+                txn=txn,
+                start_batch=start_batch_of(cut, txn),
+                gaps=gaps_behind(cut, notes, txn.start_offset),
+            )
+            for txn in txns.values()
+        ),
+        markers=markers,
+        markers_from=markers_from,
+    )
+
+
+def _light(state: ReplicaState) -> ReplicaState:
+    return msgspec.structs.replace(state, segments=(), unread=(), seeds={})
+
+
+def _bytes_read(state: ReplicaState) -> int:
+    if state.replica.topic == TRANSACTION_STATE_TOPIC:
+        return sum(one.size for one in state.segments)
+    return max(state.unread_bytes, _last_bytes(state))
+
+
+def _last_bytes(state: ReplicaState) -> int:
+    return state.segments[-1].size if state.segments else 0
+
+
+def _markers(state: ReplicaState) -> tuple[int, dict[int, int]]:
+    """From which offset on markers were looked for, and the last one of each producer: in what was
+    read, and in the last segment with anything in it.
+    """
+    from txnsim.pipeline.scan.walk import batch_rows  # judging archives needs no compiled walk
+
+    filled = [one for one in state.segments if one.size]
+    first = state.unread[0].base_offset if state.unread else state.ends.end_offset
+    if filled:
+        first = min(first, filled[-1].base_offset)
+    found: dict[int, int] = {}
+    for segment in filled:
+        if segment.base_offset < first:
+            continue
+        try:
+            for table in batch_rows(Path(segment.path), on_damage=_told, until=segment.size):
+                found.update(_marked(table))
+        except OSError:  # reported where the replica was looked at
+            continue
+    return first, found
+
+
+def _marked(table: Any) -> Iterator[tuple[int, int]]:
+    import numpy as np
+
+    from txnsim.pipeline.scan import kernel
+
+    kinds = table[kernel.CONTROL_TYPE]
+    for at in np.flatnonzero((kinds == COMMIT) | (kinds == ABORT)):
+        yield int(table[kernel.PRODUCER_ID, at]), int(table[kernel.BASE_OFFSET, at])
+
+
+def _told(_damage: object) -> None:
+    """The walk before has reported it."""
+
+
+def _no_session() -> NoReturn:
+    raise AssertionError("a broker starts no Spark")
+
+
+# The archive
+
+
+def write_archive(target: Path, collection: Collection) -> int:
+    """Write an archive; how many bytes it has.
+
+    Raises:
+        BadInputError: It is there already.
+        OSError: It can't be written.
+    """
+    refuse_existing(target, "file")
+    part = target.with_name(f".{target.name}.part")
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        manifest = msgspec.json.format(msgspec.json.encode(collection.manifest), indent=2)
+        archive.writestr(MANIFEST, manifest)
+        archive.writestr(REPLICAS, msgspec.msgpack.encode(collection.replicas))
+        archive.writestr(COORDINATORS, msgspec.msgpack.encode(collection.logs))
+        if collection.metadata is not None:
+            archive.writestr(METADATA, msgspec.msgpack.encode(collection.metadata))
+    part.rename(target)
+    return target.stat().st_size
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a path is a file, as archives are, and no log directory."""
+    return path.is_file()
+
+
+def manifest_of(path: Path) -> Manifest:
+    """What is in an archive.
+
+    Raises:
+        BadInputError: It is none, or of another version.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            data = archive.read(MANIFEST)
+            version = msgspec.json.decode(data, type=_Version).version
+            if version != VERSION:
+                raise BadInputError(f"{path}: an archive of version {version}, {VERSION} is read")
+            return msgspec.json.decode(data, type=Manifest)
+    except (zipfile.BadZipFile, KeyError, OSError, msgspec.MsgspecError) as error:
+        raise BadInputError(f"{path}: no archive of 'txnsim logs collect': {error}") from error
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: int
+
+
+def member_of(path: Path, name: str, kind: type[T]) -> T:
+    """One part of an archive.
+
+    Args:
+        path: The archive.
+        name: ``REPLICAS``, ``COORDINATORS`` or ``METADATA``.
+        kind: Its type.
+
+    Raises:
+        BadInputError: It can't be read.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = archive.getinfo(name).file_size
+            if size > MEMBER_BYTES_MAX:
+                raise BadInputError(f"{path}: {name} has {size} bytes, more than are read")
+            return msgspec.msgpack.decode(archive.read(name), type=kind)
+    except (zipfile.BadZipFile, KeyError, OSError, EOFError, msgspec.MsgspecError) as error:
+        raise BadInputError(f"{path}: {name}: {error}") from error

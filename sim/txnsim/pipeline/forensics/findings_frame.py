@@ -1,0 +1,78 @@
+"""``find_hanging(spark, paths)``: a search for hanging transactions as one DataFrame, for notebooks
+and jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.pipeline.forensics import find_hanging as searching
+from txnsim.pipeline.options import time_ms_of
+from txnsim.pipeline.session import register
+from txnsim.runtime.real import wall_ms
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def find_hanging(
+    spark: SparkSession,
+    paths: str | Path | Iterable[str | Path],
+    *,
+    as_of: datetime | int | str | None = None,
+    topics: Iterable[str] = (),
+    max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+) -> DataFrame:
+    """Search log directories of stopped brokers, and judge every open transaction.
+
+    Small directories are read by the driver; larger ones are shared out to the workers, which have
+    to see them under the same names.
+
+    Args:
+        spark: Any session of Spark 4.
+        paths: Log directories, folders of them, or replicas' folders.
+        as_of: Ages are counted to this time: a datetime, milliseconds since 1970, or ISO 8601; by
+            default the newest time that the directories tell.
+        topics: Only these; all where empty.
+        max_transaction_timeout_ms: Younger transactions are not called hanging.
+
+    Returns:
+        The table ``findings`` (docs/kafka-log-tables.md), a row per open transaction and partition.
+
+    Raises:
+        BadInputError: A path is no directory, there is nothing of Kafka's in it, or ``as_of`` is
+            no time.
+    """
+    import pyarrow as pa
+
+    from txnsim.pipeline.source import schema_of
+    from txnsim.pipeline.tables.findings import rows_of
+    from txnsim.pipeline.tables.read_here import arrow_schema_of
+
+    register(spark)
+    named = [paths] if isinstance(paths, str | Path) else list(paths)
+    search = searching.Search(
+        paths=tuple(map(Path, named)),
+        topics=frozenset(topics),
+        as_of_ms=_time_ms(as_of),
+        max_transaction_timeout_ms=max_transaction_timeout_ms,
+        now_ms=wall_ms(),
+    )
+    report = searching.find_hanging(search, new_session=lambda: spark, progress=lambda _: None)
+    schema = arrow_schema_of("findings")
+    table = pa.Table.from_batches([rows.in_schema(schema) for rows in rows_of(report)], schema)
+    return spark.createDataFrame(table, schema_of("findings"))
+
+
+def _time_ms(when: datetime | int | str | None) -> int | None:
+    match when:
+        case None | int():
+            return when
+        case datetime():
+            return int(when.timestamp() * 1_000)
+        case _:
+            return time_ms_of(when)

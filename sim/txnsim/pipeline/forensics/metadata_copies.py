@@ -1,0 +1,106 @@
+"""Which replicas a partition has, its leader and who is in sync: by the copies of the metadata log
+that are among the directories (``__cluster_metadata-0``). The newest copy counts.
+
+Kafka's counterparts: MetadataRecordSerde, PartitionRegistration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.pipeline.forensics.coordinator_entries import Coordinators
+from txnsim.pipeline.forensics.evidence import Assignment
+from txnsim.pipeline.scan.log_dirs import OnProblem
+from txnsim.pipeline.scan.segments import UNKNOWN_BROKER
+from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+
+
+def completed(
+    coordinators: Coordinators,
+    assignments: Mapping[TopicPartition, Assignment],
+    seen: Mapping[int, Collection[int]],
+) -> Coordinators:
+    """Coordinators' logs beside what the metadata log says of ``__transaction_state``: how many
+    partitions it has, which log directories can only guess, and whether a replica in sync was seen.
+
+    Args:
+        coordinators: By the logs themselves.
+        assignments: By the metadata log; empty where no copy is there.
+        seen: Partition of ``__transaction_state`` -> brokers whose replica was read or could be.
+    """
+    known = {
+        whose.partition: one
+        for whose, one in assignments.items()
+        if whose.topic == TRANSACTION_STATE_TOPIC
+    }
+    if not known:
+        return coordinators
+    count = max({*known, *seen}) + 1
+    return msgspec.structs.replace(
+        coordinators,
+        partitions=count,
+        missing=tuple(one for one in range(count) if one not in seen),
+        not_in_sync={
+            partition: f"was seen on broker {_listed(brokers)} only; in sync are"
+            f" {_listed(known[partition].in_sync)}"
+            for partition, brokers in seen.items()
+            if partition in known
+            and UNKNOWN_BROKER not in brokers
+            and not set(known[partition].in_sync) & set(brokers)
+        },
+    )
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(brokers))) or "none"
+
+
+def assignments_in(
+    log_dirs: Iterable[Path], on_problem: OnProblem
+) -> Mapping[TopicPartition, Assignment]:
+    """Partition -> its replicas; empty where no copy can be read.
+
+    Args:
+        log_dirs: Where copies may lie.
+        on_problem: Called with a copy that can't be read.
+    """
+    newest = newest_copy(log_dirs, on_problem)
+    return {} if newest is None else assignments_of(newest)
+
+
+def newest_copy(log_dirs: Iterable[Path], on_problem: OnProblem) -> StoredMetadata | None:
+    """The copy that knows most; None where none can be read.
+
+    Args:
+        log_dirs: Where copies may lie.
+        on_problem: Called with a copy that can't be read.
+    """
+    copies: list[StoredMetadata] = []
+    for log_dir in log_dirs:
+        try:
+            copy = read_metadata_log(log_dir / FOLDER_NAME, cluster_id="")
+        except (CorruptLogRecordError, OSError) as error:
+            on_problem(f"{log_dir / FOLDER_NAME}: {error}; passed by")
+            continue
+        if copy is not None:
+            copies.append(copy)
+    return max(copies, key=lambda one: one.age, default=None)
+
+
+def assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, Assignment]:
+    """Partition -> its replicas, by one copy."""
+    return {
+        TopicPartition(name, number): Assignment(
+            replicas=tuple(map(int, partition.replicas)),
+            # After the last stop the ISR is empty, and the ELR has all that is committed.
+            in_sync=tuple(map(int, partition.isr or partition.elr)),
+            leader=int(partition.leader),
+        )
+        for name, topic in copy.image.topics.items()
+        for number, partition in enumerate(topic.partitions)
+    }

@@ -1,0 +1,89 @@
+"""One pass over segments: what each producer did, where a segment makes no sense. Spark's workers
+(``segment_job``) and this process (``read_compiled``) go the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from txnsim.pipeline.forensics.read_notes import Note, NoteKind
+from txnsim.pipeline.scan.pieces import Ints
+from txnsim.pipeline.scan.recovery import Examined, examined
+from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.scan.walk import Damage, fragment_rows
+
+
+def walked(segments: Iterable[SegmentFile]) -> Iterator[tuple[SegmentFile, Ints | Note]]:
+    """Go over segments, in order: what each producer did (``walk.fragment_rows``), and what came to
+    light.
+
+    Args:
+        segments: Those of a replica that recovery goes through are all there.
+    """
+    ended: Replica | None = None
+    for segment in segments:
+        if segment.is_recovered and segment.replica == ended:
+            continue  # it goes with what is cut off before it
+        try:
+            found = examined(
+                Path(segment.path), until=segment.size, base_offset=segment.base_offset
+            )
+            until = segment.size
+            if segment.is_recovered and found.damage is not None:
+                ended, until = segment.replica, found.damage.position
+            for note in _notes(segment, found, is_cut=segment.replica == ended):
+                yield segment, note
+            for table in fragment_rows(Path(segment.path), on_damage=_told_already, until=until):
+                yield segment, table
+        except OSError as error:
+            text = f"{error.strerror or error}; passed by"
+            yield segment, _noted(segment, NoteKind.DAMAGE, text=text)
+
+
+def _notes(segment: SegmentFile, found: Examined, *, is_cut: bool) -> Iterator[Note]:
+    """What came to light in a segment."""
+    for missing, there in found.gaps:
+        yield _noted(segment, NoteKind.GAP, from_offset=missing, to_offset=there)
+    for position, kind in found.odd_controls:
+        text = f"a control record of type {kind}, no marker"
+        yield _noted(segment, NoteKind.DAMAGE, text=text, position=position)
+    damage = found.damage
+    if damage is not None:
+        yield _noted(
+            segment,
+            NoteKind.CUT if is_cut else NoteKind.DAMAGE,
+            text=damage.reason,
+            position=damage.position,
+            from_offset=found.damaged_offset,
+        )
+    following = segment.next_base_offset
+    is_followed = damage is None or (found.is_torn and not is_cut)
+    if not is_followed or found.has_old_end or following is None:
+        return
+    if following > found.damaged_offset:
+        yield _noted(segment, NoteKind.GAP, from_offset=found.damaged_offset, to_offset=following)
+
+
+def _noted(
+    segment: SegmentFile,
+    kind: NoteKind,
+    *,
+    text: str = "",
+    position: int = 0,
+    from_offset: int = -1,
+    to_offset: int = -1,
+) -> Note:
+    return Note(
+        replica=segment.replica,
+        kind=kind,
+        text=text,
+        file=segment.path,
+        position=position,
+        from_offset=from_offset,
+        to_offset=to_offset,
+    )
+
+
+def _told_already(_damage: Damage) -> None:
+    """``examined`` has found it."""

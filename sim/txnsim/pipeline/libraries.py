@@ -1,0 +1,20 @@
+"""Whether the libraries of the extra are installed that reading without Spark takes."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final
+
+from txnsim.errors import MissingExtraError
+
+NO_EXTRA: Final = "txnsim[spark] is not installed: pip install 'txnsim[spark]'"
+
+
+def require_libraries() -> None:
+    """See that pyarrow and numba are there, without loading them.
+
+    Raises:
+        MissingExtraError: One of them is missing.
+    """
+    if any(find_spec(name) is None for name in ("numba", "pyarrow")):
+        raise MissingExtraError(NO_EXTRA)

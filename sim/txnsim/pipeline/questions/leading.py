@@ -1,0 +1,37 @@
+"""Of each partition of one topic the replica whose word counts, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.verdicts import leading
+from txnsim.pipeline.scan.log_dirs import OnProblem
+from txnsim.pipeline.scan.segments import replicas_in
+
+
+def leading_states(
+    paths: Iterable[Path], topic: str, on_problem: OnProblem
+) -> Iterator[ReplicaState]:
+    """The state of each partition's leading replica, by partition.
+
+    Args:
+        paths: Log directories, folders of them, or replicas' folders.
+        topic: Which topic.
+        on_problem: Called with what can't be read.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+    """
+    by_partition: dict[int, list[ReplicaState]] = {}
+    for replica in replicas_in([path.absolute() for path in paths], frozenset({topic}), on_problem):
+        try:
+            state = state_of(replica, notes_of(Path(replica.log_dir), on_problem), on_problem)
+        except OSError as error:
+            on_problem(f"{replica.path}: {error.strerror or error}; passed by")
+            continue
+        by_partition.setdefault(replica.partition, []).append(state)
+    for _, states in sorted(by_partition.items()):
+        first = leading([state.ends for state in states])
+        yield next(state for state in states if state.ends is first)

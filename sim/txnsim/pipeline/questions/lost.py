@@ -1,0 +1,136 @@
+"""What did it lose? Every record of a transaction that was aborted or has no end, as Parquet, and
+counts of them per transaction and partition. Read in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow.compute as pc
+
+from txnsim.pipeline.extract import ABORTED, OPEN, Lots, records_of, written_to
+from txnsim.pipeline.forensics.find_hanging import NewSession, Progress, Search, find_hanging
+from txnsim.pipeline.forensics.findings import Report
+from txnsim.pipeline.forensics.timeline_here import stay_rows
+from txnsim.pipeline.tables.read_here import read_here
+from txnsim.pipeline.targets import refuse_existing
+from txnsim.types import TRANSACTION_STATE_TOPIC
+
+LOST: Final = frozenset({ABORTED, OPEN})
+
+
+class LostLot(msgspec.Struct, frozen=True, kw_only=True):
+    """What one transaction wrote to one partition, and no ``read_committed`` consumer gets."""
+
+    topic: str
+    partition: int
+    transactional_id: str | None
+    """None: no coordinator's log tells it."""
+    producer_id: int
+    outcome: str
+    """aborted, or open."""
+    verdict: str | None
+    """Of an open one: what becomes of it. Null for one that was aborted."""
+    first_offset: int
+    last_offset: int
+    records: int
+    bytes: int
+    """Of keys and values."""
+    keys: int
+    """Different ones, of the records that have one."""
+
+
+class Losses(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found and written."""
+
+    directory: str | None
+    """Null where nothing was to be written."""
+    files: int
+    records: int
+    bytes: int
+    transactions: tuple[LostLot, ...]
+
+
+def lost(
+    search: Search, target: Path | None, *, new_session: NewSession, progress: Progress
+) -> Losses:
+    """Count and write what was lost.
+
+    Of each partition the replica is taken on which these producers come farthest.
+
+    Args:
+        search: What to look at.
+        target: Folder to make; None: only count.
+        new_session: Called where there is much to search for open transactions.
+        progress: Called with what is done now.
+
+    Raises:
+        BadInputError: A path is no directory, there is nothing of Kafka's in it, or the target is
+            there already.
+        MissingExtraError: Spark is needed and not installed.
+        OSError: The target can't be written.
+    """
+    if target is not None:
+        refuse_existing(target, "folder")
+    report = find_hanging(search, new_session=new_session, progress=progress)
+    progress("looking for aborted transactions")
+    producer_ids = sorted(
+        {one.producer_id for one in report.findings} | set(_aborting(search.paths, search.topics))
+    )
+    stays = list(stay_rows(search.paths, producer_ids, search.topics)) if producer_ids else []
+    progress(f"reading the records of {len(producer_ids)} producers")
+    lots = Lots()
+    batches = records_of(search.paths, search.topics, producer_ids, stays, only=LOST)
+    if target is None:
+        for batch in batches:
+            lots.take(batch)
+        files = 0
+    else:
+        files = written_to(target, batches, lots)
+    found = _lost_lots(lots, report, _ids(search.paths))
+    return Losses(
+        directory=None if target is None else str(target),
+        files=files,
+        records=sum(one.records for one in found),
+        bytes=sum(one.bytes for one in found),
+        transactions=found,
+    )
+
+
+def _aborting(paths: Sequence[Path], topics: frozenset[str]) -> Iterator[int]:
+    """Producers with an aborted transaction."""
+    columns = ("producer_id", "is_commit")
+    for batch in read_here("endings", paths, columns=columns, topics=topics):
+        yield from pc.unique(batch.filter(pc.invert(batch["is_commit"]))["producer_id"]).to_pylist()
+
+
+def _ids(paths: Sequence[Path]) -> Mapping[int, str]:
+    """Producer id -> transactional id, as far as coordinators' logs tell."""
+    found: dict[int, str] = {}
+    columns = ("transactional_id", "producer_id", "previous_producer_id", "next_producer_id")
+    topics = frozenset({TRANSACTION_STATE_TOPIC})
+    for batch in read_here("transactions", paths, columns=columns, topics=topics):
+        for row in batch.to_pylist():
+            for name in columns[1:]:
+                if row[name] is not None and row["transactional_id"] is not None:
+                    found[row[name]] = row["transactional_id"]
+    return found
+
+
+def _lost_lots(lots: Lots, report: Report, ids: Mapping[int, str]) -> tuple[LostLot, ...]:
+    verdicts: dict[tuple[Any, ...], str] = {
+        (one.topic, one.partition, one.producer_id): one.verdict.value for one in report.findings
+    }
+    return tuple(
+        LostLot(
+            **msgspec.structs.asdict(lot),
+            transactional_id=ids.get(lot.producer_id),
+            verdict=verdicts.get((lot.topic, lot.partition, lot.producer_id))
+            if lot.outcome == OPEN
+            else None,
+        )
+        for lot in lots.taken()
+    )

@@ -1,0 +1,127 @@
+"""Where consumer groups stand, by ``__consumer_offsets`` in log directories.
+
+Of each partition the replica is read whose word counts. Positions that were sent in a transaction
+count with its COMMIT marker. Kafka's counterpart: OffsetMetadataManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
+from txnsim.group.log_format import decode_record
+from txnsim.group.records import OffsetCommitted, OffsetDeleted
+from txnsim.pipeline.forensics.replica_state import ReplicaState
+from txnsim.pipeline.questions.leading import leading_states
+from txnsim.pipeline.scan.log_dirs import OnProblem
+from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from txnsim.wire.batch import read_control_record, read_records
+from txnsim.wire.control import COMMIT
+
+Place = tuple[str, TopicPartition]
+"""Group and partition."""
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a group stands on a partition."""
+
+    offset: int
+    committed_at_ms: int
+    record_offset: int
+    """Of its record in ``__consumer_offsets``."""
+
+
+class Positions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where all groups stand."""
+
+    by_place: Mapping[Place, Position]
+    partitions: tuple[int, ...]
+    """Of ``__consumer_offsets``: those that are among the directories."""
+
+
+class PositionFolder:
+    """Positions as they are after each batch of one partition, taken in order."""
+
+    def __init__(self) -> None:
+        self.positions: dict[Place, Position] = {}
+        self._pending: dict[int, dict[Place, Position]] = {}
+
+    def take(self, stored: StoredBatch) -> None:
+        """The next batch.
+
+        Raises:
+            CorruptBatchError: Its records can't be read.
+            CorruptLogRecordError: One of them makes no sense.
+        """
+        header = stored.header
+        if header.is_control:
+            control = read_control_record(stored.data)
+            if control is not None and control.is_marker:
+                self._end(header.producer_id, committed=control.type == COMMIT)
+            return
+        target = self.positions
+        if header.is_transactional:
+            target = self._pending.setdefault(header.producer_id, {})
+        for record in read_records(stored.data):
+            found = None if record.key is None else decode_record(record.key, record.value)
+            match found:
+                case OffsetCommitted():
+                    target[found.group_id, found.topic_partition] = Position(
+                        offset=found.offset,
+                        committed_at_ms=found.commit_timestamp_ms,
+                        record_offset=record.offset,
+                    )
+                case OffsetDeleted():
+                    place = found.group_id, found.topic_partition
+                    for known in (self.positions, *self._pending.values()):
+                        known.pop(place, None)
+
+    def _end(self, producer_id: int, *, committed: bool) -> None:
+        sent = self._pending.pop(producer_id, {})
+        for place, position in sent.items() if committed else ():
+            known = self.positions.get(place)
+            if known is None or known.record_offset < position.record_offset:
+                self.positions[place] = position
+
+
+def positions_in(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
+    """Where groups stand.
+
+    Args:
+        paths: Log directories, folders of them, or replicas' folders.
+        on_problem: Called with what can't be read.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+    """
+    found: dict[Place, Position] = {}
+    partitions = []
+    for state in leading_states(paths, CONSUMER_OFFSETS_TOPIC, on_problem):
+        folder = PositionFolder()
+        for stored in _batches(state, on_problem):
+            try:
+                folder.take(stored)
+            except (CorruptBatchError, CorruptLogRecordError, MissingExtraError) as error:
+                on_problem(f"{state.replica.path}, offset {stored.header.base_offset}: {error}")
+        found.update(folder.positions)
+        partitions.append(state.replica.partition)
+    return Positions(by_place=found, partitions=tuple(partitions))
+
+
+def _batches(state: ReplicaState, on_problem: OnProblem) -> Iterator[StoredBatch]:
+    for segment in state.segments:
+        torn: list[TornTail] = []
+        try:
+            yield from read_log_file(
+                Path(segment.path), on_torn=torn.append, on_old=lambda _message: None
+            )
+        except OSError as error:
+            on_problem(f"{segment.path}: {error.strerror or error}; passed by")
+        for tear in torn:
+            on_problem(f"{segment.path}, byte {tear.position}: {tear.reason}")
+        if torn and segment.is_recovered:
+            return

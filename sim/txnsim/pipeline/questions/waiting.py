@@ -1,0 +1,140 @@
+"""Who waits? Groups whose ``read_committed`` consumers can't pass an open transaction: how far each
+of them still comes, what is withheld from it, whose transaction it is and since when.
+
+Which isolation level a group's consumers use stands in no file: those that read uncommitted data
+don't wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from txnsim.pipeline.forensics.find_hanging import NewSession, Progress, Search, find_hanging
+from txnsim.pipeline.forensics.findings import Finding, PartitionFigures, Report
+from txnsim.pipeline.questions.positions import Positions, positions_in
+from txnsim.types import TopicPartition
+
+
+class Waiter(msgspec.Struct, frozen=True, kw_only=True):
+    """A group on a partition from which something is withheld."""
+
+    group: str
+    topic: str
+    partition: int
+    committed_offset: int
+    """Where the group stands."""
+    committed_at_ms: int
+    last_stable_offset: int
+    high_watermark: int
+    to_read: int
+    """Offsets from where it stands to the last stable offset: what it still gets."""
+    withheld: int
+    """Offsets from there, or from where it stands, to the high watermark."""
+    producer_id: int
+    """Whose transaction blocks."""
+    producer_epoch: int
+    start_offset: int
+    transactional_id: str | None
+    """None: not known."""
+    verdict: str
+    """Of that transaction: what becomes of it."""
+    since_ms: int | None
+    """When it began, where its first batch is there."""
+    for_ms: int | None
+    """From then to ``as_of_ms``."""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """All that wait."""
+
+    as_of_ms: int
+    waiters: tuple[Waiter, ...]
+    unread: tuple[TopicPartition, ...]
+    """Partitions with something withheld, on which no group has a position."""
+    offsets_partitions: tuple[int, ...]
+    """Of ``__consumer_offsets``: those that are there. Groups of others can't be seen."""
+    problems: tuple[str, ...]
+
+
+def waiting(search: Search, *, new_session: NewSession, progress: Progress) -> Waiting:
+    """Look who waits.
+
+    Args:
+        search: What to look at.
+        new_session: Called where there is much to read.
+        progress: Called with what is done now.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+        MissingExtraError: Spark is needed and not installed.
+    """
+    report = find_hanging(search, new_session=new_session, progress=progress)
+    problems: dict[str, None] = {}
+    progress("reading __consumer_offsets")
+    positions = positions_in(search.paths, problems.setdefault)
+    return waiting_by(report, positions, problems)
+
+
+def waiting_by(report: Report, positions: Positions, problems: Iterable[str] = ()) -> Waiting:
+    """Who waits, by what was read.
+
+    Args:
+        report: Of open transactions.
+        positions: Of groups.
+        problems: With the positions.
+    """
+    blocked = {
+        TopicPartition(one.topic, one.partition): one for one in report.partitions if one.lag > 0
+    }
+    blockers = _blockers(report, blocked.values())
+    waiters = []
+    for (group, place), position in positions.by_place.items():
+        figures = blocked.get(place)
+        if figures is None or position.offset >= figures.high_watermark:
+            continue
+        finding = blockers[place]
+        stable = figures.last_stable_offset
+        waiters.append(
+            Waiter(
+                group=group,
+                topic=place.topic,
+                partition=place.partition,
+                committed_offset=position.offset,
+                committed_at_ms=position.committed_at_ms,
+                last_stable_offset=stable,
+                high_watermark=figures.high_watermark,
+                to_read=max(0, stable - position.offset),
+                withheld=figures.high_watermark - max(stable, position.offset),
+                producer_id=finding.producer_id,
+                producer_epoch=finding.producer_epoch,
+                start_offset=finding.start_offset,
+                transactional_id=finding.transactional_id,
+                verdict=finding.verdict.value,
+                since_ms=finding.start_timestamp_ms,
+                for_ms=None
+                if finding.start_timestamp_ms is None
+                else report.as_of_ms - finding.start_timestamp_ms,
+            )
+        )
+    read = {(one.topic, one.partition) for one in waiters}
+    return Waiting(
+        as_of_ms=report.as_of_ms,
+        waiters=tuple(sorted(waiters, key=lambda one: (one.group, one.topic, one.partition))),
+        unread=tuple(
+            sorted(place for place in blocked if (place.topic, place.partition) not in read)
+        ),
+        offsets_partitions=positions.partitions,
+        problems=tuple(sorted({*report.source.problems, *problems})),
+    )
+
+
+def _blockers(report: Report, blocked: Iterable[PartitionFigures]) -> dict[TopicPartition, Finding]:
+    """Of each partition the transaction that holds readers back: its oldest one."""
+    found: dict[TopicPartition, Finding] = {}
+    counted = {(one.topic, one.partition, one.producer_id): one for one in blocked}
+    for finding in report.findings:
+        if (finding.topic, finding.partition, finding.producer_id) in counted:
+            found[finding.topic_partition] = finding
+    return found

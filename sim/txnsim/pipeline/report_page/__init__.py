@@ -1,0 +1,1 @@
+"""``logs report``: what log directories tell of transactions, as one HTML file."""

@@ -1,0 +1,128 @@
+"""What is found in log directories, and the rules by name.
+
+A rule is what Kafka itself takes for granted of a log: its leader enforces it on append, or its
+tools check it. What a compacted log may lack, and what a retried marker leaves, is set apart as a
+notice; so is damage behind the recovery point of a broker that did not stop in order, because it
+recovers that part of the log when it starts (LogLoader.recoverLog).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+
+def why(error: Exception) -> str:
+    """What is wrong with a file, for people."""
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"
+    """The log is not what a broker would have written."""
+    NOTICE = "notice"
+    """Unusual, but sound; or mended by a broker that starts here."""
+
+
+class Invariant(StrEnum):
+    """What was broken."""
+
+    CRC = "crc"
+    TORN = "torn"
+    OFFSET_ORDER = "offset-order"
+    OFFSET_GAP = "offset-gap"
+    SEQUENCE = "sequence"
+    PRODUCER_EPOCH = "producer-epoch"
+    COORDINATOR_EPOCH = "coordinator-epoch"
+    OUTSIDE_TRANSACTION = "outside-transaction"
+    IDLE_MARKER = "idle-marker"
+    UNREADABLE_MARKER = "unreadable-marker"
+    ABORTED_MISSING = "aborted-missing"
+    ABORTED_EXTRA = "aborted-extra"
+    ABORTED_DIFFERS = "aborted-differs"
+    OFFSET_INDEX = "offset-index"
+    TIME_INDEX = "time-index"
+    SNAPSHOT = "snapshot"
+    LEADER_EPOCH = "leader-epoch"
+    CHECKPOINT = "checkpoint"
+    UNREADABLE_FILE = "unreadable-file"
+    REPLICAS = "replicas"
+
+
+MEANINGS: Final = {
+    Invariant.CRC: "a batch has another CRC-32C than it states (DefaultRecordBatch.ensureValid)",
+    Invariant.TORN: "a segment ends in bytes that are no whole batch (LogSegment.recover cuts them"
+    " off)",
+    Invariant.OFFSET_ORDER: "offsets ascend from batch to batch and segment to segment, from the"
+    " segment's own number on",
+    Invariant.OFFSET_GAP: "no offset is left out, except where the cleaner has been",
+    Invariant.SEQUENCE: "a producer's sequences go on without gap and repetition within an epoch,"
+    " and begin at 0 in a new one (ProducerAppendInfo.checkSequence)",
+    Invariant.PRODUCER_EPOCH: "a producer's epoch never goes back"
+    " (ProducerAppendInfo.checkProducerEpoch)",
+    Invariant.COORDINATOR_EPOCH: "the coordinator's epoch in a producer's markers never goes back"
+    " (ProducerAppendInfo.checkCoordinatorEpoch)",
+    Invariant.OUTSIDE_TRANSACTION: "while its transaction is open a producer writes nothing"
+    " outside of it (ProducerAppendInfo.appendDataBatch)",
+    Invariant.IDLE_MARKER: "a marker ends a transaction; a repeated one, or one for a partition"
+    " that was added and never written, ends nothing",
+    Invariant.UNREADABLE_MARKER: "a control record of a producer can be read, and is COMMIT or"
+    " ABORT; at another type a real broker ends as it starts (EndTransactionMarker.deserialize)",
+    Invariant.ABORTED_MISSING: "each aborted transaction is in .txnindex"
+    " (LogSegment.updateTxnIndex)",
+    Invariant.ABORTED_EXTRA: "what .txnindex calls aborted was aborted",
+    Invariant.ABORTED_DIFFERS: "an entry of .txnindex has the transaction's first offset and the"
+    " last stable offset as the marker was appended (ProducerStateManager.lastStableOffset)",
+    Invariant.OFFSET_INDEX: "entries of .index ascend and point at batches"
+    " (OffsetIndex.sanityCheck)",
+    Invariant.TIME_INDEX: "entries of .timeindex ascend and have their batches' largest timestamps"
+    " (TimeIndex.sanityCheck)",
+    Invariant.SNAPSHOT: "a .snapshot says what the log below its offset leads to"
+    " (ProducerStateManager.writeSnapshot)",
+    Invariant.LEADER_EPOCH: "leader epochs never go back, and are those of leader-epoch-checkpoint"
+    " (LeaderEpochFileCache)",
+    Invariant.CHECKPOINT: "log start, high watermark and recovery point lie within the log",
+    Invariant.UNREADABLE_FILE: "a file beside the log can be read",
+    Invariant.REPLICAS: "below the high watermark all replicas hold the same batches",
+}
+"""What each rule demands, and who demands it in Kafka."""
+
+
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """One place where a rule is broken."""
+
+    rule: Invariant
+    severity: Severity
+    broker: int
+    """-1 where the directory does not tell."""
+    log_dir: str
+    topic: str
+    partition: int
+    file: str
+    """Name within the replica's folder, or within the log directory."""
+    position: int | None
+    """First byte, where there is one."""
+    offset: int | None
+    found: str
+    expected: str
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+
+
+class Broken(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding before it is known whose replica it is, and how bad it is there."""
+
+    rule: Invariant
+    file: str
+    found: str
+    expected: str
+    position: int | None = None
+    offset: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    is_notice: bool = False
+    """Sound in any log."""

@@ -1,0 +1,73 @@
+"""What a fault proxy is started with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from txnsim.client.connection import ClientSettings
+from txnsim.errors import ConfigError
+from txnsim.proxy.addresses import Endpoint
+from txnsim.security.options import TlsFiles
+
+LOOPBACK: Final = "127.0.0.1"
+PORT_DEFAULT: Final = 19_090
+PEER_PORT_DEFAULT: Final = 29_090
+EVERYWHERE: Final = ("0.0.0.0", "::", "")
+"""Where one can listen, and clients can't connect to."""
+
+
+class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fault proxy is started with."""
+
+    bootstrap: str
+    """``host:port`` of the cluster, several separated by commas."""
+    settings: ClientSettings = ClientSettings(client_id="txnsim-proxy")
+    """How the cluster is reached: with TLS, clients' connections go on so too; as whom, for the
+    proxy's own look-ups only.
+    """
+    host: str = LOOPBACK
+    """Where to listen."""
+    advertised_host: str | None = None
+    """The address that clients get; ``host`` unless given."""
+    port: int = PORT_DEFAULT
+    """A broker's door is at this port plus its id; 0 picks free ones."""
+    peers: tuple[Endpoint, ...] = ()
+    """Where brokers really are for each other."""
+    peer_port: int = PEER_PORT_DEFAULT
+    """The same as ``port``, for the doors of brokers among themselves."""
+    tls: TlsFiles | None = None
+    """Listen for clients with TLS."""
+    wait_ms: int = 0
+    """How long the cluster may take to answer the first look-up."""
+    seed: int | None = None
+    """Of all chance in rules; random unless given."""
+
+    @property
+    def reached_at(self) -> str:
+        """The host that clients and brokers get.
+
+        Raises:
+            ConfigError: It would be one that clients can't connect to.
+        """
+        host = self.host if self.advertised_host is None else self.advertised_host
+        if host in EVERYWHERE:
+            raise ConfigError(
+                f"--host {self.host}: clients can't connect to {host!r}; say with "
+                "--advertised-host under which name clients reach this machine"
+            )
+        return host
+
+
+def peer_from(text: str) -> Endpoint:
+    """Where a broker is for the others, from ``NODE=HOST:PORT``.
+
+    Raises:
+        ConfigError: It is not of that form.
+    """
+    node, equals, address = text.partition("=")
+    host, colon, port = address.rpartition(":")
+    if not equals or not node.isdigit() or not colon or not host or not port.isdigit():
+        raise ConfigError(f"--peer {text}: expected NODE=HOST:PORT, as in 1=127.0.0.1:9094")
+    return Endpoint(int(node), host.removeprefix("[").removesuffix("]"), int(port))

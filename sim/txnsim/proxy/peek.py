@@ -1,0 +1,75 @@
+"""What a proxy reads of a request without decoding it: its header, and whether a Produce will be
+answered.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from txnsim.wire.varint import read_uvarint
+
+PRODUCE: Final = 0
+HEAD_BYTES: Final = 14
+"""Of a request: its size, and as much of its header as every version has."""
+REQUEST_BYTES_MAX: Final = 0x16 << 24
+"""What claims to be larger is no request of Kafka's (socket.request.max.bytes is 100 MB): so TLS
+begins, at a listener in clear.
+"""
+
+head: Final = Struct(">ihhih").unpack_from
+"""(size, API key, version, correlation id, length of the client id) of a request."""
+answer_head: Final = Struct(">ii").unpack_from
+"""(size, correlation id) of an answer."""
+
+_SHORT: Final = Struct(">h").unpack_from
+_PRODUCE_FLEXIBLE_FROM: Final = 9
+_TRANSACTIONAL_FROM: Final = 3
+_TWO_BYTES_FROM: Final = 0x80
+"""A varint below takes one byte."""
+
+
+def client_id_of(data: bytes, position: int, length: int) -> str | None:
+    """The client id of the request that begins there; None where it has none."""
+    if length < 0:
+        return None
+    start = position + HEAD_BYTES
+    return data[start : start + length].decode("utf-8", "replace")
+
+
+def produce_is_answered(data: bytes, position: int, version: int, length: int) -> bool | None:
+    """Whether a Produce asks for an answer (``acks`` is not 0); None: more of it has to be there.
+
+    Args:
+        data: Holds its beginning.
+        position: Where it begins, with its size.
+        version: Its version.
+        length: Of its client id.
+    """
+    at = position + HEAD_BYTES + max(length, 0)
+    try:
+        if (
+            version >= _PRODUCE_FLEXIBLE_FROM
+            and not data[at]
+            and (size := data[at + 1]) < _TWO_BYTES_FROM
+        ):
+            at += 1 + max(size, 1)  # nearly always: no tags, and a short transactional id or none
+        elif version >= _PRODUCE_FLEXIBLE_FROM:
+            tags, at = read_uvarint(data, at)
+            for _ in range(tags):
+                _, at = read_uvarint(data, at)
+                size, at = read_uvarint(data, at)
+                at += size
+            size, at = read_uvarint(data, at)
+            at += max(size - 1, 0)
+        elif version >= _TRANSACTIONAL_FROM:
+            if at + 2 > len(data):
+                return None
+            at += 2 + max(_SHORT(data, at)[0], 0)
+    except IndexError:
+        return None
+    except ValueError:
+        return True  # no Produce that a broker could read: it closes the connection
+    if at + 2 > len(data):
+        return None
+    return bool(_SHORT(data, at)[0])

@@ -1,0 +1,147 @@
+"""The append of a batch to a log that this broker leads. Produce, markers and both coordinators
+share it.
+
+Ask the log, ask the gate, append, write the trace, move the high watermark, ask about flush and
+index. While nothing is armed the gate costs one check and nothing waits. Kafka's
+counterparts: ReplicaManager.appendRecords, Partition.appendRecordsToLeader.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import msgspec
+
+from txnsim.errors import Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.log.answers import Appended, AppendRejection
+from txnsim.log.partition_log import PartitionLog
+from txnsim.node.log_gate import DATA, LogGate
+from txnsim.node.log_trace import LogBounds, LogTrace
+from txnsim.replica.replicas import Replicas
+from txnsim.replication.watermarks import Watermarks
+from txnsim.runtime.env import Clock
+
+Appends = list[tuple[PartitionLog, int]]
+"""(log, last offset) of each batch."""
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """A batch on its way into a log, with what its sender knows of it."""
+
+    @abstractmethod
+    def append(self, log: PartitionLog, now_ms: int) -> Appended | Rejection:
+        """Append it to the log itself."""
+
+    def bounds(self, _log: PartitionLog) -> LogBounds | None:
+        """The bounds of the log before the append, if the trace needs them."""
+        return None
+
+    def traced(
+        self, trace: LogTrace, log: PartitionLog, _appended: Appended, _before: LogBounds | None
+    ) -> int:
+        """Tell the trace that it is in the log; the cause that was the current one."""
+        return trace.covers(log)
+
+    def refused(self, trace: LogTrace, refusal: Rejection) -> None:
+        """Tell the trace that the log refuses it."""
+
+    @property
+    def aborts(self) -> int | None:
+        """The producer whose transaction it aborts, if it does."""
+        return None
+
+
+class WaitingBatch(Batch, frozen=True, gc=False):
+    """A batch that may have to wait before it is appended."""
+
+    kind: ClassVar[str] = DATA
+    """Its name in fault rules."""
+
+    @abstractmethod
+    def find(self) -> PartitionLog | Rejection:
+        """The led log that takes it, or the error. Called again after a wait."""
+
+    @abstractmethod
+    def subject(self) -> Subject:
+        """Whom it concerns, for fault rules."""
+
+
+class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
+    """The appends to the logs that one broker leads."""
+
+    clock: Clock
+    replicas: Replicas
+    watermarks: Watermarks
+    gate: LogGate
+    log_trace: LogTrace
+
+    @property
+    def is_open(self) -> bool:
+        """No fault rule and no full disk objects: ``admit`` need not be asked."""
+        return self.gate.is_open
+
+    def refuse_few(self, log: PartitionLog) -> AppendRejection | None:
+        """Why acks=-1 is refused before anything is written: too few replicas are in sync."""
+        too_few = self.replicas.too_few_in_sync(log.topic_partition)
+        if too_few is None:
+            return None
+        # ReplicaManager.processFailedRecord answers with the log start: the log exists.
+        return AppendRejection(
+            error=too_few.error,
+            reason=too_few.reason,
+            rule=too_few.rule,
+            log_start_offset=log.log_start_offset,
+        )
+
+    async def admit(self, subject: Subject, kind: str) -> Rejection | None:
+        """Wait until a batch may be appended; the refusal that it meets instead."""
+        error = await self.gate.admit(subject, kind=kind)
+        if error is None:
+            return None
+        return Rejection(error=error, reason="the log does not take the records")
+
+    async def append(self, batch: WaitingBatch, appends: Appends) -> Appended | Rejection:
+        """Append a batch as soon as possible; ``appends`` gets each append to a log."""
+        log = batch.find()
+        if not self.gate.is_open and not isinstance(log, Rejection):
+            refused = await self.admit(batch.subject(), batch.kind)
+            if refused is not None:
+                return refused
+            log = batch.find()  # it may be another's by now
+        if isinstance(log, Rejection):
+            return log
+        appended = self.append_admitted(log, batch)
+        if isinstance(appended, Appended):
+            appends.append((log, appended.last_offset))
+        return appended
+
+    def append_admitted(self, log: PartitionLog, batch: Batch) -> Appended | Rejection:
+        """Append a batch that was admitted to the log that was found, with all that follows."""
+        gate, trace = self.gate, self.log_trace
+        durable = None
+        if not gate.is_open:
+            full = gate.refuse_full()
+            if full is not None:
+                return Rejection(error=full, reason="the disk is full")
+            durable = gate.durable(log)
+        is_traced = trace.on
+        before = batch.bounds(log) if is_traced else None
+        appended = batch.append(log, self.clock.now_ms())
+        if isinstance(appended, Rejection):
+            if is_traced:
+                batch.refused(trace, appended)
+            return appended
+        if not is_traced:
+            self.watermarks.appended(log)
+        else:
+            cause = batch.traced(trace, log, appended, before)
+            self.watermarks.appended(log)
+            if before is not None:
+                trace.moved(log, before, cause)
+        if durable is not None:
+            aborts = batch.aborts
+            aborted_at = None if aborts is None else appended.base_offset
+            gate.appended(log, durable, aborted_at=aborted_at, producer_id=aborts)
+        return appended

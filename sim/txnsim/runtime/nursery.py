@@ -1,0 +1,312 @@
+"""Processes that begin at once: a helper process imports what they need, and forks one per task.
+
+A server with threads and a loop of its own can't be forked; the helper has neither. Each child gets
+one end of a socket pair, and both ends send whole messages. A child may fork again to keep a
+checkpoint (``Checkpoints``), in the same process group, which is ended as one.
+
+Not on Windows, which has no fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Final, Protocol
+
+HAS_FORK: Final = hasattr(os, "fork")
+MESSAGE_MAX: Final = 512 * 1024 * 1024
+"""Bytes of one message: a trace of a million events is a third of that."""
+_LENGTH: Final = struct.Struct(">Q")
+_PID: Final = struct.Struct(">i")
+_BACK: Final = 100
+"""Exit status of a process that returns to its newest checkpoint; above: to an older one."""
+BACK_MAX: Final = 100
+
+
+class EndedError(Exception):
+    """The process at the other end is gone."""
+
+
+class _Process(Protocol):
+    """What a nursery asks of its helper process."""
+
+    def terminate(self) -> None: ...
+
+    def wait(self) -> int: ...
+
+
+class _Forked:
+    """A helper that was forked from this process."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        os.kill(self._pid, signal.SIGTERM)  # it is not waited for yet, so the number is its own
+
+    def wait(self) -> int:
+        """Wait for its end; returns its exit status."""
+        return os.waitpid(self._pid, 0)[1]
+
+
+class Nursery:
+    """The helper process, from the outside; started when the first child is wanted."""
+
+    def __init__(self, module: str) -> None:
+        """Args:
+        module: Run as ``python -m``; it calls ``serve``.
+        """
+        self._module = module
+        self._lock = threading.Lock()
+        self._control: socket.socket | None = None
+        self._process: _Process | None = None
+        self._is_closed = False
+
+    def begin(self) -> Child:
+        """Start a child. Blocks, the first time for as long as the imports take: to be called in a
+        thread beside a loop.
+
+        Raises:
+            EndedError: The helper process could not be started.
+        """
+        with self._lock:
+            control = self._control or self._start()
+            ours, theirs = socket.socketpair()
+            try:
+                socket.send_fds(control, [b"b"], [theirs.fileno()])
+                answer = control.recv(_PID.size)
+            except OSError:
+                answer = b""
+            finally:
+                theirs.close()
+            if len(answer) != _PID.size:
+                ours.close()
+                self._end()
+                raise EndedError("the helper process for runs has ended")
+            return Child(ours, _PID.unpack(answer)[0])
+
+    def warm_up(self) -> None:
+        """Start the helper now, so that the first child begins at once. Blocks.
+
+        Raises:
+            EndedError: It was closed meanwhile.
+        """
+        with self._lock:
+            if self._control is None:
+                self._start()
+
+    def fork(self) -> None:
+        """Import the module, whose function ``main`` calls ``serve``, and fork the helper from this
+        process: what is imported here need not be imported there. This process must not have a loop
+        or open sockets yet. Where there are threads already, or no fork, the helper starts later,
+        when it is wanted.
+        """
+        with self._lock:
+            if self._control is not None or not HAS_FORK or threading.active_count() > 1:
+                return
+            module = importlib.import_module(self._module)
+            ours, theirs = socket.socketpair()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            pid = os.fork()
+            if pid:
+                theirs.close()
+                self._control, self._process = ours, _Forked(pid)
+                return
+            status = 1
+            try:
+                ours.close()
+                os.setpgid(0, 0)  # Ctrl-C in a terminal is for the server alone
+                nothing = os.open(os.devnull, os.O_RDONLY)
+                os.dup2(nothing, 0)
+                os.close(nothing)
+                sys.argv = [self._module, str(theirs.detach())]
+                module.main()
+                status = 0
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+
+    def close(self) -> None:
+        """End the helper; children end by themselves when their sockets close."""
+        self._is_closed = True
+        self._end()  # without the lock: who starts it now ends it again
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            number = theirs.fileno()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", self._module, str(number)],
+                pass_fds=(number,),
+                stdin=subprocess.DEVNULL,
+                process_group=0,  # Ctrl-C in a terminal is for the server alone
+            )
+        self._control = ours
+        if self._is_closed:
+            self._end()
+            raise EndedError("the server is closing")
+        return ours
+
+    def _end(self) -> None:
+        control, self._control = self._control, None
+        process, self._process = self._process, None
+        if control is not None:
+            control.close()
+        if process is not None:
+            process.terminate()
+            process.wait()
+
+
+class Child:
+    """One child, from the loop of the server."""
+
+    def __init__(self, connection: socket.socket, pid: int) -> None:
+        self._connection = connection
+        self._pid = pid
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def send(self, message: bytes) -> None:
+        """Send a message."""
+        _, writer = await self._open()
+        writer.write(_LENGTH.pack(len(message)) + message)
+        with contextlib.suppress(ConnectionError):  # hear() tells
+            await writer.drain()
+
+    async def hear(self) -> bytes:
+        """The next message.
+
+        Raises:
+            EndedError: The child has ended, or was.
+        """
+        reader, _ = await self._open()
+        try:
+            (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+            return await reader.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise EndedError("the process of the run has ended") from error
+
+    def kill(self) -> None:
+        """End it, and its checkpoints, at once."""
+        if self._streams is None:
+            self._connection.close()
+        else:
+            self._streams[1].close()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._streams is None:
+            self._streams = await asyncio.open_unix_connection(sock=self._connection)
+        return self._streams
+
+
+# In the helper and in its children
+
+
+class Channel:
+    """A child's end of the socket pair. It blocks: a child has nothing else to do."""
+
+    def __init__(self, number: int) -> None:
+        self._connection = socket.socket(fileno=number)
+
+    def send(self, message: bytes) -> None:
+        """Send a message; without a receiver the process ends."""
+        try:
+            self._connection.sendall(_LENGTH.pack(len(message)) + message)
+        except OSError:
+            os._exit(0)
+
+    def hear(self) -> bytes:
+        """The next message; the process ends where none can come any more."""
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        return self._exactly(length)
+
+    def _exactly(self, size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            try:
+                part = self._connection.recv(size - len(found))
+            except OSError:
+                part = b""
+            if not part:
+                os._exit(0)
+            found += part
+        return bytes(found)
+
+
+class Checkpoints:
+    """Moments that a process can return to: at each the process forks, one goes on and the other
+    waits until it is wanted again.
+    """
+
+    def __init__(self) -> None:
+        self.kept = 0
+        """How many there are to return to."""
+
+    def keep(self) -> bool:
+        """Keep this moment and go on.
+
+        Returns:
+            False where the process goes on; True where it has returned to this moment.
+        """
+        loop = asyncio._get_running_loop()
+        pid = os.fork()
+        if pid == 0:
+            asyncio._set_running_loop(loop)  # which asyncio keeps by process
+            self.kept += 1
+            return False
+        _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code == _BACK:
+            return True
+        os._exit(code - 1 if code > _BACK else max(code, 0))
+
+    def back(self, count: int) -> None:
+        """Return to the ``count``-th newest moment; does not come back.
+
+        Raises:
+            ValueError: So many are not kept.
+        """
+        if not 1 <= count <= min(self.kept, BACK_MAX):
+            raise ValueError(f"{self.kept} moments are kept, {count} back was asked for")
+        os._exit(_BACK + count - 1)
+
+
+def serve(handle: Callable[[Channel], None]) -> None:
+    """The main function of a helper: fork a child per request and let it ``handle`` its channel.
+
+    Its own socket's number is the program's only argument.
+    """
+    control = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for here
+    while True:
+        word, numbers, _, _ = socket.recv_fds(control, 1, 1)
+        if not word:
+            return
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            status = 1
+            try:
+                os.setpgid(0, 0)
+                handle(Channel(numbers[0]))
+                status = 0
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)  # the child does so too: one of them is first
+        os.close(numbers[0])
+        control.send(_PID.pack(pid))

@@ -1,0 +1,62 @@
+"""What somebody did to a run besides its story, done again at the same steps: with scenario, run,
+take and seed it gives the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.scenario.commands import Input, PlannedStep
+from txnsim.scenario.reading import read_step
+from txnsim.scenario.stage import Stage
+from txnsim.scenario.steps import act
+from txnsim.scenario.steps_model import ACTS, Step
+from txnsim.server.inputs import input_event
+
+
+def inputs_of(text: str) -> tuple[Input, ...]:
+    """Inputs as the page and the control port tell them.
+
+    Args:
+        text: A JSON array of objects with ``before`` and ``step``.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    try:
+        found = msgspec.json.decode(text, type=tuple[Input, ...])
+    except msgspec.MsgspecError as error:
+        raise ConfigError(
+            f'inputs: {error}; expected [{{"before": 3, "step": {{"release": "late"}}}}]'
+        ) from None
+    for one in found:
+        read_step(one.step)
+    return found
+
+
+class GivenInputs:
+    """The pace of a run that goes straight on, with these inputs."""
+
+    def __init__(self, inputs: Iterable[Input]) -> None:
+        self._left = sorted(inputs, key=lambda one: one.before)
+        self.done: list[Input] = []
+
+    async def before(self, stage: Stage, step: PlannedStep) -> None:
+        """Do those that are given for this step."""
+        while self._left and self._left[0].before <= step.number:
+            await do_input(stage, read_step(self._left[0].step))
+            self.done.append(self._left.pop(0))
+
+
+async def do_input(stage: Stage, step: Step) -> None:
+    """An input: the root of what follows from it."""
+    if step.advance is not None:
+        await act(stage, step)  # it is an input by itself
+        return
+    name = next(name for name in ACTS if getattr(step, name) is not None).rstrip("_")
+    given = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    with input_event(stage.environment, "step", name=name, step=given):
+        await act(stage, step)

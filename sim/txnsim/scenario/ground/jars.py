@@ -1,0 +1,139 @@
+"""Apache Kafka's jars, fetched by Maven once per release.
+
+They are kept below ``$XDG_CACHE_HOME/txnsim/kafka`` (``~/.cache`` unless set).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from txnsim.errors import ConfigError
+from txnsim.releases.versions import line_of
+
+OLDEST: Final = (3, 1)
+"""The first whose brokers run on Java 17 and without ZooKeeper; KRaft is a preview up to 3.2, but
+has all that stories need.
+"""
+NEWEST_TRIED: Final = "4.3.1"
+_RELEASE_RE: Final = re.compile(r"apache-(\d+\.\d+\.\d+)")
+_POM: Final = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>txnsim</groupId>
+  <artifactId>apache-kafka</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>VERSION</version>
+    </dependency>
+    <dependency>
+      <groupId>org.slf4j</groupId>
+      <artifactId>slf4j-simple</artifactId>
+      <version>1.7.36</version>
+    </dependency>
+  </dependencies>
+  <build>
+    <plugins>
+      <plugin>
+        <groupId>org.apache.maven.plugins</groupId>
+        <artifactId>maven-dependency-plugin</artifactId>
+        <version>3.8.1</version>
+      </plugin>
+    </plugins>
+  </build>
+</project>
+"""
+"""A broker's class path, and a logger that writes to standard error."""
+
+
+def version_of(name: str) -> str:
+    """The release that ``apache-4.3.1`` names.
+
+    Raises:
+        ConfigError: It names none, or one that can't be started this way.
+    """
+    found = _RELEASE_RE.fullmatch(name)
+    if found is None:
+        raise ConfigError(f"{name}: expected a release of Apache Kafka such as apache-4.3.1")
+    version = found[1]
+    if line_of(version) < OLDEST:
+        raise ConfigError(
+            f"{name}: too old: brokers are started on Java 17 and without ZooKeeper, which can be "
+            "done since 3.1"
+        )
+    return version
+
+
+def directory_of(version: str) -> Path:
+    """Where the jars of a release are, or will be."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "txnsim" / "kafka" / version / "libs"
+
+
+def fetch(version: str, *, say: Callable[[str], object]) -> Path:
+    """The directory with the jars of a release; Maven copies them there where it is missing.
+
+    Args:
+        version: Such as ``4.3.1``.
+        say: Gets a line before the work begins that takes its time.
+
+    Raises:
+        ConfigError: There is no Maven, or it failed; the message has its complaint.
+    """
+    libs = directory_of(version)
+    libs.parent.mkdir(parents=True, exist_ok=True)
+    with (libs.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one process fetches, others wait for it
+        if not libs.is_dir():
+            say(f"fetching Apache Kafka {version} by Maven into {libs} …")
+            _copy(version, libs)
+    return libs
+
+
+def java() -> str:
+    """The ``java`` command.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    found = shutil.which("java")
+    if found is None:
+        raise ConfigError("java: not found; Apache Kafka needs a JDK 17 or newer on the PATH")
+    return found
+
+
+def _copy(version: str, libs: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ConfigError(
+            "mvn: not found; Apache Kafka's jars are fetched by Maven: install a JDK 17 and Maven "
+            "(Debian: apt-get install openjdk-17-jdk-headless maven)"
+        )
+    partial = libs.with_name("libs.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as directory:
+        pom = Path(directory) / "pom.xml"
+        pom.write_text(_POM.replace("VERSION", version), encoding="utf-8")
+        goal = ("dependency:copy-dependencies", f"-DoutputDirectory={partial}")
+        done = subprocess.run(
+            (maven, "-q", "-B", "-f", str(pom), *goal),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode != 0:
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        raise ConfigError("\n".join([f"Maven can't fetch Apache Kafka {version}:", *lines[:12]]))
+    partial.rename(libs)  # in one move: what is there is whole

@@ -1,0 +1,468 @@
+"""A real cluster as a ground, behind a fault proxy: everything goes over the wire.
+
+A real broker's clock can't be moved. What a story wants to have timed out is waited for, and then
+the clock of those who look from outside is moved, so that they judge as if they had come later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from txnsim.client.admin import Admin
+from txnsim.client.authentication import ClientSecurity
+from txnsim.client.errors import ClientError
+from txnsim.client.group_requests import delete_groups
+from txnsim.client.inspection.txn_views import TransactionListing
+from txnsim.client.partition_requests import (
+    alter_partition_reassignments,
+    elect_preferred_leaders,
+)
+from txnsim.client.positions import group_coordinator
+from txnsim.client.requests import NewTopic
+from txnsim.client.waiting import Deadline, pause
+from txnsim.errors import ConfigError, ErrorCode
+from txnsim.injection.injector import Injector
+from txnsim.placement import partition_for
+from txnsim.proxy.fault_proxy import FaultProxy
+from txnsim.runtime.env import Environment
+from txnsim.scenario.actors.operator import TIMEOUT_MS
+from txnsim.scenario.answers import StoryFailedError
+from txnsim.scenario.cluster_options import new_topic, topic_of
+from txnsim.scenario.ground import log_care
+from txnsim.scenario.model import Scenario, Topic
+from txnsim.scenario.steps_model import ClusterAct
+from txnsim.security.options import SecurityProtocol
+from txnsim.settings import Settings
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+    TransactionalId,
+)
+
+POLL_MS: Final = 100
+FOLLOWED_MAX_MS: Final = 60_000
+REALLY_WAITED_MS: Final = 35_000
+"""An advance of at most so much is waited for: brokers ask each other again after 30 s."""
+SCAN_MS: Final = 15_000
+"""How much later than its timeout a coordinator may end a transaction: its scan, and markers."""
+ONGOING: Final = "Ongoing"
+SETTLED: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+
+
+class Hands(log_care.Disks, Protocol):
+    """What can be done to the processes of a cluster, and seen on its disks."""
+
+    async def kill(self, number: int) -> None:
+        """End a broker at once."""
+
+    async def shut_down(self, number: int) -> None:
+        """End a broker in order."""
+
+    async def start_again(self, number: int) -> None:
+        """Start one that was ended."""
+
+
+class KafkaGround:
+    """``Ground`` on real brokers."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        proxy: FaultProxy,
+        scenario: Scenario,
+        *,
+        prefix: str,
+        settings: Settings,
+        hands: Hands | None = None,
+    ) -> None:
+        """A ground for one story; ``prepare`` it.
+
+        Args:
+            environment: The run's world.
+            proxy: In front of the cluster, and started.
+            scenario: The story, adapted to the prefix.
+            prefix: Of every name in it.
+            settings: What is known of the brokers'.
+            hands: On their processes, where they are ours.
+        """
+        self.environment = environment
+        self._proxy = proxy
+        self._scenario = scenario
+        self._prefix = prefix
+        self._settings = settings
+        self._hands = hands
+        self._topics: dict[str, int] = {}
+        self._ids: tuple[int, ...] = ()
+        # Past the proxy: what the ground asks is no part of the story, and no fault may strike it.
+        self._cluster = proxy.outside(
+            msgspec.structs.replace(proxy.options.settings, client_id="txnsim-stage")
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        """The proxy's doors."""
+        return self._proxy.bootstrap
+
+    @property
+    def security(self) -> ClientSecurity:
+        """The login of ``--command-config``: TLS is between the proxy and the brokers."""
+        there = self._proxy.options.settings.security
+        in_clear = (
+            SecurityProtocol.SASL_PLAINTEXT
+            if there.protocol.has_sasl
+            else SecurityProtocol.PLAINTEXT
+        )
+        return msgspec.structs.replace(there, protocol=in_clear)
+
+    @property
+    def injector(self) -> Injector:
+        """The proxy's."""
+        return self._proxy.injector
+
+    @property
+    def settings(self) -> Settings:
+        """See ``Ground``."""
+        return self._settings
+
+    @property
+    def prefix(self) -> str:
+        """See ``Ground``."""
+        return self._prefix
+
+    @property
+    def topics(self) -> Mapping[str, int]:
+        """The story's topics and the internal ones."""
+        settings = self._settings
+        return {
+            **self._topics,
+            TRANSACTION_STATE_TOPIC: settings.transaction_state_log_num_partitions,
+            CONSUMER_OFFSETS_TOPIC: settings.offsets_topic_num_partitions,
+        }
+
+    async def prepare(self) -> None:
+        """Connect, and have the internal topics made, whose partitions a story may name.
+
+        Raises:
+            ClientError: The cluster does not answer.
+        """
+        await self._cluster.connect()
+        await self._cluster.coordinator(f"{self._prefix}nobody")
+        await group_coordinator(self._cluster, f"{self._prefix}nobody", self._cluster.deadline())
+        counts = {}
+        for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
+            topic = await self._admin.wait_for_topic(name)
+            counts[name] = len(topic.partitions)
+            if self._hands is not None:
+                await self._until_whole(name)  # the story before may have ended a broker
+        await self._cluster.refresh()
+        self._ids = tuple(sorted(broker.broker_id for broker in self._cluster.view.brokers))
+        self._settings = msgspec.structs.replace(
+            self._settings,
+            transaction_state_log_num_partitions=counts[TRANSACTION_STATE_TOPIC],
+            offsets_topic_num_partitions=counts[CONSUMER_OFFSETS_TOPIC],
+        )
+
+    async def _until_whole(self, name: str) -> None:
+        async def is_whole() -> bool:
+            (topic,) = (await self._cluster.refresh((name,))).topics
+            return topic.led and all(set(one.isr) == set(one.replicas) for one in topic.partitions)
+
+        await self._until(is_whole, f"all replicas of {name} are in sync")
+
+    async def create_topic(self, name: str, topic: Topic) -> None:
+        """See ``Ground``.
+
+        Raises:
+            ConfigError: The cluster refuses it, or has no leaders for it in time.
+        """
+        wanted = new_topic(name, topic, brokers=min(len(self._ids), self._scenario.brokers))
+        assignments = tuple(
+            tuple(self._id(number) for number in replicas) for _, replicas in wanted.assignments
+        )
+        asked = NewTopic(
+            name=name,
+            assignments=assignments,
+            configs=tuple((key, value or "") for key, value in wanted.configs.items()),
+        )
+        try:
+            outcome = (await self._admin.create_topics([asked]))[name]
+            if isinstance(outcome, ClientError):
+                raise outcome
+            await self._admin.wait_for_topic(name)
+        except ClientError as error:
+            raise ConfigError(f"{self._scenario.name}: topic {name}: {error}") from None
+        self._topics[name] = len(assignments)
+
+    async def act(self, stage: Any, act: ClusterAct) -> None:
+        """See ``Ground``."""
+        del stage  # it is asked over the wire
+        match act.do:
+            case "move-leader":
+                assert act.to is not None, "the file was accepted"
+                await self._move_leader(await self._place(act), self._id(act.to))
+            case "reload-coordinator":
+                await self._reload(await self._place(act))
+            case "kill" | "stop" | "start" | "restart":
+                await self._care_for_broker(act)
+            case "reassign":
+                assert act.partition is not None, "the file was accepted"
+                assert act.replicas is not None, "the file was accepted"
+                await self._reassign(act.partition, tuple(map(self._id, act.replicas)))
+            case "configure":
+                topic, name = act.topic or "", act.name or ""
+                await log_care.configure(self._admin, topic, name, act.value)
+            case "roll" | "clean" | "delete-old":
+                await self._care_for_log(act)
+            case "create-topic":
+                await self.create_topic(act.topic or "", topic_of(act))
+            case "delete-topic":
+                await self._delete(act.topic or "")
+            case unknown:
+                raise StoryFailedError(f"a real cluster can't {unknown}: only a simulator can")
+
+    async def advance(self, ms: int) -> None:
+        """Wait for what would time out; the rest is moved past those who look."""
+        if ms <= REALLY_WAITED_MS:
+            await pause(self.environment.clock, ms)
+        else:
+            await self.wait_out(ms)
+
+    async def wait_out(self, ms: int) -> None:
+        """The same: what is not open any more has no timeout."""
+        await self._wait_for_timeouts(ms)
+        self.environment.clock.advance(ms)
+
+    def late(self) -> int | None:
+        """Nothing: metrics are not part of Kafka's protocol."""
+        return None
+
+    def why_unfinished(self, transactional_id: str) -> list[str]:
+        """Nothing beside what was waited for: only the simulator can look inside."""
+        return [f"{transactional_id} is not in that state on the real cluster"]
+
+    def is_hidden(self, place: TopicPartition) -> bool:
+        """Whether it belongs to another story, or to others."""
+        return place.topic not in self._topics
+
+    # Transactions
+
+    @property
+    def _admin(self) -> Admin:
+        return Admin(self._cluster)
+
+    async def _ours(self) -> list[TransactionListing]:
+        found: list[TransactionListing] = []
+        for listed in (await self._admin.list_transactions()).values():
+            if not isinstance(listed, ClientError):
+                found += [one for one in listed if one.transactional_id.startswith(self._prefix)]
+        return found
+
+    async def _wait_for_timeouts(self, ms: int) -> None:
+        """Wait until no transaction is ongoing that times out within ``ms``, or until its
+        coordinator should have ended it long ago.
+        """
+        clock = self.environment.clock
+        deadline: Deadline | None = None
+        while True:
+            names = [one.transactional_id for one in await self._ours() if one.state == ONGOING]
+            described = (await self._admin.describe_transactions(names)).values()
+            due = [
+                one.timeout_ms
+                for one in described
+                if not isinstance(one, ClientError) and one.state == ONGOING
+                if one.timeout_ms <= ms
+            ]
+            if not due:
+                return
+            if deadline is None:
+                deadline = Deadline(clock, max(due) + SCAN_MS)
+            if deadline.passed:
+                return
+            await pause(clock, POLL_MS * 5)
+
+    # Leaders and brokers
+
+    def _id(self, number: int) -> int:
+        """The broker that a story calls by this number."""
+        return self._ids[(number - 1) % len(self._ids)]
+
+    async def _place(self, act: ClusterAct) -> TopicPartition:
+        if act.partition is not None:
+            return act.partition
+        assert act.coordinator_of is not None, "the file was accepted"
+        count = self._settings.transaction_state_log_num_partitions
+        index = partition_for(TransactionalId(act.coordinator_of), count)
+        return TopicPartition(TRANSACTION_STATE_TOPIC, index)
+
+    async def _led(self, place: TopicPartition) -> Any:
+        """The partition as metadata shows it; None while it has no leader."""
+        return (await self._cluster.refresh((place.topic,))).leader(place)
+
+    async def _reload(self, place: TopicPartition) -> None:
+        led = await self._led(place)
+        if led is None:
+            raise StoryFailedError(f"{place} has no leader")
+        away = next(broker for broker in led.isr if broker != led.leader_id)
+        await self._move_leader(place, away)
+        await self._move_leader(place, led.leader_id)
+
+    async def _move_leader(self, place: TopicPartition, to: int) -> None:
+        led = await self._led(place)
+        if led is not None and led.leader_id == to:
+            return
+        if led is None or to not in led.replicas:
+            raise StoryFailedError(f"broker {to} has no replica of {place}")
+        others = tuple(one for one in led.replicas if one != to)
+        await self._reassign(place, (to, *others))
+
+        async def is_leader() -> bool:
+            request = elect_preferred_leaders([place], timeout_ms=TIMEOUT_MS)
+            await self._to_controller(request)
+            led = await self._led(place)
+            return led is not None and led.leader_id == to
+
+        await self._until(is_leader, f"broker {to} leads {place}")
+
+    async def _reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
+        request = alter_partition_reassignments({place: replicas}, timeout_ms=TIMEOUT_MS)
+        message = await self._to_controller(request)
+        errors = [row.error_code for topic in message.responses for row in topic.partitions]
+        if any(errors):
+            raise StoryFailedError(f"{place} is not given to {replicas}: error {errors[0]}")
+
+        async def is_so() -> bool:
+            led = await self._led(place)
+            return led is not None and set(led.replicas) == set(replicas)
+
+        await self._until(is_so, f"the replicas of {place} are {replicas}")
+
+    async def _care_for_broker(self, act: ClusterAct) -> None:
+        assert act.broker is not None, "the file was accepted"
+        if self._hands is None:
+            raise StoryFailedError(f"{act.do}: these brokers are not ours")
+        if act.do == "kill" or (act.do == "restart" and act.kill):
+            await self._hands.kill(act.broker)
+        elif act.do in ("stop", "restart"):
+            await self._hands.shut_down(act.broker)
+        if act.do in ("start", "restart"):
+            await self._hands.start_again(act.broker)
+
+            async def is_there() -> bool:
+                await self._cluster.refresh()
+                known = {broker.broker_id for broker in self._cluster.view.brokers}
+                return act.broker in known
+
+            await self._until(is_there, f"broker {act.broker} is there again")
+
+    async def _until(self, holds: Callable[[], Any], what: str) -> None:
+        deadline = Deadline(self.environment.clock, FOLLOWED_MAX_MS)
+        while True:
+            with contextlib.suppress(ClientError):  # a broker may be on its way out
+                if await holds():
+                    return
+            if deadline.passed:
+                raise StoryFailedError(f"waited {FOLLOWED_MAX_MS} ms in vain until {what}")
+            await pause(self.environment.clock, POLL_MS)
+
+    async def _to_controller(self, request: Any) -> Any:
+        """Brokers hand it on."""
+        return await self._cluster.ask_any(request)
+
+    # Topics
+
+    async def _care_for_log(self, act: ClusterAct) -> None:
+        place = act.partition
+        assert place is not None, "the file was accepted"
+        if self._hands is None:
+            raise StoryFailedError(f"{act.do}: these brokers are not ours")
+        admin, clock = self._admin, self.environment.clock
+        match act.do:
+            case "roll":
+                await log_care.roll(admin, clock, place)
+            case "clean":
+                await log_care.clean(admin, clock, self._hands, place)
+            case _:
+                await log_care.delete_old(admin, clock, self._hands, place)
+
+    async def _delete(self, name: str) -> None:
+        outcome = (await self._admin.delete_topics([name]))[name]
+        if outcome is not None:
+            raise StoryFailedError(f"topic {name}: {outcome}")
+        self._topics.pop(name, None)
+
+    # Cleaning up
+
+    async def clean(self) -> list[str]:
+        """End what the story left open, and delete its topics and groups.
+
+        Returns:
+            What could not be cleaned, a line each.
+        """
+        left: list[str] = []
+        try:
+            left += await self._end_transactions()
+            left += await self._delete_topics()
+            left += await self._delete_groups()
+        except ClientError as error:
+            left.append(f"the cluster did not answer, look for {self._prefix}*: {error}")
+        finally:
+            await self._cluster.close()
+        return left
+
+    async def _end_transactions(self) -> list[str]:
+        """Fence each producer that has one open; its coordinator aborts it."""
+        names = [one.transactional_id for one in await self._ours() if one.state not in SETTLED]
+        for name in names:
+            with contextlib.suppress(ClientError):  # said below, by its state
+                await self._admin.fence_producers([name], timeout_ms=TIMEOUT_MS)
+        deadline = Deadline(self.environment.clock, TIMEOUT_MS)
+        while names and not deadline.passed:
+            states = {one.transactional_id: one.state for one in await self._ours()}
+            names = [name for name in names if states.get(name, "Dead") not in SETTLED]
+            await pause(self.environment.clock, POLL_MS)
+        return [f"transactional id {name}: its transaction is still open" for name in names]
+
+    async def _delete_topics(self) -> list[str]:
+        if not self._topics:
+            return []
+        outcomes = await self._admin.delete_topics(tuple(self._topics))
+        return [f"topic {name}: {error}" for name, error in outcomes.items() if error is not None]
+
+    async def _delete_groups(self) -> list[str]:
+        steps = (*self._scenario.steps, *self._scenario.cure)
+        groups = {step.call.group for step in steps if step.call is not None and step.call.group}
+        groups |= {actor.group for actor in self._scenario.actors.values() if actor.group}
+        left = []
+        for group in sorted(groups):
+            home = await group_coordinator(self._cluster, group, self._cluster.deadline())
+            message = await self._cluster.ask(home, delete_groups([group]))
+            (row,) = message.results
+            if row.error_code not in (ErrorCode.none, ErrorCode.group_id_not_found):
+                left.append(f"group {group}: error {row.error_code}")
+        return left
+
+
+@contextlib.asynccontextmanager
+async def kafka_ground(
+    ground: KafkaGround, *, left: Callable[[list[str]], object]
+) -> AsyncIterator[KafkaGround]:
+    """Prepare the ground of one story, and clean it afterwards, also where the story was broken
+    off; the clock of those who look is set back.
+
+    Args:
+        ground: Of one story.
+        left: Gets what could not be cleaned.
+    """
+    clock = ground.environment.clock
+    try:
+        await ground.prepare()
+        yield ground
+    finally:
+        ground.injector.disarm_all()
+        left(await ground.clean())
+        clock.shift(-clock.advanced_ms)

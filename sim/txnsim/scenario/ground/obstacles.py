@@ -1,0 +1,191 @@
+"""What keeps a story from being played on real brokers: a step that only a simulator can take, or a
+world that a release does not have. Asked before anything is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from txnsim.proxy import meanings
+from txnsim.releases.catalog import RELEASES
+from txnsim.releases.release import Release
+from txnsim.releases.rules import LATEST, Rules, documentation
+from txnsim.releases.versions import came_later, line_of
+from txnsim.scenario.cluster_options import STRICT_MARKERS
+from txnsim.scenario.fields import Situation
+from txnsim.scenario.ground.apache import FEATURE_SINCE
+from txnsim.scenario.ground.kafka import REALLY_WAITED_MS
+from txnsim.scenario.model import Run, Scenario
+from txnsim.scenario.steps_model import ClusterAct, Step
+
+OLDEST_HERE: Final = (3, 6)
+"""A release before it is compared with this one."""
+WAITED_MAX_MS: Final = 120_000
+"""A longer advance is more than a transaction's timeout: something else is to expire."""
+OF_STRICT_MARKERS: Final = ("repeated_v2_markers_are_written",)
+"""Switches that mean something only where a marker must carry a higher epoch."""
+ONLY_SIMULATED: Final = {
+    "age": "moves an epoch near its end",
+    "isolate": "cuts a broker off",
+    "heal": "ends the isolation of a broker",
+}
+OUR_BROKERS: Final = {
+    **{act: f"{act} a broker" for act in ("kill", "stop", "start", "restart")},
+    "roll": "end a segment",
+    "clean": "wait for the cleaner",
+    "delete-old": "wait for retention",
+}
+"""What needs brokers that were started for the story: their processes, short settings, disks."""
+
+
+class Counterpart(msgspec.Struct, frozen=True, kw_only=True):
+    """The simulated release that a real one is held against."""
+
+    release: Release
+    rules: dict[str, bool]
+    """Switches in which the two differ."""
+
+    @property
+    def effective(self) -> Rules:
+        """The rules of the real release, as far as they are known."""
+        return msgspec.structs.replace(self.release.rules, **self.rules)
+
+
+def counterpart_of(version: str) -> Counterpart:
+    """What a real release is compared with: the newest simulated one that is not newer, without
+    what the real one does not have yet. Before 3.6 it is 3.6.
+
+    Args:
+        version: Such as ``4.3.1``.
+    """
+    line = max(line_of(version), OLDEST_HERE)
+    newest = max((name for name in RELEASES if line_of(name) <= line), key=line_of)
+    release = RELEASES[newest]
+    later = {
+        name: False
+        for name, switch in documentation().items()
+        if getattr(release.rules, name) and came_later(switch, version)
+    }
+    return Counterpart(release=release, rules=later)
+
+
+def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None:
+    """Why a release is not the world of a run; None if it is."""
+    run = scenario.runs[run_name]
+    counterpart = counterpart_of(version)
+    if run.mode == "V+" and not counterpart.effective.transactions_are_verified:
+        return "verification came with 3.6"
+    if run.mode in ("TV2", "TV2+"):
+        if line_of(version) < FEATURE_SINCE:
+            return "transactions v2 came with 4.0"
+        strict = counterpart.effective.v2_markers_need_higher_epoch
+        modes = {one.mode for one in scenario.runs.values()}
+        tells_apart = {"TV2", "TV2+"} <= modes or not run.rules.keys().isdisjoint(OF_STRICT_MARKERS)
+        if tells_apart and strict is not (run.mode == "TV2+"):
+            return "strict markers (KIP-1228) came with 4.2"
+    named = [one for one in scenario.runs.values() if one.as_version is not None]
+    if named:
+        own = counterpart.release.name
+        wanted = run.as_version or max(RELEASES, key=line_of)
+        if own != wanted:
+            return f"it is the world of {wanted}"
+    return _differing_rule(scenario, run, counterpart)
+
+
+def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:
+    """A switch that the release has otherwise, of those by which the runs of this mode differ."""
+    here = counterpart.effective
+    base = LATEST if run.as_version is None else RELEASES[run.as_version].rules
+    wanted = msgspec.structs.replace(base, **run.rules)
+    told_apart = [
+        name for one in scenario.runs.values() if one.mode == run.mode for name in one.rules
+    ]
+    for name in dict.fromkeys(told_apart):
+        is_on = getattr(wanted, name)
+        if name == STRICT_MARKERS or getattr(here, name) is is_on:
+            continue
+        switch = documentation()[name]
+        return (
+            f"{switch.ticket} came with {switch.since}: {switch.after if is_on else switch.before}"
+        )
+    return None
+
+
+def only_simulated(scenario: Scenario, run_name: str, take: str, *, is_ours: bool) -> str | None:
+    """The first step of a telling that real brokers can't take, and why; None if they can all.
+
+    Args:
+        scenario: The story.
+        run_name: Its run.
+        take: ``armed``, ``disarmed`` or ``control``.
+        is_ours: The brokers are started for the story: they may be killed, and reach each other
+            through the proxy.
+    """
+    situation = Situation(run=run_name, mode=scenario.runs[run_name].mode, take=take)
+    steps = (*scenario.steps_of(situation), *scenario.cure_of(situation))
+    timeouts = [
+        one.transaction_timeout
+        for one in scenario.actors.values()
+        if one.plays in ("wire", "application")
+    ]
+    passed_ms = 0
+    for step in steps:
+        for why in _obstacles(step, timeouts, passed_ms=passed_ms, is_ours=is_ours):
+            return f"{_where(step)}: {why}"
+        passed_ms += step.advance or 0
+    return None
+
+
+def _where(step: Step) -> str:
+    """``step 14``, as its place in the file says, counted from 1."""
+    part, _, rest = step.place.rpartition(": ")[2].partition(".")
+    number = rest.partition(".")[0]
+    what = "step of the cure" if part == "cure" else "step"
+    return f"{what} {int(number) + 1}" if number.isdigit() else what
+
+
+def _obstacles(step: Step, timeouts: list[int], *, passed_ms: int, is_ours: bool) -> Iterator[str]:
+    if step.rule is not None:
+        refused = meanings.refusal(step.rule, has_peers=is_ours)
+        if refused is not None:
+            point = step.rule.point
+            yield (
+                f"a fault at {point}, between brokers that do not come through the proxy"
+                if point in meanings.PEER_POINTS
+                else f"a fault at {point}, inside of a broker"
+            )
+        elif not is_ours and (step.rule.broker is not None or step.rule.source is not None):
+            yield "a fault that names a broker by its number"
+    if step.cluster is not None:
+        yield from _of_cluster(step.cluster, is_ours=is_ours)
+    if step.advance is not None:
+        yield from _of_time(step.advance, timeouts, passed_ms=passed_ms)
+    if step.call is not None:
+        if step.call.producer_id is not None:
+            yield "it names a producer id, which a real cluster chooses itself"
+        elif step.call.broker is not None and not is_ours:
+            yield "it asks a broker by its number"
+
+
+def _of_cluster(act: ClusterAct, *, is_ours: bool) -> Iterator[str]:
+    if act.do in ONLY_SIMULATED:
+        yield f"it {ONLY_SIMULATED[act.do]}"
+    elif act.lose_unflushed:
+        yield "a broker loses what it had not flushed"
+    elif not is_ours and act.do in OUR_BROKERS:
+        yield f"it has to {OUR_BROKERS[act.do]}, and these brokers are yours"
+    elif not is_ours and act.coordinator_of is not None:
+        yield "it moves a leader of __transaction_state"
+
+
+def _of_time(ms: int, timeouts: list[int], *, passed_ms: int) -> Iterator[str]:
+    """Short spells are waited for. A long one passes where nothing is due in it; else only its
+    transactions' timeouts can be waited for.
+    """
+    if ms <= REALLY_WAITED_MS or (timeouts and passed_ms + ms < min(timeouts)):
+        return
+    if ms > WAITED_MAX_MS:
+        yield f"it moves the clock by {ms // 60_000} minutes"

@@ -1,0 +1,323 @@
+"""Stories played twice: on the simulator, and on real brokers behind a fault proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.client.connection import ClientSettings
+from txnsim.errors import ConfigError
+from txnsim.runtime.env import Environment
+from txnsim.runtime.real import new_token, real_environment
+from txnsim.runtime.trace import TraceLevel
+from txnsim.scenario.cluster_options import (
+    STRICT_MARKERS,
+    TRANSACTION_LOG_PARTITIONS,
+    TRANSACTION_VERSION,
+    VERIFICATION,
+)
+from txnsim.scenario.ground.adapting import adapted
+from txnsim.scenario.ground.apache import ApacheOptions
+from txnsim.scenario.ground.jars import fetch
+from txnsim.scenario.ground.kafka import KafkaGround, kafka_ground
+from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS
+from txnsim.scenario.ground.obstacles import counterpart_of, only_simulated, why_not_there
+from txnsim.scenario.ground.started import RealCluster, apache_cluster, cluster_there
+from txnsim.scenario.players.casting import Casting
+from txnsim.scenario.runner import RunResult, Telling, casts_of, tell, tell_virtual
+from txnsim.settings import DEFAULTS
+
+SHORT_SETTINGS: Final = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
+    "log.initial.task.delay.ms": "1000",
+    "log.cleaner.backoff.ms": str(CLEANER_PAUSE_MS),
+}
+"""What makes real brokers look more often for what is due. A release that does not know a name
+passes over it.
+"""
+CLEANER_MEMORY: Final = "log.cleaner.dedupe.buffer.size"
+CLEANER_MEMORY_MIN: Final = 2 * 1024 * 1024
+"""Real brokers want more than 1 MiB."""
+CLEANER_LOAD: Final = 0.9
+"""``log.cleaner.io.buffer.load.factor``, unless set."""
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One telling, and what it came to on both sides."""
+
+    telling: Telling
+    on: str
+    """``4.3.1``, or the address of a cluster."""
+    simulated: RunResult | None = None
+    real: RunResult | None = None
+    why_not: str = ""
+    """Why it was not played on real brokers."""
+    left: tuple[str, ...] = ()
+    """What could not be cleaned."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both sides came to the same verdicts, or only one was asked."""
+        if self.simulated is None or self.real is None:
+            return True
+        return _verdicts(self.simulated) == _verdicts(self.real)
+
+
+def _verdicts(result: RunResult) -> tuple[object, object]:
+    return result.verdict.observed, None if result.cured is None else result.cured.observed
+
+
+Say = Callable[[str], object]
+"""Gets a line of progress."""
+
+
+# Releases that are started
+
+
+async def tell_on_apache(
+    version: str,
+    plan: Sequence[Telling],
+    casting: Casting,
+    *,
+    say: Say,
+    on_cell: Callable[[Cell], object],
+) -> None:
+    """Tell stories on the simulator and on brokers of a release, which are started for them.
+
+    Args:
+        version: Such as ``4.3.1``.
+        plan: What to tell; what the release or real brokers can't be or do is left out, said why.
+        casting: Who plays applications.
+        say: Gets lines of progress.
+        on_cell: Gets each cell when it is done, those that are left out first.
+
+    Raises:
+        ConfigError: There is no Java or Maven, or a broker did not come up.
+    """
+    worlds: dict[_World, list[Telling]] = {}
+    for telling in plan:
+        why = why_not(telling, version)
+        if why is not None:
+            on_cell(Cell(telling=telling, on=version, why_not=why))
+        else:
+            worlds.setdefault(_world_of(telling), []).append(telling)
+    if not worlds:
+        return
+    libs = fetch(version, say=say)
+    environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
+    number = 0
+    for world, tellings in worlds.items():
+        say(f"starting Apache Kafka {version}: {world.brokers} brokers, {tellings[0].mode} …")
+        options = ApacheOptions(
+            version=version,
+            libs=libs,
+            brokers=world.brokers,
+            transaction_version=world.transaction_version,
+            properties=dict(world.properties),
+        )
+        async with apache_cluster(environment, options) as cluster:
+            for telling in tellings:
+                number += 1
+                prefix = f"cell{number}-"
+                cell = await _told(
+                    telling, environment, cluster, casting, on=version, prefix=prefix
+                )
+                on_cell(_without(prefix, cell))
+                if cluster.brokers is not None:
+                    await cluster.brokers.mend()
+
+
+class _World(msgspec.Struct, frozen=True, kw_only=True):
+    """Tellings of one world share their brokers."""
+
+    brokers: int
+    transaction_version: int
+    properties: tuple[tuple[str, str], ...]
+
+
+def _world_of(telling: Telling) -> _World:
+    scenario, run = telling.scenario, telling.scenario.runs[telling.run]
+    given: Mapping[str, object] = {
+        "transaction.state.log.num.partitions": TRANSACTION_LOG_PARTITIONS,
+        "transaction.partition.verification.enable": VERIFICATION[run.mode],
+        **scenario.settings,
+        **run.settings,
+    }
+    properties = {name: _text(value) for name, value in given.items()}
+    memory = int(properties.get(CLEANER_MEMORY, CLEANER_MEMORY_MIN))
+    if memory < CLEANER_MEMORY_MIN:  # a real cleaner uses so little of its memory instead
+        load = CLEANER_LOAD * memory / CLEANER_MEMORY_MIN
+        properties |= {
+            CLEANER_MEMORY: str(CLEANER_MEMORY_MIN),
+            "log.cleaner.io.buffer.load.factor": f"{load:.12f}",
+        }
+    properties = {**SHORT_SETTINGS, **properties}
+    return _World(
+        brokers=scenario.brokers,
+        transaction_version=TRANSACTION_VERSION[run.mode],
+        properties=tuple(sorted(properties.items())),
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def simulated(telling: Telling, version: str) -> Telling:
+    """The same telling in the simulated world that a real release is held against."""
+    counterpart = counterpart_of(version)
+    scenario, run = telling.scenario, telling.scenario.runs[telling.run]
+    strict = counterpart.effective.v2_markers_need_higher_epoch
+    rules = {**counterpart.rules, STRICT_MARKERS: strict}
+    world = run.model_copy(update={"as_version": counterpart.release.name, "rules": rules})
+    runs = {**scenario.runs, telling.run: world}
+    return msgspec.structs.replace(telling, scenario=scenario.model_copy(update={"runs": runs}))
+
+
+# A cluster that is there
+
+
+async def tell_on_cluster(
+    bootstrap: str,
+    plan: Sequence[Telling],
+    casting: Casting,
+    *,
+    settings: ClientSettings,
+    say: Say,
+    on_cell: Callable[[Cell], object],
+) -> None:
+    """Tell stories on a cluster that runs already, under names of their own.
+
+    Args:
+        bootstrap: ``host:port`` of brokers.
+        plan: What to tell; what can't be done there is left out, said why.
+        casting: Who plays applications.
+        settings: How the cluster is reached.
+        say: Gets lines of progress.
+        on_cell: Gets each cell when it is done.
+
+    Raises:
+        ClientError: No broker answers.
+    """
+    environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
+    token = "".join(one for one in new_token().lower() if one.isalnum())[:6]
+    async with cluster_there(environment, bootstrap, settings) as cluster:
+        for number, telling in enumerate(plan, 1):
+            why = why_not(telling, bootstrap)
+            if why is not None:
+                on_cell(Cell(telling=telling, on=bootstrap, why_not=why))
+                continue
+            prefix = f"txnsim-{token}-{number}-"
+            say(f"topics, groups and transactional ids begin with {prefix}")
+            cell = await _told(
+                telling, environment, cluster, casting, on=bootstrap, prefix=prefix, say=say
+            )
+            on_cell(cell)
+
+
+# Both
+
+
+async def _told(
+    telling: Telling,
+    environment: Environment,
+    cluster: RealCluster,
+    casting: Casting,
+    *,
+    on: str,
+    prefix: str,
+    say: Say | None = None,
+) -> Cell:
+    scenario = adapted(telling.scenario, prefix)
+    left: list[str] = []
+
+    def note(lines: Iterable[str]) -> None:
+        found = list(lines)
+        left.extend(found)
+        if say is not None:  # at once: after Ctrl-C there is no cell that could tell it
+            for line in found:
+                say(f"could not be cleaned: {line}")
+
+    ground = KafkaGround(
+        environment,
+        cluster.proxy,
+        scenario,
+        prefix=prefix,
+        settings=DEFAULTS,
+        hands=cluster.brokers,
+    )
+    its_own = msgspec.structs.replace(telling, scenario=scenario)
+    try:
+        real = await tell(
+            its_own, environment, casts_of(its_own, casting), kafka_ground(ground, left=note)
+        )
+    except ConfigError as error:
+        return Cell(telling=telling, on=on, why_not=str(error), left=tuple(left))
+    began_ms = min((one.at_ms for one in real.story), default=0)
+    sentences = tuple(
+        msgspec.structs.replace(one, at_ms=one.at_ms - began_ms) for one in real.story
+    )
+    real = msgspec.structs.replace(real, story=sentences)
+    return Cell(telling=telling, on=on, real=real, left=tuple(left))
+
+
+def beforehand(plan: Sequence[Telling], on: str) -> dict[str, RunResult]:
+    """What the simulator comes to for each telling that will be played on real brokers, by the
+    telling's name; in virtual time, so outside of any event loop.
+
+    Args:
+        plan: What is to be played.
+        on: A release, or the address of a cluster.
+    """
+    is_ours = ":" not in on
+    return {
+        str(telling): tell_virtual(simulated(telling, on) if is_ours else telling)
+        for telling in plan
+        if why_not(telling, on) is None
+    }
+
+
+def why_not(telling: Telling, on: str) -> str | None:
+    """Why a telling can't be played on real brokers; None if it can. Where it can't be played
+    with its fault, telling it without says nothing.
+
+    Args:
+        telling: Which.
+        on: A release, or the address of a cluster.
+    """
+    is_ours = ":" not in on
+    if is_ours:
+        not_there = why_not_there(telling.scenario, telling.run, on)
+        if not_there is not None:
+            return not_there
+    for take in dict.fromkeys(("armed", telling.take)):
+        why = only_simulated(telling.scenario, telling.run, take, is_ours=is_ours)
+        if why is not None:
+            return why
+    return None
+
+
+def _without(prefix: str, cell: Cell) -> Cell:
+    """The cell under the story's own names."""
+    if cell.real is None:
+        return cell
+
+    def plain(text: str) -> str:
+        return text.replace(prefix, "")
+
+    real = cell.real
+    verdicts = {
+        name: None
+        if found is None
+        else msgspec.structs.replace(found, because=tuple(map(plain, found.because)))
+        for name, found in (("verdict", real.verdict), ("cured", real.cured))
+    }
+    sentences = tuple(
+        msgspec.structs.replace(one, text=plain(one.text), who=plain(one.who)) for one in real.story
+    )
+    return msgspec.structs.replace(
+        cell, real=msgspec.structs.replace(real, story=sentences, **verdicts)
+    )

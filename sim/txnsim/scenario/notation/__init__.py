@@ -1,0 +1,3 @@
+"""Short ways of saying things in a file: ``repeating`` rolls repeated steps out, ``places`` finds
+the internal partition of a group or a transactional id.
+"""

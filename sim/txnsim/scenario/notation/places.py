@@ -1,0 +1,61 @@
+"""Partitions of internal topics by whom they serve: ``__transaction_state@ID`` is where a
+transactional id lives, ``__consumer_offsets@GROUP`` where a group does.
+
+``@`` can't stand in a topic's name, so nothing else is meant by it. A step keeps the name until it
+is acted out, as the number of partitions is a setting of the run.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.placement import partition_for
+from txnsim.settings import Settings
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+)
+
+AT: Final = "@"
+BY_NAME: Final = -1
+"""In place of a partition's number: its topic says whose it is."""
+PLACED: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
+
+
+def by_name(text: str) -> TopicPartition | None:
+    """The partition that serves somebody; None where the text does not ask for one."""
+    topic, at, whose = text.partition(AT)
+    if not at or topic not in PLACED or not whose:
+        return None
+    return TopicPartition(text, BY_NAME)
+
+
+def shown(place: TopicPartition) -> str:
+    """As a file says it."""
+    return place.topic if place.partition == BY_NAME else str(place)
+
+
+def is_internal(place: TopicPartition) -> bool:
+    """Whether a coordinator keeps its log there."""
+    return place.topic in PLACED or place.partition == BY_NAME
+
+
+def count_of(topic: str, settings: Settings) -> int:
+    """How many partitions an internal topic gets."""
+    if topic == TRANSACTION_STATE_TOPIC:
+        return settings.transaction_state_log_num_partitions
+    return settings.offsets_topic_num_partitions
+
+
+def located(place: TopicPartition, settings: Settings) -> TopicPartition:
+    """The partition with its number."""
+    if place.partition != BY_NAME:
+        return place
+    topic, _, whose = place.topic.partition(AT)
+    return TopicPartition(topic, partition_for(whose, count_of(topic, settings)))
+
+
+def of_group(group: str, settings: Settings) -> TopicPartition:
+    """Where a group lives."""
+    return located(TopicPartition(f"{CONSUMER_OFFSETS_TOPIC}{AT}{group}", BY_NAME), settings)

@@ -1,0 +1,85 @@
+"""What ``txnsim practise`` finds open: one transaction that hangs, and two that look like it.
+
+It is made as in a real cluster: by requests over the wire, with verification switched off for one
+late Produce (KIP-890 part 1 refuses it otherwise). Records are stamped an hour back, so that tools
+which look at ages find them at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.client import requests
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.producer import Producer
+from txnsim.client.versions import VersionRange
+from txnsim.faults.actions import Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.server.cluster import SimCluster
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import Record, build_batch
+
+TOPICS: Final = {"orders": 3, "payments": 1}
+"""Names, with their numbers of partitions."""
+MARKER_RULE: Final = "slow-marker"
+"""Id of the rule that holds the marker of payments-0."""
+
+_VERIFICATION: Final = "transaction.partition.verification.enable"
+_HOUR_MS: Final = 3_600_000
+_QUARTER_HOUR_MS: Final = 900_000
+_BEFORE_JOINING: Final = VersionRange(11, 11)
+"""Of Produce: from 12 on it would join the transaction by itself (transactions v2)."""
+
+
+async def make(cluster: SimCluster) -> None:
+    """Open the three transactions on a running cluster that has ``TOPICS``.
+
+    - orders-0: ``billing`` is over, and a late Produce has opened it again. It hangs.
+    - orders-1: ``report`` is Ongoing. It takes long.
+    - payments-0: ``shop`` is decided; its marker is held by the rule ``slow-marker``.
+    """
+    rule = FaultRule(
+        id=MARKER_RULE,
+        point=FaultPoint.PEER_REQUEST,
+        api="WriteTxnMarkers",
+        topic="payments",
+        partition=0,
+        action=Hold(),
+    )
+    cluster.injector.arm(rule)
+    async with Cluster(cluster.bootstrap) as client:
+        hour_ago_ms = client.clock.now_ms() - _HOUR_MS
+        await _late_produce(client, TopicPartition("orders", 0), timestamp_ms=hour_ago_ms)
+        for name, topic, partition in (("report", "orders", 1), ("shop", "payments", 0)):
+            producer = Producer(
+                client, transactional_id=name, transaction_timeout_ms=_QUARTER_HOUR_MS
+            )
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send(topic, partition, b"x", timestamp_ms=hour_ago_ms)
+            if name == "shop":
+                await producer.commit()
+
+
+async def _late_produce(client: Cluster, target: TopicPartition, *, timestamp_ms: int) -> None:
+    """A Produce of a transaction that is over, as a request that was late on the way."""
+    admin = Admin(client)
+    await admin.set_broker_default(_VERIFICATION, "false")
+    billing = Producer(client, transactional_id="billing")
+    identity = await billing.init_transactions()
+    batch = build_batch(
+        [Record(value=b"late")],
+        timestamp_ms=timestamp_ms,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    produce = requests.produce(
+        {target: batch}, topic_ids={}, transactional_id="billing", within=_BEFORE_JOINING
+    )
+    leader = await client.leader(target)
+    await client.ask(leader.leader_id, produce)
+    await admin.set_broker_default(_VERIFICATION, None)

@@ -1,0 +1,69 @@
+"""What a connection has sent, up to its handling; and whether its socket is read: not while too
+much of it waits.
+
+Kafka's counterpart: NetworkReceive, a connection that is muted, and ``queued.max.requests``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from txnsim.wire.framing import FrameReader
+
+FRAME_BYTES: Final = 256
+"""What a request that waits counts for besides its bytes: an empty one takes room and time too."""
+
+
+class Intake:
+    """The reading side of one connection."""
+
+    __slots__ = ("frames", "is_paused", "queued_bytes", "reader")
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self.reader = FrameReader(frame_bytes_max)
+        self.frames: deque[bytes] = deque()
+        """Whole requests that wait."""
+        self.queued_bytes = 0
+        """What they count for."""
+        self.is_paused = False
+        """The socket is not read."""
+
+    def receive(self, data: bytes) -> bool:
+        """Cut frames; whether any is whole now.
+
+        Raises:
+            MalformedFrameError: The stream can't be read any further.
+        """
+        frames = self.reader.receive_data(data)
+        if not frames:
+            return False
+        self.frames.extend(frames)
+        self.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
+        return True
+
+    def take(self) -> bytes:
+        """The first frame that waits; there is one."""
+        frame = self.frames.popleft()
+        self.queued_bytes -= len(frame) + FRAME_BYTES
+        return frame
+
+    def forget(self) -> None:
+        """Nothing that waits will be handled."""
+        self.frames.clear()
+        self.queued_bytes = 0
+
+    def keep_within(self, limit_bytes: int, transport: asyncio.Transport | None) -> None:
+        """Stop reading above the limit, go on below half of it."""
+        if transport is None or transport.is_closing():
+            return
+        waiting_bytes = self.queued_bytes
+        if waiting_bytes:
+            waiting_bytes += self.reader.buffered_bytes
+        if not self.is_paused and waiting_bytes > limit_bytes:
+            self.is_paused = True
+            transport.pause_reading()
+        elif self.is_paused and waiting_bytes <= limit_bytes // 2:
+            self.is_paused = False
+            transport.resume_reading()

@@ -1,0 +1,191 @@
+"""What the requests and answers of a connection leave in the trace, and what they are about.
+
+An answer belongs to the trace where it carries an error; others only at ``full``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from txnsim.api.request import Handler, Request
+from txnsim.faults.subjects import Subject
+from txnsim.runtime.trace import NO_CAUSE
+from txnsim.server.request_log import outcome
+from txnsim.wire.apis import FETCH, api_name
+
+if TYPE_CHECKING:
+    from txnsim.runtime.trace import LaterPayload, Tracer
+
+PARTITIONS_TOLD_MAX: Final = 8
+"""A summary is a line: of more partitions it has the number."""
+
+
+class RequestTrace:
+    """One connection's: a request is handled after the other."""
+
+    __slots__ = (
+        "_causes",
+        "_client_id",
+        "_errors",
+        "_is_ours",
+        "_line",
+        "_node",
+        "_peer",
+        "_received",
+        "_request",
+        "_tracer",
+        "_tx",
+    )
+
+    def __init__(self, tracer: Tracer, *, node: str, line: str) -> None:
+        """Tell of a connection.
+
+        Args:
+            tracer: Where to.
+            node: The broker.
+            line: The client's address; with a correlation id it tells messages of our own clients
+                apart, whose sending is in the trace.
+        """
+        self._tracer = tracer
+        self._node = node
+        self._line = line
+        self._request: Request | None = None
+        self._client_id: str | None = None
+        self._peer = "client/"
+        self._received = -1
+        self._is_ours = False
+        self._tx = ""
+        self._causes: tuple[int, ...] | None = None
+        """Of the answer that is about to be written; None where there is none to tell of."""
+        self._errors = ""
+
+    def received(self, request: Request, handler: Handler, size: int) -> int:
+        """A request of so many bytes is taken up: the event that its handling is due to."""
+        tracer = self._tracer
+        self._request = request
+        is_new = self._peer == "client/" or request.client_id != self._client_id
+        if is_new:
+            self._client_id = request.client_id
+            self._peer = f"client/{request.client_id or ''}"
+        self._causes = None
+        self._tx = ""
+        key, version, correlation = request.api_key, request.api_version, request.correlation_id
+        payload: LaterPayload | dict[str, object] = (_asked, key, version, correlation, self._peer)
+        if tracer.full:  # brief has a budget: what follows from a request tells whose it is
+            subject = handler.subject(request)
+            self._tx = tx_of(subject, request.message)
+            payload = _asked(key, version, correlation, self._peer)
+            payload["bytes"] = size
+            payload["summary"] = summary_of(subject)
+        # A request has the client for its cause, whatever let the connection take it up now.
+        sent = tracer.take((self._line, correlation, False)) if tracer.mail else NO_CAUSE
+        self._is_ours = sent >= 0
+        if is_new and not self._is_ours:
+            tracer.node(self._peer)  # a foreign one: its request is a root
+        self._received = tracer.emit(
+            "msg.recv", self._node, parents=(sent,), tx=self._tx, data=payload
+        )
+        return self._received
+
+    def handled(self, request: Request, reply: Any) -> None:
+        """The handler is through, with such a reply: what it is due to is known now."""
+        tracer, received = self._tracer, self._received
+        came_to = outcome(request, reply)
+        if not came_to and not self._is_ours and not tracer.full:
+            return  # brief tells a foreign client's answer only where it carries an error
+        if "answer" in came_to:
+            return
+        self._errors = ",".join(came_to.get("errors", ()))
+        # Who waits for news is answered because of them; what was there before was none.
+        news = tracer.waker if request.api_key == FETCH and tracer.waker > received else -1
+        self._causes = (news, tracer.cause, received)
+
+    def sent(self, size: int) -> None:
+        """An answer of so many bytes is written, if there is one."""
+        causes, self._causes = self._causes, None
+        request = self._request
+        if causes is None or request is None:
+            return
+        tracer = self._tracer
+        if tracer.full or self._errors:
+            payload: dict[str, object] = {
+                "api": api_name(request.api_key),
+                "version": request.api_version,
+                "correlation": request.correlation_id,
+                "peer": self._peer,
+                "response": True,
+            }
+            if self._errors:
+                payload["error"] = self._errors
+            if tracer.full:
+                payload["bytes"] = size
+            importance = None if self._errors else 0
+            index = tracer.emit(
+                "msg.send",
+                self._node,
+                parents=causes,
+                tx=self._tx,
+                data=payload,
+                importance=importance,
+            )
+        else:
+            index = tracer.joined(causes)
+        if self._is_ours:
+            tracer.post((self._line, request.correlation_id, True), index)
+
+
+def _asked(api_key: int, version: int, correlation: int, peer: str) -> dict[str, object]:
+    return {
+        "api": api_name(api_key),
+        "version": version,
+        "correlation": correlation,
+        "peer": peer,
+    }
+
+
+def summary_of(subject: Subject) -> str:
+    """One line: whose transaction, which producer, commit or abort, which partitions."""
+    words = []
+    if subject.transactional_id is not None:
+        words.append(subject.transactional_id)
+    if subject.producer_id is not None and subject.producer_id >= 0:
+        words.append(f"producer {subject.producer_id}")
+    if subject.committed is not None:
+        words.append("commit" if subject.committed else "abort")
+    partitions = subject.partitions
+    words += map(str, partitions[:PARTITIONS_TOLD_MAX])
+    if len(partitions) > PARTITIONS_TOLD_MAX:
+        words.append(f"and {len(partitions) - PARTITIONS_TOLD_MAX} more")
+    if subject.others:
+        words.append(f"and {len(subject.others)} more like it")
+    return " ".join(words)
+
+
+def tx_of(subject: Subject, message: Any) -> str:
+    """The name of the transaction in the trace, as far as the request tells it."""
+    name = subject.transactional_id
+    if not name:
+        return ""
+    producer_id = subject.producer_id
+    if producer_id is None:
+        producer_id = getattr(message, "producer_id", -1)
+    epoch = getattr(message, "producer_epoch", -1)
+    return f"{name}/{producer_id}:{epoch}" if producer_id >= 0 and epoch >= 0 else name
+
+
+def tell_opened(tracer: Tracer, node: str, host: str, port: str) -> int:
+    """A client has connected; the index of the event."""
+    data = {"peer": _address(host, port)}
+    return tracer.emit("conn.open", node, parents=(NO_CAUSE,), data=data)
+
+
+def tell_closed(tracer: Tracer, node: str, host: str, port: str, opened_at: int) -> None:
+    """A connection is gone: its own end, or the client's. As with the opening, no event here is the
+    cause.
+    """
+    tracer.emit("conn.close", node, parents=(opened_at,), data={"peer": _address(host, port)})
+
+
+def _address(host: str, port: str) -> str:
+    """Of a host as Kafka writes it, ``/127.0.0.1``."""
+    return f"{host.removeprefix('/')}:{port}"

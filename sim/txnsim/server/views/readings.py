@@ -1,0 +1,148 @@
+"""A cluster's metrics as they stand (see ``metrics.table`` for what each one means)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from txnsim.broker.broker import Broker
+from txnsim.errors import ErrorCode
+from txnsim.log.cleaner import first_uncleanable_offset
+from txnsim.metadata.image import NO_LEADER, ClusterImage
+from txnsim.metrics import table
+from txnsim.metrics.requests import ApiTotals
+from txnsim.metrics.table import Reading
+from txnsim.server.cluster import SimCluster
+from txnsim.txn.state import TransactionState
+from txnsim.wire.apis import api_name
+
+_ERRORS: Final = {int(error): error.name.upper() for error in ErrorCode}
+"""Kafka's names; a fault may answer with a code that has none."""
+
+
+def readings(cluster: SimCluster) -> Iterator[Reading]:
+    """Every metric of the table that has a value now."""
+    for broker in cluster.brokers.values():
+        now_ms = broker.environment.clock.now_ms()
+        yield from _coordinator(broker, now_ms)
+        yield from _partitions(broker, now_ms)
+    yield Reading(
+        metric=table.OFFLINE_PARTITIONS, labels=(), value=_leaderless(cluster.metadata.image)
+    )
+    for listener in cluster.listeners:
+        yield Reading(
+            metric=table.CONNECTIONS,
+            labels=(str(listener.broker.broker_id),),
+            value=len(listener.connections),
+        )
+        for totals in listener.meters.totals():
+            yield from _requests(str(listener.broker.broker_id), totals)
+    for armed in cluster.injector.rules():
+        yield Reading(metric=table.FAULTS_STRUCK, labels=(armed.rule.id,), value=armed.struck)
+
+
+def late_transactions(cluster: SimCluster) -> int:
+    """Partitions with late transactions over all brokers (PartitionsWithLateTransactionsCount), as
+    the metrics say.
+    """
+    brokers = cluster.brokers.values()
+    return sum(_late(broker, broker.environment.clock.now_ms()) for broker in brokers)
+
+
+def _requests(broker: str, totals: ApiTotals) -> Iterator[Reading]:
+    api = api_name(totals.api_key)
+    for version, count in totals.requests.items():
+        yield Reading(metric=table.REQUESTS, labels=(broker, api, str(version)), value=count)
+    for error, count in totals.errors.items():
+        name = _ERRORS.get(error, str(error))
+        yield Reading(metric=table.REQUEST_ERRORS, labels=(broker, api, name), value=count)
+    for metric, counts, sum_ns in (
+        (table.REQUEST_MS, totals.total_counts, totals.total_ns),
+        (table.REQUEST_REMOTE_MS, totals.remote_counts, totals.remote_ns),
+    ):
+        within = (*(sum(counts[: bits + 1]) for bits in table.TIME_BITS), sum(counts))
+        yield Reading(metric=metric, labels=(broker, api), value=sum_ns / 1_000_000, counts=within)
+    for metric, value in (
+        (table.REQUEST_LOCAL_MS, totals.local_ns / 1_000_000),
+        (table.REQUEST_BYTES, totals.request_bytes),
+        (table.RESPONSE_BYTES, totals.response_bytes),
+    ):
+        yield Reading(metric=metric, labels=(broker, api), value=value)
+
+
+def _coordinator(broker: Broker, now_ms: int) -> Iterator[Reading]:
+    labels = (str(broker.broker_id),)
+    snapshot = broker.coordinator.snapshot()
+    for state, count in sorted(snapshot.states.items()):
+        yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=count)
+    for metric, value in (
+        (table.MARKERS_PENDING, snapshot.pending_markers),
+        (table.MARKERS_UNKNOWN, snapshot.unknown_destinations),
+        (table.COMPLETIONS_WAITING, snapshot.completions_waiting),
+        (table.MARKERS_SENT, snapshot.markers_sent_total),
+        (table.TIMEOUTS, snapshot.timeouts_total),
+        (table.VERIFIED, broker.verification.verified),
+        (table.UNVERIFIED, broker.verification.failed),
+        (table.VERIFICATIONS, broker.verification.answered),
+        (table.VERIFICATION_MS, broker.verification.waited_us / 1_000),
+        (table.ACTIVE_MS, _longest_open_ms(broker, now_ms)),
+    ):
+        yield Reading(metric=metric, labels=labels, value=value)
+
+
+def _partitions(broker: Broker, now_ms: int) -> Iterator[Reading]:
+    labels = (str(broker.broker_id),)
+    yield Reading(metric=table.LATE_TRANSACTIONS, labels=labels, value=_late(broker, now_ms))
+    yield Reading(metric=table.UNDER_MIN_ISR, labels=labels, value=_under_min_isr(broker))
+    yield Reading(metric=table.OFFLINE_REPLICAS, labels=labels, value=len(broker.replicas.offline))
+    yield Reading(
+        metric=table.UNCLEANABLE, labels=labels, value=broker.log_maintenance.uncleanable_count
+    )
+    for topic_partition, log in broker.replicas.led.items():
+        lag = log.high_watermark - log.last_stable_offset
+        if lag:
+            yield Reading(
+                metric=table.LSO_LAG,
+                labels=(topic_partition.topic, str(topic_partition.partition)),
+                value=lag,
+            )
+        if log.config.is_compacted:
+            yield Reading(
+                metric=table.FIRST_UNCLEANABLE,
+                labels=(topic_partition.topic, str(topic_partition.partition)),
+                value=first_uncleanable_offset(log, now_ms),
+            )
+    # Followers too, and a producer once per partition (ReplicaManager.producerIdCount).
+    producers = sum(len(log.producers.all()) for log in broker.replicas.hosted.values())
+    yield Reading(metric=table.PRODUCER_IDS, labels=labels, value=producers)
+
+
+def _late(broker: Broker, now_ms: int) -> int:
+    max_timeout_ms = broker.settings.transaction_max_timeout_ms
+    return sum(
+        log.has_late_transaction(now_ms, max_timeout_ms) for log in broker.replicas.led.values()
+    )
+
+
+def _under_min_isr(broker: Broker) -> int:
+    # A partition with one replica is not among them, and never under its minimum.
+    return sum(partition.is_under_min_isr for partition in broker.replicas.replicated.values())
+
+
+def _longest_open_ms(broker: Broker, now_ms: int) -> int:
+    return max(
+        (
+            now_ms - txn.start_timestamp_ms
+            for txn in broker.coordinator.entries()
+            if txn.state is TransactionState.ONGOING
+        ),
+        default=0,
+    )
+
+
+def _leaderless(image: ClusterImage) -> int:
+    return sum(
+        partition.leader == NO_LEADER
+        for topic in image.topics.values()
+        for partition in topic.partitions
+    )

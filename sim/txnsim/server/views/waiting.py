@@ -1,0 +1,154 @@
+"""What a transaction waits for, in sentences: for the message of who has waited for it in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from txnsim.errors import ConfigError
+from txnsim.faults.subjects import Subject
+from txnsim.runtime.peer_call import Unanswered
+from txnsim.suggestions import unknown
+from txnsim.txn.state import (
+    NO_TIMESTAMP,
+    PREPARED_STATES,
+    WIRE_NAMES,
+    TransactionState,
+    TxnMetadata,
+)
+from txnsim.types import BrokerId
+from txnsim.wire.apis import api_name
+
+if TYPE_CHECKING:
+    from txnsim.server.cluster import SimCluster
+
+WAIT_MS: Final = 45_000
+"""How long a state of a transaction is waited for by default: longer than brokers wait for each
+other (``request.timeout.ms``, 30 s), so that what was lost once has been repeated by then.
+"""
+POLL_MS: Final = 5
+"""Between two looks at a coordinator's memory."""
+NO_BROKER: Final = BrokerId(-1)
+
+
+def check_states(states: tuple[str, ...]) -> None:
+    """Refuse a state that no transaction is ever in.
+
+    Raises:
+        ConfigError: There is one; the message has the nearest of those that exist, and all.
+    """
+    if not states:
+        raise ConfigError(f"no state is given; there are: {', '.join(WIRE_NAMES.values())}")
+    for state in states:
+        if state not in WIRE_NAMES.values():
+            raise ConfigError(unknown("state of a transaction", state, WIRE_NAMES.values()))
+
+
+def entry_of(cluster: SimCluster, transactional_id: str) -> tuple[BrokerId, TxnMetadata] | None:
+    """A transactional id as its coordinator has it, with the broker; None if none knows it."""
+    for broker_id, broker in cluster.brokers.items():
+        for txn in broker.coordinator.entries():
+            if txn.transactional_id == transactional_id:
+                return broker_id, txn
+    return None
+
+
+def waits_for(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
+    """What a transaction waits for, and what ends each wait; empty where nothing is known."""
+    found = entry_of(cluster, transactional_id)
+    txn = None if found is None else found[1]
+    held = tuple(_held(cluster, transactional_id, txn))
+    if txn is None:
+        return (
+            "no coordinator knows it: its producer has not got a producer id (InitProducerId)",
+            *held,
+        )
+    return (*held, *_unanswered(cluster, txn), *_of_state(cluster, txn))
+
+
+async def until_state(
+    cluster: SimCluster, transactional_id: str, states: tuple[str, ...], *, timeout_ms: int
+) -> tuple[BrokerId, TxnMetadata]:
+    """Wait until a coordinator has a transaction in one of some states.
+
+    Raises:
+        ConfigError: One of them is no state.
+        TimeoutError: It is in none of them within ``timeout_ms`` (monotonic); the message says what
+            it waits for.
+    """
+    check_states(states)
+    clock = cluster.environment.clock
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    while True:
+        found = entry_of(cluster, transactional_id)
+        if found is not None and found[1].state.wire_name in states:
+            return found
+        if clock.monotonic_ms() >= deadline_ms:
+            raise TimeoutError(in_vain(cluster, transactional_id, states, timeout_ms))
+        await asyncio.sleep(POLL_MS / 1_000)
+
+
+def in_vain(cluster: SimCluster, transactional_id: str, states: tuple[str, ...], ms: int) -> str:
+    """What to say to who has waited ``ms`` milliseconds for one of some states."""
+    found = entry_of(cluster, transactional_id)
+    state = "not known" if found is None else found[1].state.wire_name
+    lines = [f"{transactional_id} is {state} after {ms} ms, not {' or '.join(states)}"]
+    return "\n  ".join([*lines, *waits_for(cluster, transactional_id)])
+
+
+def _held(cluster: SimCluster, transactional_id: str, txn: TxnMetadata | None) -> Iterator[str]:
+    for armed in cluster.injector.rules():
+        for one in armed.held.values():
+            crossing = one.crossing
+            if _concerns(crossing.subject, transactional_id, txn):
+                yield (
+                    f"the fault rule {armed.rule.id!r} holds {api_name(crossing.api_key)} of "
+                    f"{crossing.source} at {crossing.point}: release it"
+                )
+
+
+def _unanswered(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
+    for one in cluster.environment.network.unanswered():
+        if not _concerns(one.subject, txn.transactional_id, txn):
+            continue
+        if one.is_lost:
+            yield (
+                f"{_named(one)} was lost by a fault. Broker {one.source} waits for its answer for "
+                f"{one.timeout_ms} ms (request.timeout.ms), of which {one.left_ms} ms are left; "
+                f"advance the clock by {one.left_ms + 1_000} ms to end that wait now"
+            )
+        elif one.is_cut:
+            yield f"{_named(one)} waits for the link between them: it is cut, heal it"
+
+
+def _named(one: Unanswered) -> str:
+    return f"{api_name(one.api_key)} from broker {one.source} to broker {one.target}"
+
+
+def _of_state(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
+    if txn.state is TransactionState.ONGOING and txn.start_timestamp_ms != NO_TIMESTAMP:
+        yield (
+            "its producer has neither committed nor aborted it; the coordinator aborts it after "
+            f"{txn.txn_timeout_ms} ms (transaction.timeout.ms) and at most "
+            f"{cluster.options.settings.transaction_abort_timed_out_cleanup_interval_ms}"
+            " ms more, by the cluster clock, which an advance moves"
+        )
+    if txn.state not in PREPARED_STATES:
+        return
+    image = cluster.metadata.image
+    for where in sorted(txn.partitions):
+        partition = image.partition(where)
+        if partition is not None and partition.leader == NO_BROKER:
+            yield f"{where} has no leader that could write its marker: start a broker that has it"
+        else:
+            yield f"{where} has no marker yet"
+
+
+def _concerns(subject: Subject, transactional_id: str, txn: TxnMetadata | None) -> bool:
+    producer_id = None if txn is None else txn.producer_id
+    return any(
+        one.transactional_id == transactional_id
+        or (one.producer_id is not None and one.producer_id == producer_id)
+        for one in (subject, *subject.others)
+    )

@@ -1,0 +1,177 @@
+"""Consumers in groups, from Python: as members of stories are, without a client library."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import Final, Self
+
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.client.isolation import ConsumedRecord
+from txnsim.client.members.member import GroupMember, MemberOptions
+from txnsim.client.members.membership import GroupProtocol
+from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
+from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
+from txnsim.types import TopicPartition
+
+BACKOFF_MS: Final = 5
+
+
+class AsyncMember:
+    """A member of a group; ``join`` makes it."""
+
+    def __init__(self, rebuilt: RebuiltCluster, cluster: Cluster, member: GroupMember) -> None:
+        self._rebuilt = rebuilt
+        self._cluster = cluster
+        self._member = member
+
+    @property
+    def cluster_loop(self) -> ClusterLoop:
+        """The cluster's loop."""
+        return self._rebuilt.cluster_loop
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.die()
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Generation or member epoch, member id and instance id, as it would commit."""
+        return self._member.metadata
+
+    @property
+    def assigned(self) -> frozenset[TopicPartition]:
+        """What it may read."""
+        return self._member.assigned
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where it reads on."""
+        return dict(self._member.positions)
+
+    @in_cluster_loop
+    async def poll(
+        self, *, until: Collection[TopicPartition] | None = None, stable: bool = True
+    ) -> tuple[ConsumedRecord, ...]:
+        """Follow a rebalance, and read everything that there is now.
+
+        Args:
+            until: Go on until exactly these partitions are assigned.
+            stable: Wait for positions that an open transaction may change.
+
+        Raises:
+            ClientError: Refused, or not assigned in time; ``error`` says why.
+        """
+        wanted = None if until is None else frozenset(until)
+        polled = await self._member.poll(until=wanted, stable=stable)
+        return tuple(record for _, result in polled.fetched for record in result.records)
+
+    @in_cluster_loop
+    async def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on there at the next poll.
+
+        Raises:
+            IllegalUseError: The partition is not assigned to it.
+        """
+        self._member.seek(partition, offset)
+
+    @in_cluster_loop
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        *,
+        metadata: GroupMetadata | None = None,
+    ) -> None:
+        """Write positions outside of a transaction.
+
+        Args:
+            offsets: Which; where it reads on unless given.
+            metadata: Of the member that commits; by default of this one, as it is now.
+
+        Raises:
+            ClientError: Refused: ILLEGAL_GENERATION, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH …
+        """
+        await self._member.commit(offsets, metadata=metadata)
+
+    @in_cluster_loop
+    async def stand_still(self) -> None:
+        """Send no heartbeats until the next poll."""
+        self._member.stand_still()
+
+    @in_cluster_loop
+    async def leave(self) -> None:
+        """Tell the coordinator that it goes, and end.
+
+        Raises:
+            ClientError: Refused, or not answered.
+        """
+        await self._member.leave()
+        await self._cluster.close()
+
+    @in_cluster_loop
+    async def die(self) -> None:
+        """End without a word; harmless where it has left."""
+        await self._member.close()
+        await self._cluster.close()
+
+
+class AsyncMembers(ClusterPart):
+    """Members of groups of one cluster."""
+
+    @in_cluster_loop
+    async def join(
+        self,
+        group: str,
+        topics: Collection[str],
+        *,
+        until: Collection[TopicPartition] | None = None,
+        protocol: GroupProtocol = "classic",
+        instance_id: str | None = None,
+        session_timeout_ms: int = 45_000,
+        name: str = "member",
+    ) -> AsyncMember:
+        """Join a group. A second member gets its share when the first one polls.
+
+        Args:
+            group: Id of the group.
+            topics: What to read.
+            until: Wait until exactly these partitions are assigned.
+            protocol: ``classic`` or ``consumer`` (KIP-848).
+            instance_id: Of a static member.
+            session_timeout_ms: Of a classic member.
+            name: Its client id.
+
+        Raises:
+            ClientError: The coordinator refuses it, or the partitions were not assigned in time.
+        """
+        environment = self._rebuilt.environment
+        cluster = Cluster(
+            self._rebuilt.reached_at,
+            settings=ClientSettings(client_id=name, retry_backoff_ms=BACKOFF_MS),
+            clock=environment.clock,
+            tasks=environment.tasks,
+        )
+        await cluster.connect()
+        member = GroupMember(
+            cluster,
+            MemberOptions(
+                group_id=group,
+                protocol=protocol,
+                member_id=f"{name}-{environment.rng.stream('members').getrandbits(64):016x}",
+                instance_id=instance_id,
+                session_timeout_ms=session_timeout_ms,
+            ),
+        )
+        joined = AsyncMember(self._rebuilt, cluster, member)
+        self._rebuilt.guests.append(joined.die)
+        await member.subscribe(topics, until=None if until is None else frozenset(until))
+        return joined

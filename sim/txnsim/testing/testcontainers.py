@@ -1,0 +1,160 @@
+"""A simulated cluster in a container, for testcontainers-python, which the user installs: ``pip
+install testcontainers``. It is no extra of ours, as something below it (certifi) has the MPL.
+
+A broker tells its clients where to come back to, and Testcontainers publishes ports that are not
+known before the container runs. So the container first waits for a script, which is copied into it
+once the ports are known and which starts the brokers with these addresses (Testcontainers' own
+KafkaContainer does it in the same way). The twins of this class in Java, Go and Node.js are in
+``helpers/``.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Self
+
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.wait_strategies import HttpWaitStrategy
+from testcontainers.core.waiting_utils import WaitStrategy
+
+from txnsim.errors import ConfigError
+from txnsim.runtime.real import new_token
+from txnsim.testing.options import Topics, wanted
+
+KAFKA_PORT: Final = 9092
+"""Port of the first broker inside of the container; the others follow."""
+CONTROL_PORT: Final = 9080
+"""The control port inside of the container."""
+STARTER: Final = "/tmp/txnsim-start.sh"
+COMMAND: Final = f"while [ ! -f {STARTER} ]; do sleep 0.05; done; exec sh {STARTER}"
+_SCRIPT_MODE: Final = 0o755
+_POLL_SECONDS: Final = 0.1
+
+
+class TxnsimContainer(DockerContainer):
+    """A simulated Kafka cluster in a container.
+
+    Args:
+        image: As built from the Containerfile.
+        brokers: How many; each takes a port.
+        topics: Those that are there from the start: ``orders``, ``orders:3``, a list of these, or
+            name -> partitions.
+        transaction_version: Level of the feature, 0 to 2; the newest unless given.
+        as_version: The release of Kafka to behave as, such as ``3.9``.
+        settings: Of the brokers, by Kafka's names.
+        control_token: What the control port wants, 16 to 256 letters, digits and characters of
+            ``-._~+/=``; a new one for each container unless given.
+        given: Arguments of DockerContainer, such as ``name`` and ``network``.
+
+    Raises:
+        ConfigError: An option is wrong.
+    """
+
+    def __init__(
+        self,
+        image: str = "txnsim:latest",
+        *,
+        brokers: int = 3,
+        topics: Topics = (),
+        transaction_version: int | None = None,
+        as_version: str | Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
+        control_token: str | None = None,
+        **given: Any,
+    ) -> None:
+        options = wanted(
+            brokers=brokers,
+            topics=topics,
+            transaction_version=transaction_version,
+            as_version=as_version,
+            settings=dict(settings or {}),
+        )
+        if options.brokers < 1:
+            raise ConfigError(f"a cluster needs at least one broker, not {options.brokers}")
+        options.options()  # what the container would refuse, before it is made
+        super().__init__(image, entrypoint=["sh"], **given)
+        self._brokers = options.brokers
+        self._token = control_token or new_token()
+        self.with_command(["-c", COMMAND])
+        self.with_exposed_ports(*range(KAFKA_PORT, KAFKA_PORT + options.brokers), CONTROL_PORT)
+        environment = {
+            "TXNSIM_BROKERS": str(options.brokers),
+            "TXNSIM_PORT": str(KAFKA_PORT),
+            "TXNSIM_HTTP_PORT": str(CONTROL_PORT),
+            "TXNSIM_TOKEN": self._token,
+            "TXNSIM_TOPICS": ",".join(f"{name}:{count}" for name, count in options.topics.items()),
+            "TXNSIM_TRANSACTION_VERSION": _told(options.transaction_version),
+            "TXNSIM_AS_VERSION": ",".join(options.as_version),
+            **{variable_of(name): _told(value) for name, value in options.settings.items()},
+        }
+        for name, value in environment.items():
+            if value:
+                self.with_env(name, value)
+        healthy = HttpWaitStrategy(CONTROL_PORT, "/healthz").with_poll_interval(_POLL_SECONDS)
+        self._awaited: WaitStrategy = healthy
+
+    @property
+    def control_token(self) -> str:
+        """What the control port wants: ``Authorization: Bearer TOKEN``."""
+        return self._token
+
+    def get_bootstrap_servers(self) -> str:
+        """Where clients connect to (``bootstrap.servers``)."""
+        host = self.get_container_host_ip()
+        ports = range(KAFKA_PORT, KAFKA_PORT + self._brokers)
+        return ",".join(f"{host}:{self.get_exposed_port(port)}" for port in ports)
+
+    def get_control_url(self) -> str:
+        """The control port, for faults, the clock and all else: ``/openapi.json`` tells."""
+        return f"http://{self.get_container_host_ip()}:{self.get_exposed_port(CONTROL_PORT)}"
+
+    def waiting_for(self, strategy: WaitStrategy) -> Self:
+        """What ``start`` is to wait for; the health of the cluster unless given."""
+        self._awaited = strategy
+        return self
+
+    def start(self) -> Self:
+        """Start it, tell it its addresses, and wait until every broker serves."""
+        super().start()
+        archive = _archive(STARTER, script(self.get_bootstrap_servers()))
+        self.get_wrapped_container().put_archive("/", archive)
+        self._awaited.wait_until_ready(self)
+        return self
+
+
+def script(addresses: str) -> str:
+    """What the container waits for: it starts the brokers, which tell these addresses."""
+    return (
+        "#!/bin/sh\n"
+        f"export TXNSIM_ADVERTISED='{addresses}'\n"
+        "exec python -m txnsim.testing.container --ready-coordinators\n"
+    )
+
+
+def variable_of(setting: str) -> str:
+    """The environment variable that stands for a setting, as in the image apache/kafka."""
+    spelled = setting.replace("_", "__").replace("-", "___").replace(".", "_")
+    return f"KAFKA_{spelled.upper()}"
+
+
+def _told(value: object) -> str:
+    """As server.properties has it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _archive(path: str, text: str) -> bytes:
+    content = text.encode()
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        entry = tarfile.TarInfo(path.lstrip("/"))
+        entry.size, entry.mode = len(content), _SCRIPT_MODE
+        tar.addfile(entry, io.BytesIO(content))
+    return made.getvalue()

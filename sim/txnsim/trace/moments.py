@@ -1,0 +1,82 @@
+"""What a reader says of each moment of a trace, worked out beforehand: for readers who can't
+ask, as a page in a file. It is what ``explain`` says at that event, kept where it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
+from txnsim.trace.reading import Recording
+from txnsim.trace.remembered import Remembered
+from txnsim.trace.state import ASSIGNED, TraceState
+
+ANSWERS_MAX: Final = 100_000
+"""Partitions times events that are explained, some seconds of work; the newest of them."""
+
+TOLD_EVERY: Final = 10_000
+"""Events: a tenth of a second of work."""
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """From one event on, until the next moment."""
+
+    at: int
+    """Position of the event."""
+    partitions: tuple[LsoExplanation, ...]
+    open: tuple[Mismatch, ...]
+
+
+def moments(
+    run: Recording,
+    *,
+    answers_max: int = ANSWERS_MAX,
+    tell: Callable[[int, int], object] = lambda _so, _of: None,
+) -> Iterator[Moment]:
+    """The moments at which something else is to be said; only of partitions of users.
+
+    Args:
+        run: The trace.
+        answers_max: How much is explained at most.
+        tell: Called now and then with how many events are done, of how many.
+    """
+    nodes = run.nodes
+    places = {tp for event in run.events if (tp := _partition(event.d)) is not None}
+    begin = len(run.events) - answers_max // max(1, len(places))
+    state = TraceState(level=run.level)
+    remembered = Remembered()
+    last: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None
+    for index, event in enumerate(run.events):
+        if index % TOLD_EVERY == 0 and index:
+            tell(index, len(run.events))
+        state.follow(event, nodes)
+        remembered.follow(event)
+        if index < begin or event.k not in ASSIGNED:
+            continue
+        standing = (
+            tuple(
+                lso_of(state, name, at=event.i, remembered=remembered)
+                for name in state.logs
+                if not name.startswith("__")
+            ),
+            tuple(mismatches(state, remembered)),
+        )
+        if last is None or _without_position(standing) != _without_position(last):
+            yield Moment(at=event.i, partitions=standing[0], open=standing[1])
+            last = standing
+
+
+def _without_position(
+    standing: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]],
+) -> tuple[object, ...]:
+    return tuple(msgspec.structs.replace(one, at=0) for one in standing[0]), standing[1]
+
+
+def _partition(data: object) -> str | None:
+    if not isinstance(data, dict):
+        return None
+    tp = data.get("tp")
+    return tp if isinstance(tp, str) and not tp.startswith("__") else None

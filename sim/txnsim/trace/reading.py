@@ -1,0 +1,137 @@
+"""A trace as it lies in a file or comes from the control port: header, events, trailer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim.runtime.trace import SCHEMA_VERSION, Event
+
+SCHEMAS: Final = (1, SCHEMA_VERSION)
+_header: Final = msgspec.json.Decoder(dict[str, Any])
+_event: Final = msgspec.json.Decoder(Event)
+_encoder: Final = msgspec.json.Encoder()
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace that has been read."""
+
+    header: dict[str, Any]
+    events: tuple[Event, ...]
+    trailer: dict[str, Any]
+    """Empty where the file ends without one: its writer was stopped."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes, by index."""
+        return tuple(self.header["nodes"])
+
+    @property
+    def level(self) -> str:
+        """How much was recorded; what an old file does not tell is taken for everything."""
+        return str(self.header.get("level", "full"))
+
+    def to_lines(self) -> bytes:
+        """The trace as it lies in a file."""
+        encode = msgspec.json.encode
+        trailer = encode(self.trailer) + b"\n" if self.trailer else b""
+        return encode(self.header) + b"\n" + _encoder.encode_lines(self.events) + trailer
+
+    def through(self, last: int | None) -> tuple[Event, ...]:
+        """The events up to a position.
+
+        Raises:
+            BadInputError: There is no such event.
+        """
+        if last is None:
+            return self.events
+        found = tuple(event for event in self.events if event.i <= last)
+        if not found or found[-1].i != last:
+            first, end = (self.events[0].i, self.events[-1].i) if self.events else (0, -1)
+            raise BadInputError(f"there is no event {last}: the trace has {first} to {end}")
+        return found
+
+
+def read(path: Path) -> Recording:
+    """Read a file.
+
+    Raises:
+        BadInputError: It can't be read, or a line is none of a trace's; the message names it.
+    """
+    try:
+        with path.open("rb") as file:
+            return recording(str(path), file)
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror}") from None
+
+
+def recording(name: str, lines: Iterable[bytes]) -> Recording:
+    """What these lines hold.
+
+    Args:
+        name: What messages call them.
+        lines: With or without line ends.
+
+    Raises:
+        BadInputError: A line is none of a trace's.
+    """
+    header: dict[str, Any] = {}
+    trailer: dict[str, Any] = {}
+    events: list[Event] = []
+    nodes = 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{name}, line {number}"
+        if trailer:
+            raise BadInputError(f"{where}: something follows the trailer")
+        if not header:
+            header = _read_header(where, line)
+            nodes = len(header["nodes"])
+            continue
+        if line.startswith(b'{"k":"end"'):
+            trailer = _header.decode(line)
+            continue
+        try:
+            event = _event.decode(line)
+        except msgspec.MsgspecError as error:
+            raise BadInputError(f"{where}: no event of a trace: {error}") from None
+        if not 0 <= event.n < nodes:
+            raise BadInputError(f"{where}: node {event.n} is none of the header's {nodes}")
+        events.append(event)
+    if not header:
+        raise BadInputError(f"{name}: it is empty; a trace begins with its header")
+    return Recording(header=header, events=tuple(events), trailer=trailer)
+
+
+def _read_header(where: str, line: bytes) -> dict[str, Any]:
+    try:
+        header = _header.decode(line)
+    except msgspec.MsgspecError as error:
+        raise BadInputError(f"{where}: a trace begins with its header: {error}") from None
+    if header.get("k") != "run" or not isinstance(header.get("nodes"), list):
+        raise BadInputError(f'{where}: a trace begins with its header, {{"k":"run",…}}')
+    if header.get("schema") not in SCHEMAS:
+        known = " and ".join(map(str, SCHEMAS))
+        raise BadInputError(f"{where}: schema {header.get('schema')} is unknown here, only {known}")
+    return header
+
+
+def by_position(events: Iterable[Event]) -> dict[int, Event]:
+    """Events by their positions, which a ring leaves gaps in."""
+    return {event.i: event for event in events}
+
+
+def causes(events: dict[int, Event], event: Event) -> Iterator[Event]:
+    """The chain of main causes of an event, itself first, up to its root."""
+    yield event
+    while event.p:
+        before = events.get(event.p[0])
+        if before is None or before.i >= event.i:
+            return  # dropped by a ring
+        event = before
+        yield event

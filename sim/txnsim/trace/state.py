@@ -1,0 +1,388 @@
+"""The state of a cluster at any event, made from the trace alone.
+
+Events carry new values, so there is no rule of Kafka here: each kind of event assigns. The page's
+``reducer.js`` does the same, line by line, and a test holds the two together. A log is seen as
+its leader has it: what a deposed leader or a follower tells of its own log is left out.
+
+A recording may begin in the middle: its snapshot is the state to begin with. What brief leaves out
+is not known here either: a high watermark is then that of the leader's beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.types import NO_PRODUCER_EPOCH
+
+UNKNOWN: Final = -1
+GONE: Final = frozenset({"Dead"})
+"""States that leave no entry at a coordinator."""
+
+Data = Mapping[str, Any]
+
+
+class TraceState(msgspec.Struct, kw_only=True):
+    """What the events up to one of them say. Plain values: it is JSON as it stands."""
+
+    at_us: int = 0
+    """Of the trace, of the last event."""
+    wall_ms: int = 0
+    """What the wall clock showed when the trace began, as far as inputs tell."""
+    level: str = "full"
+    """How much is recorded: the header's, until a snapshot tells another."""
+    brokers: dict[str, str] = {}
+    """Node -> ``running``, ``down``, or what the controller has made of it."""
+    logs: dict[str, dict[str, Any]] = {}
+    """Partition -> ``leader`` (a broker's id), ``epoch`` of the leader, ``start``, ``end``, ``hw``,
+    ``lso``, and ``producers``: producer id -> ``epoch``, ``seq`` (last sequence), ``first`` (offset
+    of its open transaction, -1 for none), ``coordinator_epoch`` of its last marker,
+    ``timestamp`` of its last write (ms of the wall clock), ``i`` (the event that opened the
+    transaction).
+    """
+    transactions: dict[str, dict[str, Any]] = {}
+    """Transactional id -> ``node`` and ``i`` of its last move, the fields of ``txn.complete``."""
+    owed: dict[str, dict[str, Any]] = {}
+    """``transactional id/producer id:epoch partition`` -> the marker that a coordinator owes:
+    ``committed``, ``how`` (the kind of the last event without ``marker.``), ``error``, ``i``.
+    """
+    faults: dict[str, dict[str, Any]] = {}
+    """Rule -> ``point``, ``action``, ``matched``, ``struck``, ``held``; of those that are armed."""
+    offsets: dict[str, int] = {}
+    """``group partition`` -> the offset that a transaction has added and not ended."""
+
+    @property
+    def now_ms(self) -> int:
+        """What the wall clock shows at the last event."""
+        return self.wall_ms + self.at_us // 1000
+
+    def follow(self, event: Event, nodes: Sequence[str]) -> None:
+        """One more event, in order.
+
+        Args:
+            event: It.
+            nodes: The nodes' names, by index.
+        """
+        self.at_us = event.t
+        assign = _ASSIGN.get(event.k)
+        if assign is not None:
+            assign(self, event, nodes[event.n], event.d if isinstance(event.d, Mapping) else {})
+
+
+def state_at(
+    events: Iterable[Event],
+    nodes: Sequence[str],
+    last: int | None = None,
+    *,
+    level: str = TraceLevel.FULL,
+) -> TraceState:
+    """The state after an event.
+
+    Args:
+        events: Those of the trace, in order.
+        nodes: Their nodes' names, by index.
+        last: Position of the event; None for the last one.
+        level: How much was recorded, as the header tells.
+    """
+    state = TraceState(level=level)
+    for event in events:
+        if last is not None and event.i > last:
+            break
+        state.follow(event, nodes)
+    return state
+
+
+# The clock, brokers and leaders
+
+
+def _input(state: TraceState, event: Event, _node: str, data: Data) -> None:
+    """It tells the wall clock's time, which a user may also put forward."""
+    ahead_ms = data["args"].get("ms", 0) if data["do"] == "advance" else 0
+    state.wall_ms = data["at"] - event.t // 1000 + ahead_ms
+
+
+def _up(state: TraceState, _event: Event, node: str, data: Data) -> None:
+    if data.get("role") == "broker":
+        state.brokers[node] = "running"
+
+
+def _down(state: TraceState, _event: Event, node: str, data: Data) -> None:
+    if data.get("role") == "broker":
+        state.brokers[node] = "down"
+
+
+def _role(state: TraceState, _event: Event, node: str, data: Data) -> None:
+    if data.get("role") != "leader":
+        return
+    state.logs[data["tp"]] = _log(int(node.split("/")[1]), data)
+
+
+def _log(leader: int, data: Data) -> dict[str, Any]:
+    """A log as its leader tells of it whole; offsets that are 0 are left out there."""
+    return {
+        "leader": leader,
+        "epoch": data["epoch"],
+        "start": data.get("start", 0),
+        "end": data.get("end", 0),
+        "hw": data.get("hw", 0),
+        "lso": data.get("lso", 0),
+        "producers": {str(one["pid"]): _producer(one) for one in data.get("producers", ())},
+    }
+
+
+def _producer(data: Data) -> dict[str, Any]:
+    return {
+        "epoch": data["epoch"],
+        "seq": data.get("seq", UNKNOWN),
+        "first": data.get("first", UNKNOWN),
+        "coordinator_epoch": data.get("coordinator_epoch", UNKNOWN),
+        "timestamp": data.get("timestamp", UNKNOWN),
+        "i": UNKNOWN,
+    }
+
+
+# Logs
+
+
+def _log_of(state: TraceState, node: str, data: Data) -> dict[str, Any] | None:
+    """The log of an event, where its leader tells of it."""
+    log = state.logs.get(data["tp"])
+    return log if log is not None and node.startswith(f"broker/{log['leader']}/") else None
+
+
+def _appended(state: TraceState, _event: Event, node: str, data: Data) -> None:
+    log = _log_of(state, node, data)
+    if log is None:
+        return
+    log["end"] = data["last"] + 1
+    if data["pid"] >= 0:
+        producer = _producer_of(log, data)
+        producer["seq"] = data["seq"] + data["last"] - data["base"]
+        producer["timestamp"] = state.now_ms
+
+
+def _marked(state: TraceState, _event: Event, node: str, data: Data) -> None:
+    log = _log_of(state, node, data)
+    if log is None:
+        return
+    log["end"] = data["offset"] + 1
+    producer = _producer_of(log, data)
+    producer["first"] = UNKNOWN
+    producer["i"] = UNKNOWN
+    producer["coordinator_epoch"] = data["coordinator_epoch"]
+
+
+def _producer_of(log: dict[str, Any], data: Data) -> dict[str, Any]:
+    producers: dict[str, dict[str, Any]] = log["producers"]
+    producer = producers.setdefault(str(data["pid"]), _producer(data))
+    producer["epoch"] = data["epoch"]
+    return producer
+
+
+def _opened(state: TraceState, event: Event, node: str, data: Data) -> None:
+    log = _log_of(state, node, data)
+    if log is None:
+        return
+    producer = _producer_of(log, data)
+    producer["first"] = data["first"]
+    producer["i"] = event.i
+    producer["timestamp"] = data.get("timestamp", state.now_ms)
+    producer["coordinator_epoch"] = data.get("coordinator_epoch", UNKNOWN)
+
+
+def _forgotten(state: TraceState, _event: Event, node: str, data: Data) -> None:
+    log = _log_of(state, node, data)
+    if log is not None:
+        log["producers"].pop(str(data["pid"]), None)
+
+
+def _began_later(state: TraceState, _event: Event, node: str, data: Data) -> None:
+    log = _log_of(state, node, data)
+    if log is None:
+        return
+    log["start"] = data["to"]
+    log["lso"] = data.get("lso", log["lso"])
+    still_open = data.get("open")
+    if still_open is not None:
+        for pid, producer in log["producers"].items():
+            if int(pid) not in still_open:
+                producer["first"] = UNKNOWN
+
+
+def _bound(name: str) -> Callable[[TraceState, Event, str, Data], None]:
+    def assign(state: TraceState, _event: Event, node: str, data: Data) -> None:
+        log = _log_of(state, node, data)
+        if log is not None:
+            log[name] = data["to"]
+
+    return assign
+
+
+# Coordinators
+
+
+def _decided(state: TraceState, event: Event, _node: str, data: Data) -> None:
+    entry = state.transactions.get(_id_of(event.tx))
+    if entry is not None and "pending" in data:
+        entry["pending"] = data["pending"]
+
+
+def _moved(state: TraceState, event: Event, node: str, data: Data) -> None:
+    transactional_id = _id_of(event.tx)
+    if data["state"] in GONE:
+        state.transactions.pop(transactional_id, None)
+        return
+    entry = state.transactions.setdefault(transactional_id, {})
+    entry.update(data, node=node, i=event.i)
+    entry.pop("level", None)
+
+
+def _prepared(state: TraceState, event: Event, _node: str, data: Data) -> None:
+    entry = state.transactions.get(_id_of(event.tx))
+    if entry is not None:
+        entry["pending"] = data["pending"]
+        entry["partitions"] = data["partitions"]
+
+
+def _append_refused(state: TraceState, event: Event, _node: str, data: Data) -> None:
+    entry = state.transactions.get(_id_of(event.tx))
+    if entry is not None and "error" in data:
+        entry["pending"] = None
+
+
+def _loaded(state: TraceState, _event: Event, node: str, _data: Data) -> None:
+    """The entries of this part of the transaction log are those of the new coordinator."""
+    part = node.rpartition("/")[2]
+    for entry in state.transactions.values():
+        if entry["node"].rpartition("/")[2] == part:
+            entry["node"] = node
+            entry["pending"] = None
+            entry["last_epoch"] = NO_PRODUCER_EPOCH  # no field of the log has it
+
+
+def _unloaded(state: TraceState, _event: Event, node: str, _data: Data) -> None:
+    for entry in state.transactions.values():
+        if entry["node"] == node:
+            entry["node"] = f"/{node.rpartition('/')[2]}"
+
+
+def _id_of(tx: str) -> str:
+    """The transactional id in a transaction's name, which may end without a producer."""
+    name, slash, producer = tx.rpartition("/")
+    return name if slash and ":" in producer else tx
+
+
+# Markers, offsets, faults
+
+
+def _marker(state: TraceState, event: Event, _node: str, data: Data) -> None:
+    how = event.k.removeprefix("marker.")
+    if "tp" not in data:  # the coordinator has moved: none of them is owed here any more
+        for owed in [one for one in state.owed if one.startswith(f"{event.tx} ")]:
+            del state.owed[owed]
+        return
+    key = f"{event.tx} {data['tp']}"
+    if how in ("acked", "cancelled"):
+        state.owed.pop(key, None)
+        entry = state.transactions.get(_id_of(event.tx))
+        if how == "acked" and entry is not None and data["tp"] in entry["partitions"]:
+            entry["partitions"] = [tp for tp in entry["partitions"] if tp != data["tp"]]
+        return
+    if how == "owed":
+        state.owed[key] = {"committed": data["committed"], "error": None}
+    entry = state.owed.get(key)
+    if entry is not None:
+        entry.update(how=how, i=event.i, error=data.get("error"))
+
+
+def _offset_added(state: TraceState, _event: Event, _node: str, data: Data) -> None:
+    state.offsets[f"{data['group']} {data['tp']}"] = data["offset"]
+
+
+def _offset_ended(state: TraceState, _event: Event, _node: str, data: Data) -> None:
+    state.offsets.pop(f"{data['group']} {data['tp']}", None)
+
+
+_FAULT: Final = ("point", "action", "matched", "struck", "held")
+
+
+def _armed(state: TraceState, _event: Event, _node: str, data: Data) -> None:
+    state.faults[data["rule"]] = {"matched": 0, "struck": 0, "held": 0} | {
+        name: data[name] for name in _FAULT if name in data
+    }
+
+
+def _struck(state: TraceState, _event: Event, _node: str, data: Data) -> None:
+    fault = state.faults.get(data["rule"])
+    if fault is not None:
+        fault.update({name: data[name] for name in _FAULT if name in data})
+
+
+def _released(state: TraceState, event: Event, node: str, data: Data) -> None:
+    if data.get("disarmed"):
+        state.faults.pop(data["rule"], None)
+    else:
+        _struck(state, event, node, data)
+
+
+# Beginning in the middle
+
+
+def _snapshot(state: TraceState, event: Event, _node: str, data: Data) -> None:
+    if data["part"] == 0:
+        for one in (state.logs, state.transactions, state.owed, state.faults, state.brokers):
+            one.clear()
+        state.offsets.clear()
+        for broker in data["brokers"]:
+            state.brokers[broker["node"]] = broker["state"]
+        for fault in data["faults"]:
+            state.faults[fault["rule"]] = {name: fault[name] for name in _FAULT}
+        state.level = data["trace"]
+    for log in data["partitions"]:
+        state.logs[log["tp"]] = _log(log["leader"], log)
+    for one in data["transactions"]:
+        entry = {**one["d"], "node": one["node"], "i": event.i}
+        state.transactions[_id_of(one["tx"])] = entry
+    for position in data.get("positions", ()):
+        if "pid" in position:  # a transaction has added it
+            state.offsets[f"{position['group']} {position['tp']}"] = position["offset"]
+
+
+_ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
+    "input": _input,
+    "node.up": _up,
+    "node.down": _down,
+    "node.role": _role,
+    "log.append": _appended,
+    "marker.written": _marked,
+    "pid.open": _opened,
+    "pid.expire": _forgotten,
+    "log.hw": _bound("hw"),
+    "log.lso": _bound("lso"),
+    "log.start": _began_later,
+    "log.truncate": _bound("end"),
+    "txn.decide": _decided,
+    "txn.prepare": _prepared,
+    "txn.append": _append_refused,
+    "txn.complete": _moved,
+    "txn.load": _loaded,
+    "txn.unload": _unloaded,
+    "marker.owed": _marker,
+    "marker.sent": _marker,
+    "marker.acked": _marker,
+    "marker.refused": _marker,
+    "marker.cancelled": _marker,
+    "group.offset_pending": _offset_added,
+    "group.offset_commit": _offset_ended,
+    "group.offset_abort": _offset_ended,
+    "fault.arm": _armed,
+    "fault.hit": _struck,
+    "fault.release": _released,
+    "snapshot": _snapshot,
+}
+"""Kind -> what it assigns; the other kinds change nothing."""
+ASSIGNED: Final = frozenset(_ASSIGN)
+"""The kinds of events that change the state."""

@@ -1,0 +1,155 @@
+"""What was decided about an open transaction that hangs: the marker that it should have had. Pure.
+
+``txnsim txns why``, ``find-hanging --all`` and ``repair`` all read it here. Kafka's own tool
+does not ask: it writes an abort, which discards records that were acknowledged as committed
+(KAFKA-20734).
+
+Its log says it: the record of PrepareCommit or PrepareAbort that lists the partition. Where the log
+can't be read, or has it no more, its newest state may do:
+
+A coordinator tells its newest transaction only. That it is the one that hangs follows from the
+epoch and from the clock: transactions v2 raise the epoch with each end, so the transaction at epoch
+e was ended as the entry at e + 1 says; before that, one epoch has many transactions, and the
+hanging one is the newest if it was written to after that one began. Records carry their producers'
+clocks: one that is behind makes the answer ``unknown``. One that is ahead of the coordinator's by
+more than the time between two transactions of one epoch could make it wrong, so the answer names
+its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.types import TopicPartition
+
+_COMMITS: Final = frozenset({"PrepareCommit", "CompleteCommit"})
+_ABORTS: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
+
+
+class Decision(StrEnum):
+    """How the transaction was ended where it was ended."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision, and why it is taken for the one."""
+
+    decision: Decision
+    because: str
+    """A part of a sentence."""
+
+    def __str__(self) -> str:
+        return f"{_SAID[self.decision]}, as {self.because}"
+
+
+_SAID: Final = {
+    Decision.COMMITTED: "It was committed: end it with COMMIT",
+    Decision.ABORTED: "It was not committed: end it with ABORT",
+    Decision.UNKNOWN: "What was decided is unknown",
+}
+
+
+class Noted(msgspec.Struct, frozen=True, kw_only=True):
+    """A record of a transactional id in its coordinator's log."""
+
+    state: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+    is_v2: bool
+    """Of transactions v2: its end stands at the next epoch."""
+
+
+class Newest(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest transaction of a transactional id, as its coordinator tells it."""
+
+    state: str
+    producer_id: int
+    producer_epoch: int
+    start_time_ms: int | None
+    """None where none has begun under this identity."""
+
+
+def decided_by_log(
+    place: TopicPartition, producer_id: int, producer_epoch: int, log: Sequence[Noted]
+) -> Decided | None:
+    """What was decided about a transaction that a partition has open, by the coordinator's log.
+
+    Args:
+        place: The partition.
+        producer_id: As its leader tells.
+        producer_epoch: As its leader tells.
+        log: What the coordinator wrote down of the producer's id, oldest first.
+
+    Returns:
+        None where no record tells: the partition was in no transaction that was decided.
+    """
+    for noted in reversed(log):
+        outcome = _outcome(noted.state)
+        is_prepared = noted.state.startswith("Prepare") and outcome is not None
+        if not is_prepared or noted.producer_id != producer_id or place not in noted.partitions:
+            continue
+        # Transactions v2, and a fence before them, raise the epoch with the end.
+        is_raised = noted.is_v2 or outcome is Decision.ABORTED
+        if noted.producer_epoch == producer_epoch + 1 and is_raised:
+            return _logged(outcome, noted)
+        if noted.producer_epoch == producer_epoch and not noted.is_v2:
+            return _logged(outcome, noted)
+    return None
+
+
+def _logged(outcome: Decision | None, noted: Noted) -> Decided:
+    assert outcome is not None
+    why = f"its coordinator's log has {noted.state} with this partition"
+    return Decided(decision=outcome, because=why)
+
+
+def decided(
+    producer_id: int, producer_epoch: int, last_timestamp_ms: int, newest: Newest | None
+) -> Decided:
+    """What was decided about a transaction that a partition has open and no coordinator lists.
+
+    Args:
+        producer_id: As the leader tells.
+        producer_epoch: As the leader tells.
+        last_timestamp_ms: Of the producer's last write there.
+        newest: What the coordinator tells of the producer's transactional id; None where no
+            coordinator knows it any more.
+    """
+    if newest is None:
+        return _unknown("no coordinator knows the producer any more")
+    if newest.producer_id != producer_id:
+        return _unknown(f"its transactional id goes on as producer {newest.producer_id}")
+    later = newest.producer_epoch - producer_epoch
+    if newest.state == "Empty" and later == 0:
+        why = f"no transaction was begun at epoch {producer_epoch}, so none can have been committed"
+        return Decided(decision=Decision.ABORTED, because=why)
+    outcome = _outcome(newest.state)
+    if outcome is None or later not in (0, 1):
+        return _unknown(
+            f"its transactional id has gone on: it is {newest.state} at epoch "
+            f"{newest.producer_epoch}, and this is of epoch {producer_epoch}"
+        )
+    if newest.start_time_ms is None or last_timestamp_ms < newest.start_time_ms:
+        return _unknown(
+            f"its coordinator tells of a later transaction, which is {newest.state}: this one was "
+            "written before that began"
+        )
+    return Decided(decision=outcome, because=f"its coordinator says {newest.state}")
+
+
+def _outcome(state: str) -> Decision | None:
+    if state in _COMMITS:
+        return Decision.COMMITTED
+    return Decision.ABORTED if state in _ABORTS else None
+
+
+def _unknown(because: str) -> Decided:
+    return Decided(decision=Decision.UNKNOWN, because=because)

@@ -1,0 +1,232 @@
+"""The causes that keep records from read_committed readers: the verdict on an open transaction, and
+its explanation. Pure.
+
+Three commands use it: ``txnsim txns why`` on the answers of brokers, ``txnsim explain`` and the
+page on a trace. All of them take verdict and sentences from here, so that they agree.
+
+KIP-664 asks to compare what the partition's leader knows (DescribeProducers) with what the
+coordinator knows (DescribeTransactions), epochs included. Kafka's tool compares only whether the
+coordinator lists the partition; here the comparison is whole:
+
+- no coordinator has the producer, or its coordinator does not list the partition: no marker will
+  ever come, the transaction **hangs**;
+- the coordinator has decided (PrepareCommit, PrepareAbort) and lists the partition: **decided**,
+  the marker is owed and its coordinator keeps sending it, whatever the epochs say, as the marker's
+  may be one higher than the records';
+- the coordinator's transaction is Ongoing there under another epoch: it is another transaction, and
+  this one **hangs**;
+- else it is **alive**: it ends with its producer or by ``transaction.timeout.ms``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.txn.decided import Decided, Decision
+from txnsim.types import TopicPartition
+
+DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+"""Markers are owed to every partition that is still listed."""
+
+
+class OpenTxnStatus(StrEnum):
+    """What becomes of an open transaction. A leader that is asked knows the first three; files of
+    log directories may leave the others.
+    """
+
+    HANGING = "hanging"
+    DECIDED = "decided"
+    ALIVE = "alive"
+    REPLICAS_DISAGREE = "replicas_disagree"
+    RECENT = "recent"
+    """Too young to be judged at the time of the report."""
+    UNKNOWN = "unknown"
+
+
+class Cause(StrEnum):
+    """What holds readers back."""
+
+    NOTHING = "nothing"
+    """No open transaction; the end is where the high watermark is."""
+    HANGING = "hanging transaction"
+    DECIDED = "marker outstanding"
+    ALIVE = "open transaction"
+    UNREPLICATED = "marker not replicated"
+    """The transaction has ended at the leader, and its marker is above the high watermark."""
+    UNTOLD = "open transaction that can't be judged"
+    """The brokers are too old to say what becomes of it."""
+    OFFLINE = "no leader"
+
+
+CAUSE_OF: Final = {
+    OpenTxnStatus.HANGING: Cause.HANGING,
+    OpenTxnStatus.DECIDED: Cause.DECIDED,
+    OpenTxnStatus.ALIVE: Cause.ALIVE,
+}
+
+
+class Coordinated(msgspec.Struct, frozen=True, kw_only=True):
+    """What a coordinator says of a transaction."""
+
+    transactional_id: str
+    coordinator_id: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    lists_partition: bool
+    timeout_ms: int
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """The open transaction at which readers stop."""
+
+    producer_id: int
+    producer_epoch: int
+    quiet_ms: int
+    """Since its last write."""
+    verdict: OpenTxnStatus
+    reason: str
+    """One sentence without its full stop."""
+    transactional_id: str | None
+    coordinator_id: int | None
+    decided: Decided | None = None
+    """The marker that it should have had, where it hangs and somebody could be asked."""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition as its readers meet it."""
+
+    partition: TopicPartition
+    cause: Cause
+    last_stable_offset: int
+    high_watermark: int
+    holder: Holder | None = None
+    others: int = 0
+    """Transactions that are open behind the holder."""
+    not_in_sync: Sequence[int] = ()
+    """Replicas."""
+
+
+def judge_one(
+    producer_id: int, producer_epoch: int, transactional_id: str | None, known: Coordinated | None
+) -> tuple[OpenTxnStatus, str]:
+    """What becomes of a transaction that is open on a partition, and why: a sentence without its
+    full stop.
+
+    Args:
+        producer_id: As the leader has it.
+        producer_epoch: As the leader has it.
+        transactional_id: Id with that producer id, as *all* coordinators list them; None for none.
+        known: Its coordinator's answer about that id; None where it has forgotten it.
+    """
+    if transactional_id is None:
+        return OpenTxnStatus.HANGING, f"no coordinator knows producer id {producer_id}"
+    if known is None:
+        return (
+            OpenTxnStatus.HANGING,
+            f"its coordinator has forgotten transactional id {transactional_id}",
+        )
+    whose = f"transactional id {known.transactional_id}"
+    if known.producer_id != producer_id:
+        return OpenTxnStatus.HANGING, (
+            f"{whose} goes on with producer id {known.producer_id}; the coordinator no longer has"
+            f" a transaction of {producer_id}"
+        )
+    if not known.lists_partition:
+        return OpenTxnStatus.HANGING, (
+            f"{whose} is {known.state} without this partition, so its coordinator will send no"
+            " marker here"
+        )
+    if known.state in DECIDED_STATES:
+        return OpenTxnStatus.DECIDED, (
+            f"{whose} is {known.state}: the outcome stands and its coordinator, broker"
+            f" {known.coordinator_id}, has yet to get the marker written here"
+        )
+    if known.producer_epoch != producer_epoch:
+        return OpenTxnStatus.HANGING, (
+            f"{whose} is {known.state} with epoch {known.producer_epoch}; this transaction is of"
+            f" epoch {producer_epoch}, which no marker will end"
+        )
+    return OpenTxnStatus.ALIVE, (
+        f"{whose} is {known.state} with this partition: it ends with its producer, or after"
+        f" transaction.timeout.ms={known.timeout_ms}"
+    )
+
+
+def sentences(known: Standing) -> tuple[str, ...]:
+    """Why readers don't get further, and what to do."""
+    if known.cause is Cause.NOTHING:
+        return (
+            f"No transaction holds readers back: the last stable offset is"
+            f" {known.last_stable_offset}, the high watermark is {known.high_watermark}.",
+            "A consumer that stands there has read everything. One that stands lower is held back"
+            " by itself, by its group, or by a broker it can't reach.",
+            *_behind(known),
+        )
+    first = withheld(known.last_stable_offset, known.high_watermark)
+    holder = known.holder
+    if holder is None or known.cause is Cause.UNREPLICATED:
+        return (
+            first,
+            "No transaction is open there any more: the marker that ended it is written at the"
+            " leader and not yet on all replicas that are in sync. It is a matter of replication.",
+            *_behind(known),
+        )
+    tail = (f"Transactions that are open behind it: {known.others}.",) if known.others else ()
+    return first, _open(holder), _advice(known.partition, holder), *tail
+
+
+def withheld(last_stable_offset: int, high_watermark: int) -> str:
+    """How much readers do not get."""
+    count = high_watermark - last_stable_offset
+    last = "offset" if count == 1 else f"{count} offsets"
+    return (
+        f"read_committed consumers stop at offset {last_stable_offset}, the last stable"
+        f" offset; the high watermark is {high_watermark}, so they do not get the last {last}."
+    )
+
+
+def repair_command(partition: TopicPartition) -> str:
+    """What ends hanging transactions of a partition."""
+    where = f"--topic {partition.topic} --partition {partition.partition}"
+    return f"txnsim txns repair {where} --yes"
+
+
+def _open(holder: Holder) -> str:
+    return (
+        f"That is where the transaction of producer id {holder.producer_id}, epoch"
+        f" {holder.producer_epoch}, begins, which is open here and last wrote"
+        f" {max(0, holder.quiet_ms) // 1000} s ago; {holder.reason}."
+    )
+
+
+def _advice(partition: TopicPartition, holder: Holder) -> str:
+    if holder.verdict is OpenTxnStatus.HANGING:
+        decided = "" if holder.decided is None else f" {holder.decided}."
+        guess = ""
+        if holder.decided is not None and holder.decided.decision is Decision.UNKNOWN:
+            guess = " --guess abort, or --guess commit"
+        return f"It hangs.{decided} To end it: {repair_command(partition)}{guess}."
+    if holder.verdict is OpenTxnStatus.DECIDED:
+        return (
+            "It does not hang: the marker comes as soon as its coordinator reaches the leader."
+            f" Look at broker {holder.coordinator_id} and at its way to the leader."
+        )
+    return (
+        "It does not hang. To end it now, fence its producer: txnsim txns"
+        f" forceTerminateTransaction --transactionalId {holder.transactional_id}."
+    )
+
+
+def _behind(known: Standing) -> tuple[str, ...]:
+    """Other causes that may delay the end."""
+    if not known.not_in_sync:
+        return ()
+    return (
+        f"Replicas {list(known.not_in_sync)} are not in sync; with min.insync.replicas not met the"
+        " high watermark stands still.",
+    )

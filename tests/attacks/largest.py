@@ -1,0 +1,131 @@
+"""Every API at the largest request that it takes: ``python -m tests.attacks.largest [NAME ...]``.
+
+A server of one broker, with an authorizer, has a topic of 10,000 partitions. Each request has as
+many elements as a request may have, or asks for as much as there is, and is sent ten times, one
+after the other. A line tells the most CPU time of the loop between two ticks (ms), how long an
+answer took (ms), the neighbour's waits during them, and the peak of memory beyond what was sent
+(MiB).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.attacks.largest_requests import ALL, CREATE_TOPICS, PARTITIONS, WIDE, Largest, World
+from tests.attacks.rig import Neighbour
+from tests.attacks.sending import read_answers
+from tests.attacks.target import Attack, Target, serving
+from txnsim.wire.apis import api_name
+
+SETTLED_S: Final = 20.0
+_SERVE: Final = (
+    *("--brokers", "1"),
+    *("--config", str(Path(__file__).with_name("authorizer.properties"))),
+)
+_INIT_PRODUCER_ID: Final = 22
+
+
+class Row(NamedTuple):
+    """What it did."""
+
+    name: str
+    sent_bytes: int
+    cpu_ms: float
+    answer_ms: float
+    p99_ms: float
+    worst_ms: float
+    memory_mib: float
+    """Peak beyond what was resident before and what was sent."""
+
+
+def measured(chosen: Sequence[Largest]) -> Iterator[Row]:
+    """Play them at one server, in order."""
+    attack = Attack("largest", lambda _: 0, serve=_SERVE)
+    with serving(attack, None) as target, Neighbour(target.address) as neighbour:
+        world = _world(target)
+        time.sleep(1.0)
+        for one in chosen:
+            frames = [one.make(world, number) for number in range(one.times)]
+            target.settle(SETTLED_S)
+            neighbour.waits(SETTLED_S)
+            resident_mib = target.memory_mib("VmRSS")
+            target.begin()
+            took_ms = [_asked(target, frame) for frame in frames]
+            time.sleep(0.1)
+            waits = neighbour.waits(SETTLED_S)
+            assert waits is not None, f"{one.name}: the neighbour is not answered any more"
+            sent_bytes = sum(map(len, frames))
+            peak_mib = target.memory_mib("VmHWM")
+            yield Row(
+                name=one.name,
+                sent_bytes=sent_bytes,
+                memory_mib=max(0.0, peak_mib - resident_mib - sent_bytes / 2**20),
+                cpu_ms=target.longest_gap_ms()[1],
+                answer_ms=max(took_ms),
+                p99_ms=waits.p99_ms,
+                worst_ms=waits.worst_ms,
+            )
+
+
+def _world(target: Target) -> World:
+    wanted = {"name": WIDE, "num_partitions": PARTITIONS, "replication_factor": 1}
+    with target.connect() as connection:
+        made = connection.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
+        topic = made.topics[0]
+        assert topic.error_code == 0, made
+        for kind, key in ((0, "g"), (1, "t")):  # makes the topics of coordinators
+            connection.ask(10, 4, key_type=kind, coordinator_keys=[key])
+        while True:
+            producer = connection.ask(
+                *(_INIT_PRODUCER_ID, 4),
+                transactional_id="t",
+                transaction_timeout=60_000,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+            if producer.error_code == 0:
+                break
+            time.sleep(0.05)
+    return World(topic.topic_id, producer.producer_id, producer.producer_epoch)
+
+
+def _asked(target: Target, frame: bytes) -> float:
+    """How long the answer took, in ms; a closed connection is one."""
+    with target.socket() as connection:
+        connection.settimeout(60.0)
+        begun_s = time.monotonic()
+        connection.sendall(frame)
+        try:
+            read_answers(connection, 1)
+        except (ConnectionError, TimeoutError) as error:
+            sys.stderr.write(f"{api_name(int.from_bytes(frame[4:6], 'big'))}: {error!r}\n")
+        return (time.monotonic() - begun_s) * 1000
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play all of them, or those that are named."""
+    parser = argparse.ArgumentParser(prog="python -m tests.attacks.largest", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a name")
+    names = tuple(parser.parse_args(argv).names)
+    chosen = [one for one in ALL if not names or one.name.startswith(names)]
+    sys.stdout.write(
+        f"{'request':<34} {'MiB':>8} {'cpu':>8} {'answer':>8} {'p99':>8} {'worst':>8}"
+        f" {'memory':>8}\n"
+    )
+    for row in measured(chosen):
+        sys.stdout.write(
+            f"{row.name:<34} {row.sent_bytes / 2**20:>8.2f} {row.cpu_ms:>8.1f}"
+            f" {row.answer_ms:>8.1f} {row.p99_ms:>8.1f} {row.worst_ms:>8.1f}"
+            f" {row.memory_mib:>8.1f}\n"
+        )
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

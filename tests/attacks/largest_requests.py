@@ -1,0 +1,505 @@
+"""The requests of ``tests.attacks.largest``: as many elements as one may have."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from tests.attacks.sending import request
+from txnsim.wire.batch import Record, build_batch
+
+WIDE: Final = "wide"
+PARTITIONS: Final = 9_990
+ELEMENTS: Final = 19_990
+"""Of the 20,000 that a request may have, less what surrounds them."""
+TIMES: Final = 10
+CREATE_TOPICS: Final = 19
+_METADATA: Final = 3
+_WIDE: Final = range(PARTITIONS)
+
+
+class World(NamedTuple):
+    """What requests are made of."""
+
+    topic_id: uuid.UUID
+    producer_id: int
+    producer_epoch: int
+
+
+class Largest(NamedTuple):
+    """A request at its largest."""
+
+    name: str
+    make: Callable[[World, int], bytes]
+    """The frame of the so-manyth time."""
+    times: int = TIMES
+    answers: bool = True
+
+
+def _one(key: int, version: int, **values: Any) -> Callable[[World, int], bytes]:
+    return lambda _world, _number: request(key, version, **values)
+
+
+def _names(count: int = ELEMENTS, prefix: str = "no-such-") -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+def _partitions(**values: Any) -> list[dict[str, Any]]:
+    return [{"partition_index": index, **values} for index in _WIDE]
+
+
+def _produce(world: World, _number: int) -> bytes:
+    records = build_batch([Record(key=None, value=b"v")], timestamp_ms=1_700_000_000_000)
+    parts = [{"index": index, "records": records} for index in _WIDE]
+    topic = {"topic_id": world.topic_id, "partition_data": parts}
+    return request(0, 13, acks=-1, timeout=30_000, topic_data=[topic])
+
+
+def _fetch(world: World, _number: int) -> bytes:
+    parts = [
+        {"partition": index, "current_leader_epoch": -1, "partition_max_bytes": 1_000}
+        for index in _WIDE
+    ]
+    topic = {"topic_id": world.topic_id, "partitions": parts}
+    return request(
+        *(1, 18),
+        max_wait=0,
+        max_bytes=50 << 20,
+        session_id=0,
+        session_epoch=-1,
+        topics=[topic],
+        replica_state={"replica_id": -1, "replica_epoch": -1},
+    )
+
+
+def _fetch_unknown(_world: World, _number: int) -> bytes:
+    topics = [
+        {"topic_id": uuid.UUID(int=number), "partitions": [{"partition": 0}]}
+        for number in range(1, ELEMENTS // 2)
+    ]
+    return request(
+        *(1, 18),
+        max_bytes=50 << 20,
+        session_epoch=-1,
+        topics=topics,
+        replica_state={"replica_id": -1, "replica_epoch": -1},
+    )
+
+
+def _offset_commit(world: World, _number: int) -> bytes:
+    topic = {"topic_id": world.topic_id, "partitions": _partitions(committed_offset=0)}
+    return request(
+        *(8, 10), group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=[topic]
+    )
+
+
+def _offset_fetch(world: World, _number: int) -> bytes:
+    topic = {"topic_id": world.topic_id, "partition_indexes": _WIDE}
+    return request(9, 10, groups=[{"group_id": "g", "member_epoch": -1, "topics": [topic]}])
+
+
+def _create_topics(_world: World, number: int) -> bytes:
+    wanted = {"name": f"many-{number}", "num_partitions": PARTITIONS, "replication_factor": 1}
+    return request(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
+
+
+def _create_small_topics(_world: World, number: int) -> bytes:
+    wanted = [
+        {"name": f"small-{number}-{at}", "num_partitions": 1, "replication_factor": 1}
+        for at in range(PARTITIONS)
+    ]
+    return request(CREATE_TOPICS, 7, topics=wanted, timeout=10_000)
+
+
+def _create_partitions(_world: World, number: int) -> bytes:
+    topic = {"name": "neighbour", "count": number * 1_000 + 1_001}
+    return request(37, 3, topics=[topic], timeout=10_000)
+
+
+def _add_partitions(world: World, _number: int) -> bytes:
+    return request(
+        *(24, 3),
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=world.producer_id,
+        v3_and_below_producer_epoch=world.producer_epoch,
+        v3_and_below_topics=[{"name": WIDE, "partitions": _WIDE}],
+    )
+
+
+def _end_txn(world: World, _number: int) -> bytes:
+    return request(
+        *(26, 3),
+        transactional_id="t",
+        producer_id=world.producer_id,
+        producer_epoch=world.producer_epoch,
+        committed=True,
+    )
+
+
+def _txn_offset_commit(world: World, _number: int) -> bytes:
+    topic = {"name": WIDE, "partitions": _partitions(committed_offset=0)}
+    return request(
+        *(28, 3),
+        transactional_id="t",
+        group_id="g",
+        producer_id=world.producer_id,
+        producer_epoch=world.producer_epoch,
+        generation_id=-1,
+        topics=[topic],
+    )
+
+
+def _write_markers(world: World, _number: int) -> bytes:
+    marker = {
+        "producer_id": world.producer_id + 1_000,
+        "producer_epoch": 0,
+        "transaction_result": True,
+        "topics": [{"name": WIDE, "partition_indexes": _WIDE}],
+        "coordinator_epoch": 0,
+    }
+    return request(27, 1, markers=[marker])
+
+
+def _write_markers_twice(world: World, _number: int) -> bytes:
+    """Every partition once, and at the end one of them again."""
+    marker = {
+        "producer_id": world.producer_id + 2_000,
+        "producer_epoch": 0,
+        "transaction_result": True,
+        "topics": [{"name": WIDE, "partition_indexes": [*_WIDE, 50_000, 50_000]}],
+        "coordinator_epoch": 0,
+    }
+    return request(27, 1, markers=[marker])
+
+
+def _add_unknown_partitions(world: World, _number: int) -> bytes:
+    transaction = {
+        "transactional_id": "t",
+        "producer_id": world.producer_id,
+        "producer_epoch": world.producer_epoch,
+        "verify_only": False,
+        "topics": [{"name": "no-such", "partitions": range(ELEMENTS)}],
+    }
+    return request(24, 4, transactions=[transaction])
+
+
+def _acls(_world: World, number: int) -> bytes:
+    """Half of them are new: more than that one request may not make."""
+    creations = [
+        {
+            "resource_type": 2,
+            "resource_name": f"t-{number}-{at // 2}",
+            "resource_pattern_type": 3,
+            "principal": "User:a",
+            "host": "*",
+            "operation": 3,
+            "permission_type": 3,
+        }
+        for at in range(ELEMENTS)
+    ]
+    return request(30, 3, creations=creations)
+
+
+def _acl_filters(_world: World, _number: int) -> bytes:
+    """The ACLs that each of so many filters matches are more than one answer may tell."""
+    of_all = {"resource_type_filter": 1, "pattern_type_filter": 1, "permission_type": 1}
+    return request(31, 3, filters=[{**of_all, "operation": 1}] * ELEMENTS)
+
+
+_TOPIC_CONFIG: Final = {"name": "retention.ms", "value": "1000"}
+_COMPONENTS: Final = [{"entity_type": "user", "match_type": 0, "match": "a"}] * ELEMENTS
+_SCRAM: Final = {
+    "mechanism": 1,
+    "iterations": 4096,
+    "salt": b"salt",
+    "salted_password": b"x" * 32,
+}
+
+ALL: Final = (
+    Largest("Produce", _produce),
+    Largest("Fetch", _fetch),
+    Largest("Fetch unknown topics", _fetch_unknown),
+    Largest(
+        "ListOffsets",
+        _one(2, 9, replica_id=-1, topics=[{"name": WIDE, "partitions": _partitions(timestamp=-1)}]),
+    ),
+    Largest(
+        "Metadata unknown topics",
+        _one(3, 12, topics=[{"name": name} for name in _names()], allow_auto_topic_creation=False),
+    ),
+    Largest("Metadata", _one(3, 12, topics=[{"name": WIDE}], allow_auto_topic_creation=False)),
+    Largest(
+        "Metadata auto-create",
+        _one(
+            3,
+            12,
+            topics=[{"name": n} for n in _names(ELEMENTS, "auto-")],
+            allow_auto_topic_creation=True,
+        ),
+        times=1,
+    ),
+    Largest("OffsetCommit", _offset_commit),
+    Largest("OffsetFetch", _offset_fetch),
+    Largest(
+        "OffsetFetch all",
+        _one(9, 9, groups=[{"group_id": "g", "member_epoch": -1, "topics": None}]),
+    ),
+    Largest(
+        "OffsetFetch groups",
+        _one(
+            9,
+            9,
+            groups=[{"group_id": n, "member_epoch": -1, "topics": None} for n in _names(ELEMENTS)],
+        ),
+    ),
+    Largest("FindCoordinator", _one(10, 4, key_type=0, coordinator_keys=_names(ELEMENTS))),
+    Largest(
+        "JoinGroup",
+        _one(
+            11,
+            9,
+            group_id="j",
+            session_timeout=6_000,
+            rebalance_timeout=1_000,
+            protocol_type="consumer",
+            protocols=[{"name": n, "metadata": b""} for n in _names()],
+        ),
+    ),
+    Largest("LeaveGroup", _one(13, 5, group_id="g", members=[{"member_id": n} for n in _names()])),
+    Largest(
+        "SyncGroup",
+        _one(
+            14,
+            5,
+            group_id="g",
+            generation_id=1,
+            member_id="m",
+            assignments=[{"member_id": n, "assignment": b""} for n in _names()],
+        ),
+    ),
+    Largest("DescribeGroups", _one(15, 5, groups=_names())),
+    Largest("ListGroups", _one(16, 5, states_filter=_names(ELEMENTS))),
+    Largest("CreateTopics 10,000 partitions", _create_topics, times=3),
+    Largest("CreateTopics 10,000 topics", _create_small_topics, times=2),
+    Largest(
+        "DeleteTopics of 10,000 partitions",
+        _one(20, 6, topics=[{"name": "many-2"}], timeout=10_000),
+        times=1,
+    ),
+    Largest("Metadata of all", _one(3, 12, topics=None)),
+    Largest(
+        "DeleteTopics unknown", _one(20, 6, topics=[{"name": n} for n in _names()], timeout=10_000)
+    ),
+    Largest(
+        "DeleteTopics",
+        _one(20, 6, topics=[{"name": f"small-0-{at}"} for at in range(PARTITIONS)], timeout=10_000),
+        times=1,
+    ),
+    Largest(
+        "DeleteRecords",
+        _one(21, 2, topics=[{"name": WIDE, "partitions": _partitions(offset=0)}], timeout=10_000),
+    ),
+    Largest(
+        "OffsetForLeaderEpoch",
+        _one(
+            23,
+            4,
+            replica_id=-2,
+            topics=[
+                {
+                    "topic": WIDE,
+                    "partitions": [
+                        {"partition": i, "current_leader_epoch": -1, "leader_epoch": 0}
+                        for i in _WIDE
+                    ],
+                }
+            ],
+        ),
+    ),
+    Largest("AddPartitionsToTxn", _add_partitions),
+    Largest("AddPartitionsToTxn unknown", _add_unknown_partitions, times=3),
+    Largest("TxnOffsetCommit", _txn_offset_commit),
+    Largest("EndTxn of 10,000 partitions", _end_txn, times=1),
+    Largest("WriteTxnMarkers", _write_markers),
+    Largest("WriteTxnMarkers repeated", _write_markers_twice, times=3),
+    Largest("CreateAcls", _acls, times=3),
+    Largest(
+        "DescribeAcls",
+        _one(29, 3, resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1),
+    ),
+    Largest(
+        "DeleteAcls",
+        _one(
+            31,
+            3,
+            filters=[
+                {
+                    "resource_type_filter": 2,
+                    "resource_name_filter": n,
+                    "pattern_type_filter": 3,
+                    "operation": 1,
+                    "permission_type": 1,
+                }
+                for n in _names(ELEMENTS, "t-0-")
+            ],
+        ),
+        times=1,
+    ),
+    Largest("DeleteAcls of all, often", _acl_filters, times=1),
+    Largest(
+        "DescribeConfigs",
+        _one(
+            32,
+            4,
+            resources=[
+                {"resource_type": 2, "resource_name": WIDE, "configuration_keys": None}
+                for _ in range(ELEMENTS)
+            ],
+            include_synonyms=True,
+            include_documentation=True,
+        ),
+    ),
+    Largest(
+        "AlterConfigs",
+        _one(
+            33,
+            2,
+            resources=[
+                {"resource_type": 2, "resource_name": f"small-1-{at}", "configs": [_TOPIC_CONFIG]}
+                for at in range(PARTITIONS - 10)
+            ],
+        ),
+        times=2,
+    ),
+    Largest(
+        "IncrementalAlterConfigs",
+        _one(
+            44,
+            1,
+            resources=[
+                {"resource_type": 2, "resource_name": f"small-1-{at}", "configs": [_TOPIC_CONFIG]}
+                for at in range(PARTITIONS - 10)
+            ],
+        ),
+        times=2,
+    ),
+    Largest(
+        "AlterReplicaLogDirs",
+        _one(34, 2, dirs=[{"path": "/x", "topics": [{"name": WIDE, "partitions": _WIDE}]}]),
+    ),
+    Largest("DescribeLogDirs", _one(35, 4, topics=[{"topic": WIDE, "partitions": _WIDE}])),
+    Largest("DescribeLogDirs of all", _one(35, 4, topics=None)),
+    Largest("CreatePartitions", _create_partitions, times=5),
+    Largest(
+        "CreateDelegationToken",
+        _one(38, 3, renewers=[{"principal_type": "User", "principal_name": n} for n in _names()]),
+    ),
+    Largest(
+        "DescribeDelegationToken",
+        _one(41, 3, owners=[{"principal_type": "User", "principal_name": n} for n in _names()]),
+    ),
+    Largest("DeleteGroups", _one(42, 2, groups_names=_names())),
+    Largest(
+        "ElectLeaders",
+        _one(
+            43,
+            2,
+            election_type=0,
+            topic_partitions=[{"topic": WIDE, "partitions": _WIDE}],
+            timeout=10_000,
+        ),
+    ),
+    Largest(
+        "ElectLeaders of all", _one(43, 2, election_type=0, topic_partitions=None, timeout=10_000)
+    ),
+    Largest(
+        "AlterPartitionReassignments",
+        _one(
+            45,
+            1,
+            timeout=10_000,
+            topics=[
+                {
+                    "name": WIDE,
+                    "partitions": [
+                        {"partition_index": i, "replicas": [1]} for i in range(PARTITIONS - 10)
+                    ],
+                }
+            ],
+        ),
+    ),
+    Largest(
+        "ListPartitionReassignments",
+        _one(46, 0, timeout=10_000, topics=[{"name": WIDE, "partition_indexes": _WIDE}]),
+    ),
+    Largest(
+        "OffsetDelete",
+        _one(47, 0, group_id="g", topics=[{"name": WIDE, "partitions": _partitions()}]),
+    ),
+    Largest("DescribeClientQuotas", _one(48, 1, components=_COMPONENTS)),
+    Largest(
+        "AlterClientQuotas",
+        _one(
+            49,
+            1,
+            entries=[
+                {
+                    "entity": [{"entity_type": "user", "entity_name": n}],
+                    "ops": [{"key": "producer_byte_rate", "value": 1.0}],
+                }
+                for n in _names(ELEMENTS // 3)
+            ],
+        ),
+    ),
+    Largest("DescribeUserScramCredentials", _one(50, 0, users=[{"name": n} for n in _names()])),
+    Largest(
+        "AlterUserScramCredentials",
+        _one(51, 0, upsertions=[{"name": n, **_SCRAM} for n in _names()]),
+    ),
+    Largest(
+        "DescribeQuorum",
+        _one(
+            55,
+            2,
+            topics=[
+                {"topic_name": n, "partitions": [{"partition_index": 0}]}
+                for n in _names(ELEMENTS // 2)
+            ],
+        ),
+    ),
+    Largest(
+        "UpdateFeatures",
+        _one(
+            57,
+            2,
+            timeout=10_000,
+            feature_updates=[
+                {"feature": n, "max_version_level": 1, "upgrade_type": 1} for n in _names()
+            ],
+        ),
+    ),
+    Largest("DescribeProducers", _one(61, 0, topics=[{"name": WIDE, "partition_indexes": _WIDE}])),
+    Largest("DescribeTransactions", _one(65, 0, transactional_ids=_names(ELEMENTS))),
+    Largest("ListTransactions", _one(66, 2, state_filters=_names(ELEMENTS))),
+    Largest(
+        "ConsumerGroupHeartbeat",
+        _one(
+            68,
+            1,
+            group_id="c",
+            member_id="m",
+            rebalance_timeout=1_000,
+            subscribed_topic_names=_names(),
+            topic_partitions=[],
+        ),
+    ),
+    Largest("ConsumerGroupDescribe", _one(69, 1, group_ids=_names())),
+    Largest(
+        "DescribeTopicPartitions",
+        _one(75, 0, topics=[{"name": n} for n in _names()], response_partition_limit=2_000),
+    ),
+    Largest(
+        "DescribeTopicPartitions of all", _one(75, 0, topics=[], response_partition_limit=2_000)
+    ),
+)

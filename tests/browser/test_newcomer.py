@@ -1,0 +1,143 @@
+"""The way of somebody who has read nothing: each step is taken because the screen names it.
+
+From the address that ``txnsim serve --ui`` prints to a transaction that hangs, the reason, and the
+repair. Where people stumbled, a step here asks for what was mended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.support.txnsim_server import TxnsimServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+CLICKS_MAX: Final = 20
+"""Ten minutes are enough for so many decisions, with reading in between."""
+TERMS: Final = """() => [...document.querySelectorAll(
+  "main .view th, main .view caption, main .view dt, main .view h2, main .cause, nav button"
+)].map(({ firstChild }) => (firstChild?.nodeName === "#text" ? firstChild.nodeValue.trim() : ""))
+  .filter(Boolean)"""
+PLAIN: Final = {
+    # Sentences and everyday words; what they name stands in the list of words as well.
+    *("do", "rule", "arm a rule", "broker", "brokers", "partitions", "what happens", "none"),
+    *("why is the last stable offset here?", "the last move, and what caused it", "scenarios"),
+    *("no transaction holds readers back", "the marker is still owed", "nothing is written yet"),
+    *("or learn how it works, in ten minutes", "move the leader to", "producers by partition"),
+    *("fault rules in force", "faults", "scenarios", "zoo and lessons"),
+}
+
+
+class Newcomer:
+    """Clicks what the screen names, and counts."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.clicks = 0
+
+    def choose(self, words: str) -> None:
+        """The one button or link with these words."""
+        self.page.get_by_role("button", name=words).first.click()
+        self.clicks += 1
+
+    def sees(self, words: str, where: str = "body") -> None:
+        """The words come to stand on the screen."""
+        self.page.locator(where).filter(has_text=words).first.wait_for()
+
+
+def test_from_the_address_to_a_hang_its_reason_and_its_repair(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    me = Newcomer(new_page(fresh_server.http))
+    # It was not said where a client has to connect to.
+    me.sees(f"bootstrap.servers={fresh_server.bootstrap.split(',')[0]}")
+    me.choose("Make a transaction hang")
+    me.sees("hanging transaction", "#why")
+    me.sees("so they do not get the last offset", "#why")
+    me.sees("its coordinator will send no marker here", "#why")
+    # It was not seen which of four partitions hangs, nor that another one is only slow.
+    me.page.locator("#partition option:text('decided')").wait_for(state="attached")
+    assert me.page.locator("#partition option").all_inner_texts() == [
+        "orders-0: hanging",
+        "orders-1: open",
+        "orders-2",
+        "payments-0: decided, marker owed",
+    ]
+    # Who looked up a word, and then chose a view, went on seeing the words.
+    me.choose("Keys and words")
+    me.sees("An open transaction on a partition whose coordinator will never have a marker")
+    me.choose("Producers")
+    me.sees("hanging: transactional id billing is Empty without this partition", "tr.hanging")
+    # A held marker was shown as "held 0".
+    me.choose("Faults")
+    me.sees("1 held", "main table")
+    me.choose("Log")
+    # "pid.open" explained nothing: each kind of event has a sentence now.
+    me.choose("pid.open")
+    me.sees("a producer opened a transaction on a partition", "aside")
+    me.choose("Live")
+    me.choose("End it: write the ABORT marker")
+    me.sees("no transaction holds readers back", "#why")
+    me.sees("ABORT marker", ".tape")
+    # What holds the other partition is no hang, and the page offers no cure that would tear it.
+    me.page.select_option("#partition", "payments-0")
+    me.sees("the marker is still owed", "#why")
+    assert me.page.locator("#repair").count() == 0
+    me.choose("Faults")
+    me.choose("Release")
+    me.page.locator("main table").filter(has_text="1 held").wait_for(state="detached")
+    me.choose("Log")
+    me.sees("no transaction holds readers back", "#why")
+    # Lessons were found by nobody: they stood in a view called Zoo.
+    me.choose("Zoo and lessons")
+    me.sees("L1: A late produce makes a transaction hang")
+    me.page.wait_for_selector("table.zoo")  # the server does not end while it reads the scenarios
+    assert me.clicks < CLICKS_MAX
+    # Runs in virtual time logged among the lines of the server, with dates of years ago.
+    assert "2023-11-14" not in fresh_server.log_text
+
+
+def test_every_term_on_the_screen_is_among_the_words(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http)
+    seen = set(page.evaluate(TERMS))
+    page.click("#practise")
+    page.wait_for_selector(".cause.hanging")
+    for number in range(1, 9):
+        page.keyboard.press(str(number))
+        if number == 8:
+            page.wait_for_selector("table.zoo")
+        seen |= set(page.evaluate(TERMS))
+    words = page.evaluate("Object.keys(__page['words.js'].WORDS)")
+    known = {part for word in words for part in word.split(", ")} | {*words, *PLAIN}
+    wanted = {word.lower() for word in seen}
+    missing = {
+        word
+        for word in wanted
+        if word not in known
+        and not any(word in (f"{one}s", one.removesuffix("s")) for one in known)
+    }
+    assert sorted(missing) == []
+
+
+def test_verdicts_and_states_are_among_the_words(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    page.keyboard.press("8")
+    page.wait_for_selector("table.zoo")
+    verdicts = {
+        word
+        for text in page.locator(".run small").all_inner_texts()
+        for word in text.split(", ")
+        if word != "healthy"
+    }
+    page.keyboard.press("?")
+    shown = page.inner_text(".words")
+    assert [word for word in sorted(verdicts) if word not in shown] == []
+    for state in ("Ongoing", "PrepareCommit", "CompleteAbort", "PrepareEpochFence", "Dead"):
+        assert state in shown

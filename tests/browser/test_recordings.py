@@ -1,0 +1,212 @@
+"""What the page shows of a recording: of which run, how much of it, and what can't be shown."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pytest
+
+from tests.browser.test_page import PICTURES
+from tests.support.traces import small, told
+from tests.support.txnsim_server import TxnsimServer
+from txnsim.scenario.catalog import scenarios
+from txnsim.trace.reading import Recording, recording
+from txnsim.trace.state import state_at
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+AT_RANDOM: Final = 50
+PARTS: Final = 8
+"""Into so many tests the scenarios are split: on a busy machine one would take minutes."""
+LONG: Final = 60_000
+"""Events of a long recording: the page keeps lines of those behind the first 50,000."""
+READ: Final = """async ([text, positions]) => {
+  const { load } = __page["api.js"];
+  await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
+  const { indexOf } = __page["store.js"];
+  const isPlain = (one) => one && typeof one === "object" && !Array.isArray(one);
+  const ordered = (one) => (isPlain(one) ? Object.fromEntries(Object.entries(one).sort()) : one);
+  const plain = (one) => JSON.stringify(one, (_, value) => ordered(value));
+  return positions.map((at) => plain(__sim.stateAt(indexOf(at))));
+}"""
+
+
+def _ordered(value: object) -> str:
+    plain = msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.encode(_sorted(plain)).decode()
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
+
+
+def differences(page: Page, text: bytes, run: Recording, positions: list[int]) -> list[int]:
+    """Positions after which the page's state is another than the reader's in Python."""
+    seen = page.evaluate(READ, [text.decode(), positions])
+    states = (state_at(run.through(at), run.nodes, level=run.level) for at in positions)
+    return [
+        at
+        for at, mine, theirs in zip(positions, seen, states, strict=True)
+        if _sorted(msgspec.json.decode(mine)) != _sorted(msgspec.json.decode(_ordered(theirs)))
+    ]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
+    server: TxnsimServer, new_page: Any, part: int
+) -> None:
+    page = new_page(server.http)
+    wrong: dict[str, list[int]] = {}
+    with ThreadPoolExecutor(1) as aside:  # Playwright has a loop running in this thread
+        for one in list(scenarios().values())[part::PARTS]:
+            label = next(iter(one.runs))
+            text = aside.submit(told, one.name, label).result()
+            run = recording(one.name, text.splitlines())
+            known = [event.i for event in run.events]
+            positions = known[:: max(1, len(known) // AT_RANDOM)]
+            found = differences(page, text, run, positions)
+            if found:
+                wrong[f"{one.name} {label}"] = found
+    assert wrong == {}
+
+
+def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    events: list[tuple[str, str, tuple[int, ...], str, dict[str, object]]] = [
+        ("broker/1/log/t-0", "node.role", (), "", {"role": "leader", "epoch": 0, "tp": "t-0"})
+    ]
+    for turn in range(LONG // 2):
+        batch = {"tp": "t-0", "base": turn, "last": turn, "pid": 7, "epoch": 0, "seq": turn}
+        where = "broker/1/log/t-0"
+        events.append((where, "log.append", (), "app/7:0", batch | {"txn": False}))
+        events.append((where, "log.lso", (len(events) - 1,), "", {"tp": "t-0", "to": turn + 1}))
+    run = small(("broker/1/log/t-0",), *events)
+    positions = [0, 999, 1_000, 49_999, 50_000, 50_001, LONG - 3, LONG]
+    assert differences(page, run.to_lines(), run, positions) == []
+    assert page.evaluate("__sim.events.length") == LONG + 1
+    page.evaluate("__sim.go(55000)")
+    page.wait_for_selector(".tape .cell.more")
+    assert page.locator(".tape .cell").count() < 100
+    page.keyboard.press("/")
+    page.wait_for_function("() => document.activeElement.id === 'query'")
+    page.keyboard.type("kind:log.append base=29999")
+    page.wait_for_selector("[role=status]:has-text('1 of 60,001 events')")
+
+
+def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    page.keyboard.press("8")
+    page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
+    page.wait_for_selector(".link-state.done")
+    assert "recorded run" in page.inner_text("header")
+    assert page.inner_text("#live") == "Newest"
+    for key, words in (
+        ("6", "This is a recorded run: faults"),
+        ("7", "This is a recorded run: brok"),
+    ):
+        page.keyboard.press(key)
+        page.wait_for_selector(f"main :text('{words}')")
+        assert page.locator("main section.view button").count() == 0
+    page.keyboard.press("8")
+    page.click("#to-live")
+    page.wait_for_selector(".link-state.live")
+    assert page.inner_text("#live") == "Live"
+
+
+def test_a_page_that_goes_away_ends_its_run(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    page.keyboard.press("8")
+    page.check("#stop-first")
+    page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
+    page.wait_for_selector(".drive:has-text('step 1 of')")
+    number = page.evaluate("__page['store.js'].source.value.id")
+    page.goto("about:blank")
+    other = new_page(server.http)
+    other.wait_for_function(
+        "async (id) => (await (await fetch(`/api/v1/runs/${id}`)).json()).state === 'cancelled'",
+        arg=number,
+    )
+
+
+def test_a_head_that_the_ring_has_dropped_is_named_and_the_rest_begins_with_a_snapshot(
+    browser: object, new_page: Any, tmp_path: Path
+) -> None:
+    assert browser
+    config = tmp_path / "small.yaml"
+    config.write_text("settings:\n  trace_ring_bytes: 40000\ntopics:\n  orders: 3\n")
+    with TxnsimServer(arguments=("--ui", "--http", "0", "--config", str(config))) as one:
+        page = new_page(one.http)
+        page.wait_for_selector(".link-state.live")
+        moves = 0
+        while not page.evaluate(MOVE):  # leaders that move fill the trace
+            moves += 3
+            assert moves < 3_000, "a ring of 40,000 bytes has dropped nothing"
+        page.reload()
+        page.wait_for_selector("#gap")
+        assert "is no longer kept" in page.inner_text("#gap")
+        assert "trace_ring_bytes" in page.inner_text("#gap")
+        page.wait_for_selector(".link-state.live")
+        known = page.evaluate("Object.keys(__sim.stateAt(__sim.at.value).logs)")
+        assert {"orders-0", "orders-1", "orders-2"} <= set(known)
+        page.close()
+
+
+MOVE: Final = """async () => {
+  for (const leader of [1, 2, 3]) {
+    const body = JSON.stringify({ topic: "orders", partition: 0, leader });
+    const headers = { "Content-Type": "application/json" };
+    await fetch("/api/v1/leaders", { method: "POST", headers, body });
+  }
+  const trace = await (await fetch("/api/v1/trace")).text();
+  return JSON.parse(trace.split("\\n", 1)[0]).first > 0;
+}"""
+"""Moves a leader three times; returns whether the ring has dropped its head."""
+
+
+def test_recording_that_is_switched_off_is_told_with_what_was_recorded_before(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, expects=("409 (Conflict)", "net::ERR_"))
+    page.click("#practise")
+    page.wait_for_selector(".cause.hanging")
+    page.evaluate(
+        "(level) => fetch('/api/v1/trace', { method: 'POST', headers: { 'Content-Type':"
+        " 'application/json' }, body: JSON.stringify({ level }) })",
+        "off",
+    )
+    page.reload()
+    page.wait_for_selector("#off")
+    assert "What was recorded before ends at #" in page.inner_text("#off")
+    page.wait_for_selector(".cause.hanging")
+    page.get_by_role("button", name="Record from now on").click()
+    page.wait_for_selector(".link-state.live")
+
+
+def test_the_first_picture_of_the_page_shows_who_waits_for_what(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http, color_scheme="light")
+    page.set_viewport_size({"width": 1100, "height": 700})
+    page.keyboard.press("8")
+    page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
+    page.wait_for_selector(".link-state.done")
+    page.keyboard.press("v")
+    page.evaluate(
+        "__sim.go(__sim.events.findIndex((one) => one.k === 'log.append' && one.d.base === 3))"
+    )
+    page.wait_for_selector(".cause.hanging")
+    assert "hanging" in page.inner_text(".tape")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / "story-light.png")

@@ -1,0 +1,107 @@
+"""``txnsim proxy`` over TCP: TLS ends there, SASL passes it, slow readers cost bounded memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from benchmarks.proxy import BATCH_BYTES, Line, fetch, produce, topic_id_of
+from tests.clients.drivers import aiokafka as aio
+from tests.clients.drivers import confluent_kafka, kafka_python
+from tests.clients.drivers.base import Driver
+from tests.clients.drivers.logins import by_certificate, by_password
+from tests.clients.python.lab import Secured
+from tests.clients.python.secured import SCRAM, refuse_password, transact
+from tests.support.txnsim_proxy import TxnsimProxy
+from tests.support.txnsim_server import TxnsimServer
+
+pytestmark = pytest.mark.clients
+
+LIBRARIES: Final[dict[str, type[Driver]]] = {
+    "aiokafka": aio.Driver,
+    "confluent-kafka": confluent_kafka.Driver,
+    "kafka-python": kafka_python.Driver,
+}
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Secured]:
+    """A broker that asks for SASL, and the proxy in front of it, whose TLS is its own."""
+    with TxnsimServer(brokers=1, arguments=("--security", "demo")) as server:
+        told = server.ready["security"]
+        directory = Path(told["directory"])
+        config = directory / "admin.properties"
+        files = ("--certificate", str(directory / "broker.pem"))
+        key = ("--key", str(directory / "broker.key"))
+        command = ("--command-config", str(config))
+        with TxnsimProxy(told["bootstrap"]["SASL_SSL"], *files, *key, *command) as proxy:
+            yield Secured(proxy.bootstrap, proxy.bootstrap, directory)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_client_s_own_password_passes_a_proxy_that_ends_tls(secured: Secured, name: str) -> None:
+    login = by_password(secured.directory, SCRAM)
+    transact(LIBRARIES[name], secured, login, f"through-{name}")
+
+
+def test_a_wrong_password_is_the_broker_s_affair(secured: Secured) -> None:
+    refuse_password(LIBRARIES["confluent-kafka"], secured)
+
+
+def test_a_client_s_certificate_does_not_pass(secured: Secured) -> None:
+    """The broker hears nothing of it, and asks for SASL."""
+    driver = confluent_kafka.Driver(secured.tls, by_certificate(secured.directory))
+    with pytest.raises(Exception, match=r"(?i)timed out|transport|local"):
+        driver.producer("x").__enter__().init()
+
+
+MEGABYTES: Final = 9
+READERS: Final = 3
+REQUESTS: Final = 6
+"""Of each: Fetches of 8 MB that are under way at once."""
+STEADY_S: Final = 1.0
+PATIENCE_S: Final = 15.0
+
+
+@pytest.mark.parametrize(
+    ("version", "bound_mb"),
+    # Answers of 12 pass as they come. Those of 17 may name a leader's address: they are collected.
+    [(12, 24), (17, 24 + READERS * 2 * 8)],
+)
+def test_readers_that_do_not_read_cost_bounded_memory(version: int, bound_mb: int) -> None:
+    with (
+        TxnsimServer(brokers=1) as server,
+        TxnsimProxy(server.bootstrap) as proxy,
+    ):
+        topic_id = asyncio.run(topic_id_of(proxy.bootstrap))
+        writer = Line(proxy.bootstrap)
+        for _ in range(MEGABYTES):
+            writer.socket.sendall(produce(bytes(BATCH_BYTES - 200)))
+            writer.answer()
+        before_kb = proxy.memory_kb
+        readers = [Line(proxy.bootstrap) for _ in range(READERS)]
+        for reader in readers:
+            for _ in range(REQUESTS):
+                reader.socket.sendall(fetch(version, 0, topic_id if version > 12 else None))
+        grown_mb = (_steady(lambda: proxy.memory_kb) - before_kb) / 1_024
+        sizes = [reader.answer() for reader in readers for _ in range(REQUESTS)]
+        for line in (writer, *readers):
+            line.socket.close()
+    assert min(sizes) > 7_000_000, "what waited was sent whole"
+    assert grown_mb < bound_mb, f"{READERS * REQUESTS * 8} MB were asked for"
+
+
+def _steady(look: Callable[[], int]) -> int:
+    """The highest value, once it has stood for a while."""
+    end_s = time.monotonic() + PATIENCE_S
+    highest, since_s = look(), time.monotonic()
+    while time.monotonic() < min(end_s, since_s + STEADY_S):
+        time.sleep(0.05)
+        if (now := look()) > highest + 256:
+            highest, since_s = now, time.monotonic()
+    return highest

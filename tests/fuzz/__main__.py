@@ -1,0 +1,127 @@
+"""The command: fuzzes targets, and says what was found."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.fuzz import corpus, totals
+from tests.fuzz.roster import TARGETS, load
+
+TOTALS: Final = corpus.WORKING / "totals.json"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what is asked for; 1 where something was found, 2 where it can't be done."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="TARGET", help="which targets")
+    parser.add_argument("--all", action="store_true", help="every target, one after the other")
+    parser.add_argument("--list", action="store_true", help="say what the targets are")
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="how long, all targets together (default 2)"
+    )
+    parser.add_argument("--inputs", type=int, metavar="N", help="how many inputs for each target")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="play this input once")
+    parser.add_argument(
+        "--minimise", action="store_true", help="keep in the repository what is needed"
+    )
+    parser.add_argument(
+        "--totals", action="store_true", help="say what all runs on this machine have come to"
+    )
+    parser.add_argument("--json", action="store_true", help="an object a line")
+    options = parser.parse_args(argv)
+    if options.totals:
+        print("\n".join(totals.told(totals.read(TOTALS))))
+        return 0
+    if options.list:
+        for name, (_, about) in TARGETS.items():
+            print(f"{name:<18} {about}")
+        return 0
+    unknown = sorted(set(options.names) - set(TARGETS))
+    if unknown or not (options.names or options.all):
+        parser.error(f"no target {', '.join(unknown)}" if unknown else "name a target, or --all")
+    names = list(TARGETS) if options.all else options.names
+    if options.replay is not None:
+        return _replay(names[0], options.replay)
+    if options.minimise:
+        for name in names:
+            before, kept = corpus.minimise(load(name), name)
+            print(f"{name:<18} {before:>6} inputs, {kept} kept beside the seeds")
+        return 0
+    if importlib.util.find_spec("atheris") is None:
+        print("atheris is missing: pip install --group fuzz", file=sys.stderr)
+        return 2
+    return _fuzz(names, options)
+
+
+def _replay(name: str, path: Path) -> int:
+    from tests.fuzz.driver import replay
+
+    found = replay(name, path)
+    print("no property is broken" if found is None else f"{found.kind}\n\n{found.story}")
+    return 0 if found is None else 1
+
+
+def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
+    from tests.fuzz.driver import Outcome, Workers, fuzz
+
+    minutes = options.minutes
+    if minutes is None and options.inputs is None:
+        minutes = 2.0
+    seconds = None if minutes is None else minutes * 60 / len(names)
+    is_shown = sys.stderr.isatty()
+    done: list[Outcome] = []
+    if not options.json:
+        print(
+            f"{'target':<18} {'s':>6} {'inputs':>10} {'a second':>9} {'edges':>6} {'features':>9} "
+            f"{'corpus':>7} {'slowest ms':>11} {'MiB':>6} {'finds':>6}"
+        )
+    with Workers(names) as workers:
+        for name in names:
+            outcome = fuzz(
+                name,
+                workers,
+                seconds=seconds,
+                inputs=options.inputs,
+                on_progress=lambda text: (
+                    print(f"\r{text}  ", end="", file=sys.stderr) if is_shown else None
+                ),
+            )
+            done.append(outcome)
+            totals.added(
+                TOTALS,
+                name,
+                inputs=outcome.inputs,
+                seconds=outcome.seconds,
+                finds=len(outcome.finds),
+            )
+            if options.json:
+                print(msgspec.json.encode(outcome).decode(), flush=True)
+                continue
+            print(
+                f"{name:<18} {outcome.seconds:>6.0f} {outcome.inputs:>10} "
+                f"{outcome.inputs / outcome.seconds:>9.0f} {outcome.coverage:>6} "
+                f"{outcome.features:>9} {outcome.corpus:>7} {outcome.slowest_ms:>11.1f} "
+                f"{outcome.most_mib:>6.1f} {len(outcome.finds):>6}",
+                flush=True,
+            )
+            for figure, value in outcome.figures.items():
+                print(f"    {figure}: {value:g}")
+            if outcome.trouble:
+                print(f"    ended early: {outcome.trouble}")
+            for find in outcome.finds:
+                print(f"    FOUND {find.kind}\n      {find.replay}", flush=True)
+    if not options.json:
+        print(f"{sum(one.inputs for one in done)} inputs in this run; in all runs here:")
+        print("\n".join(totals.told(totals.read(TOTALS))))
+    return 1 if any(one.finds or one.trouble for one in done) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

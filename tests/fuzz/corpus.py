@@ -1,0 +1,113 @@
+"""The inputs that a run goes on from: small, in the repository, one text file per target.
+
+Each line is an input in base64. What fuzzing finds lies below ``.cache/fuzz`` as libFuzzer keeps
+it, one file per input; ``minimise`` carries over those that reach a line or a jump between lines
+that no shorter one reaches.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import random
+import shutil
+import struct
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from tests.fuzz.judge import name_of
+from tests.fuzz.target import Target
+from tests.support.apache_kafka import REPOSITORY
+
+KEPT: Final = Path(__file__).with_name("corpus")
+WORKING: Final = REPOSITORY / ".cache" / "fuzz"
+BYTES_MAX: Final = 24_000
+"""Of a target's inputs in the repository."""
+COUNTS: Final = struct.Struct("=qdd")
+"""What a worker notes of itself: inputs, the slowest in ms, the most memory in MiB."""
+_OURS: Final = "/sim/txnsim/"
+
+Jump = tuple[int, int, int]
+"""Code object, line before, line."""
+
+
+def read(name: str) -> list[bytes]:
+    """What the repository keeps for a target."""
+    path = KEPT / f"{name}.txt"
+    if not path.exists():
+        return []
+    return [base64.b64decode(line) for line in path.read_text().splitlines()]
+
+
+def unpack(target: Target, name: str) -> Path:
+    """The folder with which a run begins: seeds, what is kept, what earlier runs have found."""
+    folder = WORKING / name / "corpus"
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in (*target.seeds(), *read(name)):
+        (folder / name_of(one)).write_bytes(one)
+    return folder
+
+
+def some_of(folder: Path, count: int) -> Path:
+    """A folder beside it with so many of its inputs, others each time."""
+    place = folder.with_name("begin")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    inputs = sorted(folder.iterdir())
+    for one in random.sample(inputs, min(count, len(inputs))):
+        shutil.copy(one, place)
+    return place
+
+
+def minimise(target: Target, name: str) -> tuple[int, int]:
+    """Keep of all inputs those that are needed; (how many there were, how many are kept)."""
+    folder = unpack(target, name)
+    found = sorted((one.read_bytes() for one in folder.iterdir()), key=lambda one: (len(one), one))
+    seeds = set(target.seeds())
+    reached: set[Jump] = set()
+    for one in seeds:
+        reached |= _reach(target, one)
+    kept: list[bytes] = []
+    size = 0
+    for one in found:
+        new = _reach(target, one) - reached
+        if new and one not in seeds and size + len(one) <= BYTES_MAX:
+            reached |= new
+            kept.append(one)
+            size += len(one)
+    _write(name, kept)
+    return len(found), len(kept)
+
+
+def _write(name: str, inputs: Iterable[bytes]) -> None:
+    KEPT.mkdir(exist_ok=True)
+    lines = sorted(base64.b64encode(one).decode() for one in inputs)
+    (KEPT / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def _reach(target: Target, data: bytes) -> set[Jump]:
+    """The jumps between lines of ours that an input makes."""
+    jumps: set[Jump] = set()
+    last: dict[FrameType, int] = {}
+
+    def line(frame: FrameType, event: str, _argument: Any) -> Any:
+        if event == "line":
+            jumps.add((id(frame.f_code), last.get(frame, 0), frame.f_lineno))
+            last[frame] = frame.f_lineno
+        elif event == "return":
+            last.pop(frame, None)
+        return line
+
+    def call(frame: FrameType, _event: str, _argument: Any) -> Any:
+        return line if _OURS in frame.f_code.co_filename else None
+
+    sys.settrace(call)
+    try:
+        with contextlib.suppress(Exception):
+            target.play(data)
+    finally:
+        sys.settrace(None)
+    return jumps

@@ -1,0 +1,256 @@
+"""Runs the processes that fuzz, and gathers what they have found."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from select import select
+from typing import Final
+
+import msgspec
+
+from tests.fuzz import corpus
+from tests.fuzz.corpus import COUNTS
+from tests.fuzz.judge import Find, Judge, name_of
+from tests.fuzz.roster import load
+from tests.fuzz.target import Target
+from tests.support.apache_kafka import REPOSITORY
+
+INPUT_S_MAX: Final = 25
+"""An input that takes longer has no end."""
+RESIDENT_MIB_MAX: Final = 2_500
+_POLL_S: Final = 1.0
+_GRACE_S: Final = 60.0
+_COVERAGE: Final = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)")
+_LEFT_BY_LIBFUZZER: Final = re.compile(r"(crash|timeout|oom|leak)-[0-9a-f]+")
+_DOUBTFUL: Final = ("time", "memory")
+"""Kinds that are held against the code as it is, without the fuzzer's counters in it."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A find of a run."""
+
+    kind: str
+    path: str
+    replay: str
+    """The command that plays it again."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run over one target came to."""
+
+    target: str
+    seconds: float
+    inputs: int
+    coverage: int
+    """Edges of the code that were taken."""
+    features: int
+    """Edges by how often they were taken."""
+    corpus: int
+    """Inputs that reach something new."""
+    slowest_ms: float
+    most_mib: float
+    figures: dict[str, float]
+    """What the target has measured besides."""
+    finds: tuple[Found, ...]
+    trouble: str = ""
+    """Why it ended early, if it did."""
+
+
+class Workers:
+    """The process that has imported the targets and forks a child per task, while it is entered."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __enter__(self) -> Workers:
+        command = [sys.executable, "-m", "tests.fuzz.worker", *self._names]
+        corpus.WORKING.mkdir(parents=True, exist_ok=True)
+        with (corpus.WORKING / "output").open("wb") as output:
+            self._parent = subprocess.Popen(
+                command,
+                cwd=REPOSITORY,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                bufsize=0,
+                start_new_session=True,
+            )
+        self._line(lambda: None)  # all is imported
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.killpg(self._parent.pid, signal.SIGKILL)
+        self._parent.communicate()
+
+    def run(self, task: Mapping[str, object], on_poll: Callable[[], object]) -> int:
+        """Do a task; the exit status of its process."""
+        assert self._parent.stdin is not None
+        self._parent.stdin.write(msgspec.json.encode(task) + b"\n")
+        self._line(on_poll)  # the process id of the child
+        return int(self._line(on_poll))
+
+    def _line(self, on_poll: Callable[[], object]) -> bytes:
+        assert self._parent.stdout is not None
+        while not select([self._parent.stdout], (), (), _POLL_S)[0]:
+            on_poll()
+        line = self._parent.stdout.readline()
+        if not line:
+            raise RuntimeError(f"no worker can be started: see {corpus.WORKING / 'output'}")
+        return line
+
+
+def fuzz(
+    name: str,
+    workers: Workers,
+    *,
+    seconds: float | None,
+    inputs: int | None,
+    on_progress: Callable[[str], object],
+) -> Outcome:
+    """Fuzz one target for so long, or until so many inputs are through, whatever is first."""
+    target = load(name)
+    folder = begun_with = corpus.unpack(target, name)
+    if seconds is not None and target.seeds_a_second is not None:
+        begun_with = corpus.some_of(folder, int(seconds * target.seeds_a_second) + 1)
+    place = corpus.WORKING / name
+    for old in ("finds", "left"):
+        shutil.rmtree(place / old, ignore_errors=True)
+    (place / "left").mkdir()
+    _dictionary(place).write_text("".join(f'"{_quoted(word)}"\n' for word in target.words))
+    begun_s = time.monotonic()
+    done, slowest, most = 0, 0.0, 0.0
+    coverage = (0, 0, 0)
+    trouble = ""
+
+    def tell(now: int) -> None:
+        on_progress(f"{name}: {done + now} inputs")
+
+    while True:
+        left_s = None if seconds is None else seconds - (time.monotonic() - begun_s)
+        if (left_s is not None and left_s < 1) or (inputs is not None and done >= inputs):
+            break
+        options = [str(begun_with), *_options(target, place)]
+        if inputs is not None:
+            options.append(f"-runs={inputs - done}")
+        task = {
+            "target": name,
+            "directory": str(place),
+            "until_s": None if seconds is None else begun_s + seconds,
+            "options": options,
+        }
+        code = workers.run(task, lambda: tell(_count(place)))
+        counted, slow, much = COUNTS.unpack((place / "counts").read_bytes())
+        done += counted
+        slowest, most = max(slowest, slow), max(most, much)
+        told = [*_COVERAGE.finditer((place / "output").read_text(errors="replace"))]
+        if told:
+            coverage = tuple(int(number) for number in told[-1].groups())  # type: ignore[assignment]
+        if code == 0:
+            break
+        trouble = _last_line(place / "output")
+        if not counted:
+            break
+    if begun_with is not folder:
+        shutil.copytree(begun_with, folder, dirs_exist_ok=True)
+    figures = place / "figures.json"
+    return Outcome(
+        target=name,
+        seconds=time.monotonic() - begun_s,
+        inputs=done,
+        coverage=coverage[0],
+        features=coverage[1],
+        corpus=coverage[2],
+        slowest_ms=slowest,
+        most_mib=most,
+        figures=msgspec.json.decode(figures.read_bytes()) if figures.exists() else {},
+        finds=tuple(_finds(name, place)),
+        trouble=trouble,
+    )
+
+
+def _options(target: Target, place: Path) -> list[str]:
+    """Those of libFuzzer that are the same in each run of a target."""
+    return [
+        f"-artifact_prefix={place / 'left'}/",
+        f"-max_len={target.length_max}",
+        f"-timeout={INPUT_S_MAX}",
+        f"-rss_limit_mb={RESIDENT_MIB_MAX}",
+        "-print_final_stats=1",
+        "-reload=0",
+        *([f"-dict={_dictionary(place)}"] if target.words else []),
+    ]
+
+
+def _dictionary(place: Path) -> Path:
+    return place / "words"
+
+
+def replay(name: str, path: Path) -> Find | None:
+    """Play one input as it is, in this process; what it has broken, if anything."""
+    judge = Judge(load(name))
+    data = path.read_bytes()
+    found: list[Find | None] = []
+    # The first time may import what others have imported: the best of three counts.
+    for _ in range(3):
+        found.append(judge.play(data))
+        if found[-1] is None or found[-1].kind not in _DOUBTFUL:
+            return found[-1]
+    return found[-1]
+
+
+def _count(place: Path) -> int:
+    path = place / "counts"
+    data = path.read_bytes() if path.exists() else b""
+    return int(COUNTS.unpack(data)[0]) if len(data) == COUNTS.size else 0
+
+
+def _finds(name: str, place: Path) -> list[Found]:
+    """What the worker and libFuzzer have kept; doubtful ones are played again first."""
+    found: list[Found] = []
+    for story in sorted((place / "finds").glob("*.txt")):
+        kind = story.read_text().partition("\n")[0]
+        path = story.with_suffix("")
+        if kind not in _DOUBTFUL or _is_broken_again(name, path):
+            found.append(_found(name, kind, path))
+    for path in sorted((place / "left").iterdir()):
+        match = _LEFT_BY_LIBFUZZER.fullmatch(path.name)
+        if match is not None:
+            found.append(_found(name, match[1], path))
+    return found
+
+
+def _found(name: str, kind: str, path: Path) -> Found:
+    """A find, kept where no later run deletes it."""
+    kept = corpus.WORKING / "finds" / name
+    kept.mkdir(parents=True, exist_ok=True)
+    copy = kept / name_of(path.read_bytes())
+    shutil.copy(path, copy)
+    story = path.with_name(f"{path.name}.txt")
+    if story.exists():
+        shutil.copy(story, copy.with_name(f"{copy.name}.txt"))
+    shown = copy.relative_to(REPOSITORY)
+    return Found(kind=kind, path=str(shown), replay=f"python -m tests.fuzz {name} --replay {shown}")
+
+
+def _is_broken_again(name: str, path: Path) -> bool:
+    command = [sys.executable, "-m", "tests.fuzz", name, "--replay", str(path)]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=False).returncode != 0
+
+
+def _last_line(path: Path) -> str:
+    lines = [one for one in path.read_text(errors="replace").splitlines() if "ERROR" in one]
+    return lines[-1] if lines else "the process ended early"
+
+
+def _quoted(word: bytes) -> str:
+    return "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in word
+    )

@@ -1,0 +1,96 @@
+"""The byte stream of a connection, and the requests in it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from tests.fuzz.target import Target, Violation
+from tests.wire.golden.record import HERE
+from txnsim.errors import BadInputError, MalformedFrameError
+from txnsim.wire import codec
+from txnsim.wire.framing import FrameReader
+
+_LIMIT: Final = 2_048
+_HELD_BESIDES: Final = 4
+"""Bytes of a size field that is cut off."""
+
+
+def golden_requests() -> Iterator[bytes]:
+    """A request of every API and version, as Kafka's Java classes write it."""
+    for line in (HERE / "messages.jsonl").read_text().splitlines():
+        message = json.loads(line)
+        if message["direction"] == "request":
+            yield bytes.fromhex(message["header"] + message["hex"])
+
+
+def _stream_seeds() -> Iterator[bytes]:
+    sized = [len(one).to_bytes(4, "big") + one for one in itertools.islice(golden_requests(), 40)]
+    yield from (bytes((7,)) + one for one in sized)
+    yield bytes((3,)) + b"".join(sized[:6])
+    yield bytes((1,)) + bytes(40)
+    yield bytes((0,)) + bytes.fromhex("16030100c8010000c40303")
+
+
+def _play_stream(data: bytes) -> None:
+    if not data:
+        return
+    step, stream = data[0] % 64 + 1, data[1:]
+    whole = _read(stream, len(stream) + 1)
+    if _read(stream, step) != whole:
+        raise Violation(f"frames depend on where the stream is cut, every {step} bytes")
+
+
+def _read(stream: bytes, step: int) -> tuple[list[bytes], bool]:
+    reader = FrameReader(_LIMIT)
+    frames: list[bytes] = []
+    taken = 0
+    for start in range(0, len(stream), step):
+        piece = stream[start : start + step]
+        try:
+            found = reader.receive_data(piece)
+        except MalformedFrameError:
+            return _expected(stream)[0], True
+        frames += found
+        taken += sum(4 + len(one) for one in found)
+        held = min(start + step, len(stream)) - taken
+        if reader.buffered_bytes != held:
+            raise Violation(f"it tells of {reader.buffered_bytes} bytes and holds {held}")
+    if (frames, False) != _expected(stream):
+        raise Violation("frames are not those of the stream")
+    return frames, False
+
+
+def _expected(stream: bytes) -> tuple[list[bytes], bool]:
+    """What the frames of a stream are, and whether it ends in one that is refused."""
+    frames: list[bytes] = []
+    at = 0
+    while at + _HELD_BESIDES <= len(stream):
+        size = int.from_bytes(stream[at : at + 4], "big", signed=True)
+        if not 0 <= size <= _LIMIT:
+            return frames, True
+        if at + 4 + size > len(stream):
+            break
+        frames.append(stream[at + 4 : at + 4 + size])
+        at += 4 + size
+    return frames, False
+
+
+def _play_request(frame: bytes) -> None:
+    with contextlib.suppress(BadInputError):
+        header = codec.read_request_header(frame)
+        message = codec.decode_request(header, frame)
+        body = codec.encode_body(message)
+        again = codec.decode_request(header, frame[: header.body_offset] + body)
+        # Compared as bytes: a NaN is not equal to itself.
+        if codec.encode_body(again) != body:
+            raise Violation(f"{type(message).__name__} is another one once it is written and read")
+
+
+TARGETS: Final = {
+    "framing": Target(play=_play_stream, seeds=_stream_seeds, length_max=256),
+    "requests": Target(play=_play_request, seeds=golden_requests),
+}

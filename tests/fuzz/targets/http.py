@@ -1,0 +1,243 @@
+"""The control port's application, asked without a socket, over a cluster in virtual time.
+
+An input reads like HTTP: method, a blank, target; headers, one a line; an empty line; the body.
+Scenarios are told in threads, each with a virtual time of its own: the target ``scenarios`` reads
+them. What else is read in a thread is read at once here, and its time is not the loop's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import unquote
+
+from tests.fuzz.target import Target, Violation
+from tests.support.clusters import options
+from txnsim.http.app import ControlApi
+from txnsim.http.openapi import document
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual.loop import VirtualLoop
+from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
+from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
+from txnsim.server.cluster import SimCluster
+
+_START_MS: Final = 1_700_000_000_000
+_PATIENCE_S: Final = 3.0
+"""Of virtual time: who waits longer goes away."""
+_LIFE: Final = 200
+_IN_THREADS: Final = ("/api/v1/scenarios", "/api/v1/runs")
+_ANYWHERE: Final = frozenset((400, 401, 403, 404, 405, 413))
+_HOLD: Final = b'{"id":"f","point":"client.request","api":"EndTxn","action":{"do":"hold"}}'
+_PLACE: Final = b'{"topic":"orders","partition":0'
+_BODIES: Final[dict[tuple[str, str], tuple[bytes, ...]]] = {
+    ("post", "/api/v1/clock"): (b'{"advance_ms":1000}', b'{"set_by_ms":-5,"broker":1}'),
+    ("post", "/api/v1/topics"): (b'{"name":"x","partitions":2,"configs":{"cleanup.policy":"x"}}',),
+    ("post", "/api/v1/faults"): (_HOLD,),
+    ("post", "/api/v1/faults/plan"): (b"[" + _HOLD + b"]",),
+    ("post", "/api/v1/trace"): (b'{"level":"brief"}',),
+    ("post", "/api/v1/leaders"): (_PLACE + b',"leader":1}',),
+    ("post", "/api/v1/elections"): (_PLACE + b"}",),
+    ("post", "/api/v1/looks"): (_PLACE + b"}",),
+    ("post", "/api/v1/verdicts"): (b'[{"kind":"began","at_ms":1,"who":"a"}]',),
+    ("post", "/api/v1/snapshots"): (b'{"name":"base"}',),
+    ("post", "/api/v1/reset"): (b'{"to":"base"}', b""),
+    ("post", "/api/v1/brokers/{id}/kill"): (b'{"lose_unflushed":true}', b""),
+    ("post", "/api/v1/brokers/{id}/isolate"): (b'{"from_clients":true}',),
+}
+_PARAMETERS: Final = {"id": "1", "topic": "orders", "partition": "0", "name": "z01"}
+
+
+class _Loop(VirtualLoop):
+    longest_ns = 0
+    _beside_ns = 0
+    """What would have been done in a thread."""
+
+    def _run_once(self) -> None:
+        begun_ns = time.thread_time_ns()
+        self._beside_ns = 0
+        super()._run_once()  # type: ignore[misc]  # asyncio's own
+        took_ns = time.thread_time_ns() - begun_ns - self._beside_ns
+        self.longest_ns = max(self.longest_ns, took_ns)
+
+    def run_in_executor(
+        self, _executor: object, function: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Call it at once."""
+        begun_ns = time.thread_time_ns()
+        done: asyncio.Future[Any] = self.create_future()
+        try:
+            done.set_result(function(*args))
+        except Exception as error:  # noqa: BLE001 - it is the waiter's
+            done.set_exception(error)
+        self._beside_ns += time.thread_time_ns() - begun_ns
+        return done
+
+
+class _World:
+    def __init__(self) -> None:
+        loop = self.loop = _Loop()
+        self.failures: list[dict[str, Any]] = []
+        loop.set_exception_handler(lambda _, context: self.failures.append(context))
+        begun_ns = loop.time_ns()
+        self.environment = VirtualEnvironment(
+            loop,
+            seed=1,
+            codec=None,
+            latency_us=LATENCY_US_DEFAULT,
+            peer_latency_us=PEER_LATENCY_US_DEFAULT,
+            trace_level=TraceLevel.BRIEF,
+            wall_ns=lambda: loop.time_ns() - begun_ns + _START_MS * 1_000_000,
+        )
+        self.cluster = SimCluster(self.environment, options(brokers=1))
+        self.run(self.cluster.start())
+        self.api = ControlApi(self.cluster)
+        self.app = self.api.app()
+
+    def run(self, awaitable: Any) -> Any:
+        return self.loop.run_until_complete(awaitable)
+
+    def end(self) -> None:
+        try:
+            self.api.close()
+            self.run(self._stop())
+        finally:
+            self.loop.close()
+
+    async def _stop(self) -> None:
+        await self.cluster.stop()
+        await self.environment.tasks.close()
+
+
+class _Play:
+    def __init__(self) -> None:
+        self._world: _World | None = None
+        self._number = 0
+        self._operations = [
+            (re.compile(re.sub(r"{\w+}", "[^/]+", path)), path, set(methods))
+            for path, methods in document()["paths"].items()
+        ]
+        self._paths = document()["paths"]
+
+    def __call__(self, data: bytes) -> float | None:
+        asked = _parsed(data)
+        if asked is None:
+            return 0.0
+        if self._number % _LIFE == 0:
+            if self._world is not None:
+                former, self._world = self._world, None
+                former.end()
+            self._world = _World()
+        self._number += 1
+        world = self._world
+        assert world is not None
+        world.loop.longest_ns = 0
+        try:
+            status = world.run(_asked(world, *asked))
+            if world.failures:
+                context = world.failures[0]
+                error = context.get("exception")
+                raise error if isinstance(error, Exception) else Violation(repr(context))
+        except Exception:
+            self._world, self._number = None, 0
+            raise
+        self._check(asked[0], asked[1]["path"], status)
+        return world.loop.longest_ns / 1e6
+
+    def _check(self, method: str, path: str, status: int | None) -> None:
+        """Every status is one that the document declares."""
+        if status is None:
+            return
+        if status >= 500 and status != 503:
+            raise Violation(f"{method} {path} is answered {status}")
+        if status in _ANYWHERE:
+            return
+        for pattern, where, methods in self._operations:
+            if pattern.fullmatch(path) and method.lower() in methods:
+                declared = self._paths[where][method.lower()]["responses"]
+                if str(status) not in declared:
+                    raise Violation(f"{method} {where} is answered {status}, declared: {declared}")
+                return
+
+
+def _parsed(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
+    head, _, body = data.partition(b"\n\n")
+    first, _, rest = head.partition(b"\n")
+    method, _, target = first.partition(b" ")
+    if not method.isalpha() or not target.startswith(b"/"):
+        return None
+    raw_path, _, query = target.partition(b"?")
+    path = unquote(raw_path.decode("latin-1"))
+    if path.startswith(_IN_THREADS):
+        return None
+    headers = [(b"host", b"localhost")]
+    for line in rest.split(b"\n"):
+        name, colon, value = line.partition(b":")
+        if colon and name:
+            headers.append((name.lower().strip(), value.strip()))
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method.decode().upper(),
+        "scheme": "http",
+        "path": path,
+        "raw_path": raw_path,
+        "query_string": query,
+        "root_path": "",
+        "headers": headers,
+        "client": ("127.0.0.1", 5),
+        "server": ("127.0.0.1", 80),
+    }
+    return method.decode().upper(), scope, body
+
+
+async def _asked(world: _World, _method: str, scope: dict[str, Any], body: bytes) -> int | None:
+    """The status that is answered; None where it takes too long."""
+    statuses: list[int] = []
+    gone = asyncio.Event()
+    pieces = [body[: len(body) // 2], body[len(body) // 2 :]]
+
+    async def receive() -> dict[str, Any]:
+        if pieces:
+            return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(world.app(scope, receive, send), _PATIENCE_S)
+    gone.set()
+    if len(statuses) > 1:
+        raise Violation(f"answered {len(statuses)} times: {statuses}")
+    return statuses[0] if statuses else None
+
+
+def _seeds() -> Iterator[bytes]:
+    for path, methods in document()["paths"].items():
+        if path.startswith(_IN_THREADS):
+            continue
+        filled = re.sub(r"{(\w+)}", lambda match: _PARAMETERS.get(match[1], "1"), path)
+        for method in methods:
+            names = [
+                one["name"] for one in methods[method].get("parameters", ()) if one["in"] == "query"
+            ]
+            query = "&".join(f"{name}=1" for name in names)
+            head = f"{method.upper()} {filled}{'?' if query else ''}{query}\n\n".encode()
+            for body in _BODIES.get((method, path), (b"",)):
+                yield head + body
+    yield b"GET /healthz\nOrigin: http://evil\nSec-Fetch-Site: cross-site\n\n"
+    yield b"GET /api/v1/events?from=0\nLast-Event-ID: 5\n\n"
+
+
+TARGETS: Final = {
+    "http": Target(
+        play=_Play(), seeds=_seeds, length_max=1_024, words=(b"orders", b"null", b"1e99", b"%2F")
+    )
+}

@@ -1,0 +1,176 @@
+"""SASL exchanges and tokens."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import scramp
+
+from tests.fuzz.target import Target, Violation
+from tests.support.security import bearer, credentials, unsecured_token
+from txnsim.api.registry import SHIPPED
+from txnsim.api.request import Request
+from txnsim.errors import BadInputError
+from txnsim.security.sasl import MECHANISMS, OAUTHBEARER, Authenticated, BearerExchange, exchange
+from txnsim.security.scram import ScramMechanism
+from txnsim.server.sasl import SaslRules, SaslSession, SaslState, Then
+from txnsim.wire import codec
+
+_WALL_MS: Final = 1_700_000_000_000
+_NONCE: Final = "servernonce"
+_SIZE: Final = 2
+_FINAL: Final = 0xFFFF
+"""Stands for the client's sound final message of SCRAM: a fuzzer can't compute one."""
+_FRAMES_MAX: Final = 8
+_API_VERSIONS: Final = 18
+
+
+def _begin(mechanism: str) -> Any:
+    return exchange(
+        mechanism,
+        plain_users={"alice": "secret"},
+        credentials=credentials(),
+        nonce=lambda: _NONCE,
+        now_ms=_WALL_MS,
+    )
+
+
+_RULES: Final = SaslRules(
+    mechanisms=MECHANISMS,
+    max_reauth_ms=10_000,
+    begin=_begin,
+    now_ms=lambda: _WALL_MS,
+    monotonic_ms=lambda: 50_000,
+)
+
+
+def _request(key: int, version: int, **values: Any) -> bytes:
+    message = codec.build(codec.request_class(key, version), **values)
+    return codec.encode_request(key, version, 7, "c", message)[4:]
+
+
+def _play_of(*frames: bytes) -> bytes:
+    return b"".join(len(one).to_bytes(_SIZE, "big") + one for one in frames)
+
+
+def _sasl_seeds() -> Iterator[bytes]:
+    token = bearer(unsecured_token({"sub": "alice", "exp": 1_800_000_000}))
+    first = b"n,,n=alice,r=clientnonce"
+    for version in (0, 1):
+        for mechanism, message in (
+            ("PLAIN", b"\0alice\0secret"),
+            ("SCRAM-SHA-256", first),
+            ("OAUTHBEARER", token),
+        ):
+            handshake = _request(17, version, mechanism=mechanism)
+            said = _request(36, 2, auth_bytes=message) if version else message
+            final = _FINAL.to_bytes(_SIZE, "big") if message is first else b""
+            yield _play_of(_request(18, 0), handshake, said) + final
+            yield _play_of(handshake, said) + final + _play_of(handshake, said)
+    yield _play_of(_request(3, 1, topics=()))
+
+
+def _play_sasl(data: bytes) -> None:
+    session = SaslSession(_RULES)
+    at = 0
+    for _ in range(_FRAMES_MAX):
+        if at + _SIZE > len(data):
+            return
+        size = int.from_bytes(data[at : at + _SIZE], "big")
+        at += _SIZE
+        frame = _final_message(session) if size == _FINAL else data[at : at + size]
+        at += 0 if size == _FINAL else size
+        was_known = session.state is SaslState.COMPLETE
+        before = session.principal
+        # A token names whomever it likes, as none of them is signed.
+        is_bearer = session._mechanism == OAUTHBEARER
+        try:
+            step = session.take(frame)
+        except BadInputError:
+            return
+        if step.then in (Then.FAIL, Then.REFUSE):
+            return
+        if step.then is Then.HANDLE:
+            try:
+                _handle(session, frame, was_known=was_known)
+            except BadInputError:
+                return
+        elif session.principal not in (before, "User:alice") and not is_bearer:
+            raise Violation(f"a stranger became {session.principal}")
+
+
+def _handle(session: SaslSession, frame: bytes, *, was_known: bool) -> None:
+    header = codec.read_request_header(frame)
+    if was_known:
+        return
+    if header.api_key != _API_VERSIONS:
+        raise Violation(f"API {header.api_key} is handled before it is known who asks")
+    low, high = SHIPPED.accepted[_API_VERSIONS]
+    if low <= header.api_version <= high:
+        message = codec.decode_request(header, frame)
+        asked = SimpleNamespace(api_version=header.api_version, message=message)
+        session.handled(cast(Request, asked))
+
+
+def _final_message(session: SaslSession) -> bytes:
+    """What alice would say now."""
+    client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "secret", c_nonce="clientnonce")
+    client.get_client_first()
+    with contextlib.suppress(scramp.ScramException):
+        server = scramp.ScramMechanism("SCRAM-SHA-256").make_server(
+            lambda _: _credential(), s_nonce=_NONCE
+        )
+        server.set_client_first("n,,n=alice,r=clientnonce")
+        client.set_server_first(server.get_server_first())
+        token: bytes = client.get_client_final().encode()
+        raw = session.state is SaslState.RAW_TOKENS
+        return token if raw else _request(36, 2, auth_bytes=token)
+    return b""
+
+
+@cache
+def _credential() -> tuple[bytes, bytes, bytes, int]:
+    found = credentials()["alice", ScramMechanism.SCRAM_SHA_256]
+    return found.salt, found.stored_key, found.server_key, found.iterations
+
+
+# Tokens: the input is JSON of header and claims, encoded here, since no fuzzer writes base64
+
+
+def _token_seeds() -> Iterator[bytes]:
+    claims: list[Any] = [
+        {"sub": "alice", "exp": 1_800_000_000, "iat": 1_600_000_000, "scope": ["a", "b"]},
+        {"sub": "alice", "exp": 1.8e9, "scope": "a"},
+        {"sub": "alice", "exp": 1, "nbf": "x", "aud": []},
+        {"sub": "", "exp": None, "jti": 1, "iss": 5},
+    ]
+    for header in ({"alg": "none"}, {"alg": "HS256", "crit": ["x"]}):
+        for one in claims:
+            yield json.dumps(header).encode() + b"\0" + json.dumps(one).encode()
+    yield b'{"alg":"none"}\0{"sub":"alice","exp":1e400}'
+    yield b"\x01n,a=alice,\x01auth=Bearer a.b.c\x01k=v\x01\x01"
+
+
+def _play_token(data: bytes) -> None:
+    run = BearerExchange(now_ms=_WALL_MS)
+    if data[:1] == b"\x01":
+        step = run.feed(data[1:])
+    else:
+        header, _, claims = data.partition(b"\0")
+        step = run.feed(bearer(unsecured_token(claims, header=header)))
+    if isinstance(step, Authenticated):
+        if not isinstance(step.user, str) or not step.user.strip():
+            raise Violation(f"a user without a name: {step.user!r}")
+    else:
+        run.feed(b"\x01")
+
+
+TARGETS: Final[dict[str, Target]] = {
+    "sasl": Target(play=_play_sasl, seeds=_sasl_seeds, length_max=2048),
+    "bearer-tokens": Target(play=_play_token, seeds=_token_seeds, length_max=2048),
+}

@@ -1,0 +1,210 @@
+"""TLS handshakes: a real client's bytes with some of them changed, cut off anywhere, or anything
+else where a handshake should be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from tests.fuzz.target import Target, Violation
+from txnsim.runtime.tls import server_context
+from txnsim.runtime.tls_gate import TlsGates
+from txnsim.security.options import ClientAuth, TlsFiles
+from txnsim.server.certificates import Authority
+
+_FLIGHTS_MAX: Final = 6
+_TURNS: Final = 12
+_CHANGE: Final = 3
+"""Bytes of a change: where, and by which bits."""
+_HELLO: Final = b"in clear"
+
+
+class _Transport(asyncio.Transport):
+    """Keeps what the server writes."""
+
+    _start_tls_compatible = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.is_closed = False
+        self._protocol: Any = None
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+    def _force_close(self, _error: BaseException | None) -> None:
+        self.is_closed = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def feed(self, data: bytes) -> None:
+        """Bytes of the client, to whoever listens now."""
+        protocol = self._protocol
+        if not isinstance(protocol, asyncio.BufferedProtocol):
+            protocol.data_received(data)
+            return
+        while data:
+            buffer = memoryview(protocol.get_buffer(len(data)))
+            size = min(len(buffer), len(data))
+            buffer[:size] = data[:size]
+            protocol.buffer_updated(size)
+            data = data[size:]
+
+
+class _Behind(asyncio.Protocol):
+    """Who is reached once the handshake is over."""
+
+    def __init__(self) -> None:
+        self.heard = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += data
+
+
+class _Door:
+    """A listener's TLS over transports in memory."""
+
+    def __init__(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="txnsim-fuzz-"))
+        pair = Authority(folder, now_ms=1_700_000_000_000).issue("b", hosts=("localhost",))
+        files = TlsFiles(certificate=str(pair.certificate), key=str(pair.key))
+        self.context = server_context(files, ClientAuth.NONE)
+        self.loop = asyncio.new_event_loop()
+        self.failures: list[dict[str, Any]] = []
+        self.loop.set_exception_handler(lambda _, context: self.failures.append(context))
+        self.behind: list[_Behind] = []
+        self.gates = TlsGates(self.loop, self.context, self._protocol)
+
+    def _protocol(self) -> asyncio.Protocol:
+        self.behind.append(_Behind())
+        return self.behind[-1]
+
+
+@cache
+def _door() -> _Door:
+    return _Door()
+
+
+def _seeds() -> Iterator[bytes]:
+    yield b"\0"
+    for stop in (10, 100, 250, 300, 400):
+        yield b"\1" + stop.to_bytes(2, "big")
+    yield b"\2" + (5).to_bytes(2, "big") + b"\x01"
+    yield b"\3" + bytes.fromhex("16030100050100000100")
+    yield b"\3\0\0\0\x0c\0\x12\0\0\0\0\0\1\xff\xff\0\0"
+
+
+def _play(data: bytes) -> None:
+    door = _door()
+    door.behind.clear()
+    kind, rest = (data[0] % 4 if data else 0), data[1:]
+    transport = _Transport()
+    gate = door.gates()
+    transport.set_protocol(gate)
+    gate.connection_made(transport)
+    if kind == 3:
+        _feed(door, transport, rest)
+        is_whole = False
+    else:
+        is_whole = _shake(door, transport, kind, rest)
+    protocol: Any = transport.get_protocol()
+    protocol.connection_lost(None)
+    _turn(door)
+    if door.failures:
+        context, error = door.failures[0], door.failures[0].get("exception")
+        door.failures.clear()
+        raise error if isinstance(error, Exception) else Violation(repr(context))
+    if is_whole and not (door.behind and door.behind[0].heard == _HELLO):
+        raise Violation("a sound handshake leads nowhere")
+
+
+def _shake(door: _Door, transport: _Transport, kind: int, rest: bytes) -> bool:
+    """A client's side of a handshake, struck; whether it was left whole."""
+    stop = int.from_bytes(rest[:2], "big") if kind == 1 else None
+    changes = rest[2 * (kind == 1) :] if kind else b""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    sent = 0
+    for _ in range(_FLIGHTS_MAX):
+        is_done = False
+        with contextlib.suppress(ssl.SSLWantReadError):
+            try:
+                client.do_handshake()
+                is_done = True
+            except ssl.SSLWantReadError:
+                raise
+            except ssl.SSLError:
+                return False
+        if is_done:
+            client.write(_HELLO)
+        flight = _struck(outgoing.read(), sent, changes)
+        if stop is not None:
+            flight = flight[: max(0, stop - sent)]
+        sent += len(flight)
+        _feed(door, transport, flight)
+        if is_done:
+            return stop is None and not changes
+        incoming.write(bytes(transport.written))
+        transport.written.clear()
+    return False
+
+
+def _struck(flight: bytes, before: int, changes: bytes) -> bytes:
+    struck = bytearray(flight)
+    for at in range(0, len(changes) - _CHANGE + 1, _CHANGE):
+        place = int.from_bytes(changes[at : at + 2], "big") - before
+        if 0 <= place < len(struck):
+            struck[place] ^= changes[at + 2]
+    return bytes(struck)
+
+
+def _feed(door: _Door, transport: _Transport, data: bytes) -> None:
+    _turn(door)
+    if data and not transport.is_closed:
+        transport.feed(data)
+    _turn(door)
+
+
+def _turn(door: _Door) -> None:
+    async def turns() -> None:
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    door.loop.run_until_complete(turns())
+
+
+TARGETS: Final = {"tls": Target(play=_play, seeds=_seeds, length_max=512)}

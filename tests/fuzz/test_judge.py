@@ -1,0 +1,62 @@
+"""A judge finds what it is there for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+import structlog
+
+from tests.fuzz.judge import Judge
+from tests.fuzz.target import Target, Violation
+
+
+def broken(_data: bytes) -> None:
+    raise KeyError("x")
+
+
+def wrong(_data: bytes) -> None:
+    raise Violation("an answer too many")
+
+
+def slow(_data: bytes) -> None:
+    begun_s = time.thread_time()
+    while time.thread_time() - begun_s < 0.12:
+        pass
+
+
+def told(_data: bytes) -> None:
+    structlog.get_logger("t").error("request failed by a bug", api="Fetch", version=4)
+
+
+def large(_data: bytes) -> float:
+    bytearray(b"x") * (80 << 20)
+    return 0.0  # a time of its own: to touch 80 MiB takes over 100 ms on a slow machine
+
+
+def measured(_data: bytes) -> float:
+    return 130.0
+
+
+@pytest.mark.parametrize(
+    ("play", "kind"),
+    [
+        (broken, "KeyError"),
+        (wrong, "Violation an answer too many"),
+        (slow, "time"),
+        (told, "log: request failed by a bug"),
+        (large, "memory"),
+        (measured, "time"),
+    ],
+)
+def test_each_property_can_be_broken(play: Callable[[bytes], float | None], kind: str) -> None:
+    found = Judge(Target(play=play, seeds=tuple)).play(b"x")
+    assert found is not None
+    assert found.kind == kind
+
+
+def test_what_breaks_nothing_is_no_find() -> None:
+    judge = Judge(Target(play=lambda _: None, seeds=tuple))
+    assert judge.play(b"x") is None
+    assert judge.slowest_ms < 100

@@ -1,0 +1,51 @@
+"""What all runs on this machine have come to, run by run: ``.cache/fuzz/totals.json``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+
+class Total(msgspec.Struct, kw_only=True):
+    """Of one target."""
+
+    inputs: int = 0
+    seconds: float = 0.0
+    finds: int = 0
+
+
+def added(path: Path, name: str, *, inputs: int, seconds: float, finds: int) -> dict[str, Total]:
+    """Note another run of a target; the totals of all targets."""
+    totals = read(path)
+    total = totals.setdefault(name, Total())
+    total.inputs += inputs
+    total.seconds += seconds
+    total.finds += finds
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(totals)))
+    fresh.replace(path)
+    return totals
+
+
+def read(path: Path) -> dict[str, Total]:
+    """The totals so far; none where nothing has run yet."""
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Total]) if path.exists() else {}
+
+
+def told(totals: dict[str, Total]) -> list[str]:
+    """A line for each target, and one for all of them."""
+    rows = [*sorted(totals.items()), ("all targets", _sum(totals))]
+    return [
+        f"{name:<18} {one.inputs:>12,} inputs {one.seconds / 60:>8.1f} min {one.finds:>5} finds"
+        for name, one in rows
+    ]
+
+
+def _sum(totals: dict[str, Total]) -> Total:
+    return Total(
+        inputs=sum(one.inputs for one in totals.values()),
+        seconds=sum(one.seconds for one in totals.values()),
+        finds=sum(one.finds for one in totals.values()),
+    )

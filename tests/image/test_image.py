@@ -1,0 +1,187 @@
+"""The built image: a client works against it, its health check and SIGTERM do what they should, and
+it runs under an arbitrary user with a read-only root.
+
+There is no engine here. ``buildah run --isolation chroot`` starts what the image says, on the
+machine's own ports; the read-only root is a mount of our own; ``tests/image/engine.py`` publishes
+ports for Testcontainers. Networks between containers are not tried.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time  # noqa: TID251 - a process on the real machine
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.image.builder import IMAGE, Builder
+from tests.image.container import commit_in, commit_something
+from tests.image.engine import Engine
+from tests.image.engine import Image as EngineImage
+from tests.support.ports import free_port_before_a_busy_one
+
+pytestmark = pytest.mark.image
+
+READY_SECONDS = 60
+ANYBODY = "12345:0"
+"""A user of no account, in group 0, as OpenShift gives one."""
+TOKEN = "a-token-of-the-image-test"
+
+
+class Image(NamedTuple):
+    """The built image and one container of it."""
+
+    builder: Builder
+    container: str
+    root: Path
+    """The container's files."""
+    config: dict[str, Any]
+    """What the image says of itself."""
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[Image]:
+    with Builder() as builder:
+        builder.build()
+        container = builder.ask("buildah", "from", "--pull-never", IMAGE).split()[-1]
+        told = json.loads(builder.ask("buildah", "inspect", "--type", "image", IMAGE))
+        root = Path(builder.ask("buildah", "mount", container).strip())
+        yield Image(builder, container, root, told["Docker"]["config"])
+
+
+class Running(NamedTuple):
+    """A container that serves."""
+
+    bootstrap: str
+    http: int
+    process: subprocess.Popen[bytes]
+    pid: int
+
+
+@contextmanager
+def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Running]:
+    """What ``command`` starts; it prints its facts as JSON in one line."""
+    with output.open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+    pid = None
+    try:
+        deadline_s = time.monotonic() + READY_SECONDS
+        while not (lines := [one for one in output.read_text().splitlines() if one[:1] == "{"]):
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                raise AssertionError(output.read_text())
+            time.sleep(0.05)
+        facts = json.loads(lines[0])
+        pid = int(facts["pid"])
+        yield Running(facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid)
+    finally:
+        for one in (pid, process.pid):
+            if one is not None and process.poll() is None:
+                os.kill(one, signal.SIGKILL)
+        process.wait()
+
+
+def in_chroot(image: Image, *words: str, user: str | None = None, http: int) -> list[str]:
+    """What an engine would run: the entry point, with variables and arguments."""
+    environment = {"TXNSIM_PORT": "0", "TXNSIM_HTTP_PORT": str(http), "TXNSIM_TOKEN": TOKEN}
+    environment["TXNSIM_ADVERTISED_HOST"] = "127.0.0.1"
+    options = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
+    who = () if user is None else ("--user", user)
+    run = image.builder.words("run", "--isolation", "chroot", *who, *options, image.container)
+    return [*run, "--", *words]
+
+
+def entry_point(image: Image) -> list[str]:
+    return [*image.config["Entrypoint"], "--topic", "orders:2", "--json"]
+
+
+def free_port() -> int:
+    with free_port_before_a_busy_one() as port:
+        return port
+
+
+async def test_a_client_commits_and_sigterm_ends_it(image: Image, tmp_path: Path) -> None:
+    port = free_port()
+    command = in_chroot(image, *entry_point(image), http=port)
+    with serving(image, command, tmp_path / "output") as server:
+        assert server.http == port
+        await commit_something(server.bootstrap)
+        assert health(image, port).returncode == 0
+        os.kill(server.pid, signal.SIGTERM)
+        assert server.process.wait(timeout=30) == 0
+    gone = health(image, port)
+    assert gone.returncode == 1
+    assert f"http://127.0.0.1:{port}/healthz" in gone.stderr
+
+
+def health(image: Image, port: int) -> subprocess.CompletedProcess[str]:
+    """The image's own health check."""
+    kind, *words = image.config["Healthcheck"]["Test"]
+    assert kind == "CMD"
+    command = in_chroot(image, *words, http=port)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+async def test_an_arbitrary_user_will_do(image: Image, tmp_path: Path) -> None:
+    command = in_chroot(image, *entry_point(image), user=ANYBODY, http=free_port())
+    with serving(image, command, tmp_path / "output") as server:
+        assert os.stat(f"/proc/{server.pid}").st_uid == 12345
+        await commit_something(server.bootstrap)
+
+
+async def test_a_read_only_root_will_do(image: Image, tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "root").mkdir()
+    # As `podman run --read-only --user 12345:0`: only /tmp can be written, which is empty memory.
+    script = (
+        'set -e; mount --bind "$1" "$2"; mount -o remount,ro,bind "$2"; '
+        'mount -t tmpfs -o mode=1777 tmpfs "$2/tmp"; mount -t proc proc "$2/proc"; '
+        'mount --rbind /dev "$2/dev"; target="$2"; shift 2; '
+        'if touch "$target/opt/written" 2>/dev/null; then echo writable; exit 9; fi; '
+        f'exec chroot --userspec={ANYBODY} "$target" env -i "$@"'
+    )
+    environment = (
+        *image.config["Env"],
+        "TXNSIM_PORT=0",
+        f"TXNSIM_HTTP_PORT={port}",
+        f"TXNSIM_TOKEN={TOKEN}",
+        "TXNSIM_ADVERTISED_HOST=127.0.0.1",
+        # Made of these, a file is written before the start: to /tmp.
+        "KAFKA_TRANSACTION_MAX_TIMEOUT_MS=60000",
+    )
+    where = (str(image.root), str(tmp_path / "root"))
+    command = ["unshare", "-m", "sh", "-c", script, "sh", *where, *environment]
+    with serving(image, [*command, *entry_point(image)], tmp_path / "output") as server:
+        await commit_something(server.bootstrap)
+        os.kill(server.pid, signal.SIGTERM)
+        assert server.process.wait(timeout=30) == 0
+
+
+async def test_testcontainers_starts_it(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = EngineImage(
+        root=image.root,
+        entry_point=tuple(image.config["Entrypoint"]),
+        environment=tuple(image.config["Env"]),
+        user=image.config["User"],
+    )
+    with Engine(runs) as engine:
+        for name, value in engine.variables().items():
+            monkeypatch.setenv(name, value)
+        from txnsim.testing.testcontainers import TxnsimContainer
+
+        with TxnsimContainer(topics={"orders": 2}) as kafka:
+            await commit_in(
+                kafka.get_bootstrap_servers(), kafka.get_control_url(), kafka.control_token
+            )
+
+
+def test_it_runs_as_nobody_and_says_how_to_use_it(image: Image) -> None:
+    assert image.config["User"] == "65534:65534"
+    assert sorted(image.config["ExposedPorts"]) == ["9080/tcp", "9092/tcp", "9093/tcp", "9094/tcp"]

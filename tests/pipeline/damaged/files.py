@@ -1,0 +1,168 @@
+"""Hands on the files of a copied log directory: what ``recipes`` does damage with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from struct import pack_into
+from typing import Final
+
+import crc32c
+
+from tests.support.old_messages import old_message
+from txnsim.storage import names
+from txnsim.wire.batch import BatchHeader, iter_batches
+from txnsim.wire.batch_header import CRC_START
+
+PRODUCER_ID: Final = 43
+"""Positions of fields in the header of a batch."""
+ATTRIBUTES: Final = 21
+BASE_TIMESTAMP: Final = 27
+MAX_TIMESTAMP: Final = 35
+SNAPSHOT_FRONT_BYTES: Final = 10
+SNAPSHOT_ENTRY_BYTES: Final = 46
+Wanted = Callable[[BatchHeader], bool]
+
+
+def logs(folder: Path) -> list[Path]:
+    """The segments of a replica, in order."""
+    return [path for _, path in names.numbered_files(folder, names.LOG_SUFFIX)]
+
+
+def snapshots(folder: Path) -> list[Path]:
+    """The snapshots of a replica, in order."""
+    return [path for _, path in names.numbered_files(folder, names.SNAPSHOT_SUFFIX)]
+
+
+def is_data(header: BatchHeader) -> bool:
+    """A batch of a transaction."""
+    return header.is_transactional and not header.is_control
+
+
+def is_marker(header: BatchHeader) -> bool:
+    """A marker."""
+    return header.is_control
+
+
+def found(folder: Path, wanted: Wanted, number: int = 0) -> tuple[Path, int, BatchHeader]:
+    """(segment, position, header) of one of the batches that are wanted, by number."""
+    rows = [
+        (path, position, header)
+        for path in logs(folder)
+        for position, header in iter_batches(path.read_bytes())
+        if wanted(header)
+    ]
+    return rows[number]
+
+
+def change(
+    path: Path, position: int, data: bytes, *, crc_at: int | None = None, size: int = 0
+) -> None:
+    """Overwrite bytes; ``crc_at`` is the position of a batch whose CRC is made right again."""
+    content = bytearray(path.read_bytes())
+    content[position : position + len(data)] = data
+    if crc_at is not None:
+        crc = crc32c.crc32c(bytes(content[crc_at + CRC_START : crc_at + size]))
+        pack_into(">I", content, crc_at + CRC_START - 4, crc)
+    path.write_bytes(content)
+
+
+def change_batch(
+    folder: Path, wanted: Wanted, at: int, data: bytes, *, number: int = 0, mend: bool = False
+) -> None:
+    """Overwrite bytes of a batch, counted from its beginning."""
+    path, position, header = found(folder, wanted, number)
+    change(path, position + at, data, crc_at=position if mend else None, size=header.size)
+
+
+def flip(path: Path, position: int) -> None:
+    """Flip a bit; a negative position counts from the end."""
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x10
+    path.write_bytes(content)
+
+
+def flip_in_batch(folder: Path, wanted: Wanted, at: int, number: int = 0) -> None:
+    """Flip a bit of a batch."""
+    path, position, _ = found(folder, wanted, number)
+    flip(path, position + at)
+
+
+def cut(path: Path, size: int) -> None:
+    """Make a file shorter, or longer by a hole; a negative size takes away so much."""
+    with path.open("r+b") as file:
+        file.truncate(size if size >= 0 else path.stat().st_size + size)
+
+
+def add(path: Path, data: bytes) -> None:
+    """Append."""
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def remove_segment(path: Path) -> None:
+    """A segment with the files beside it."""
+    for suffix in (
+        names.LOG_SUFFIX,
+        names.INDEX_SUFFIX,
+        names.TIME_INDEX_SUFFIX,
+        names.TXN_INDEX_SUFFIX,
+    ):
+        path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def to_itself(path: Path) -> None:
+    """A link to itself in the place of a file or folder."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    path.symlink_to(path.name)
+
+
+def to_folder(path: Path) -> None:
+    """A folder in the place of a file."""
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def drop_lines(path: Path, wanted: Callable[[str], bool]) -> None:
+    """Take entries out of a checkpoint, and count anew."""
+    version, _, *entries = path.read_text().splitlines()
+    kept = [line for line in entries if not wanted(line)]
+    path.write_text("\n".join([version, str(len(kept)), *kept]) + "\n")
+
+
+def set_offset(path: Path, whose: str, offset: int) -> None:
+    """Change one partition's offset in a checkpoint; added where it is not there."""
+    topic, _, partition = whose.rpartition("-")
+    head = f"{topic} {partition} "
+    drop_lines(path, lambda line: line.startswith(head))
+    version, _, *entries = path.read_text().splitlines()
+    entries.append(f"{head}{offset}")
+    path.write_text("\n".join([version, str(len(entries)), *entries]) + "\n")
+
+
+def change_snapshot(path: Path, at: int, data: bytes, entry: int = 0) -> None:
+    """Change an entry of a producer snapshot, 46 bytes each, and make its CRC right."""
+    content = bytearray(path.read_bytes())
+    begin = SNAPSHOT_FRONT_BYTES + SNAPSHOT_ENTRY_BYTES * entry + at
+    content[begin : begin + len(data)] = data
+    pack_into(">I", content, 2, crc32c.crc32c(bytes(content[6:])))
+    path.write_bytes(content)
+
+
+def old_messages(folder: Path, magic: int) -> None:
+    """The batches at the beginning that have no producer, as messages of format 0 or 1."""
+    path = logs(folder)[0]
+    data, made, rest = path.read_bytes(), b"", b""
+    for position, header in iter_batches(data):
+        if header.has_producer_id or rest:
+            rest += data[position : position + header.size]
+            continue
+        made += old_message(magic, header.base_offset, stamp_ms=header.max_timestamp_ms)
+    assert made
+    path.write_bytes(made + rest)
+    for suffix in (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
+        path.with_suffix(suffix).write_bytes(b"")

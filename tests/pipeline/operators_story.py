@@ -1,0 +1,239 @@
+"""``python -m tests.pipeline.operators_story --write``: outputs of docs/operators-story.md, from
+three brokers of a real Apache Kafka 4.3.1. It needs Java 17 and Maven, and takes half a minute.
+
+The words of the page are written by hand; each output stands below a comment with its name. Times,
+ports and producer ids differ each time. Without ``--write`` the outputs are printed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from tests.pipeline.corpus.actors import Actor, Notebook
+from tests.pipeline.corpus.brokers import JVM, copy_tree
+from tests.pipeline.corpus.stories import VERIFICATION
+from tests.pipeline.corpus.talk import GROUP, Talk, wait_for
+from tests.pipeline.corpus.truth import Place
+from tests.support.apache_kafka import ApacheKafka
+from txnsim.errors import ErrorCode
+from txnsim.storage import names
+from txnsim.storage.checkpoints import decode_offsets
+from txnsim.types import TopicPartition
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs/operators-story.md"
+BLOCK: Final = re.compile(r"(<!-- output: ([\w-]+) -->\n```(?:console)?\n)(.*?)(```\n)", re.DOTALL)
+BROKERS: Final = (1, 2, 3)
+COPIES: Final = tuple(f"copies/broker-{one}" for one in BROKERS)
+SHOWN_SERVER: Final = "localhost:9092"
+PROPERTIES: Final = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.high.watermark.checkpoint.interval.ms": "200",
+}
+ORDERS: Final = Place("orders", 0)
+PAYMENTS: Final = Place("payments", 0)
+READERS: Final = "shippers"
+CULPRIT: Final = "billing"
+
+
+class Story:
+    """What happened on the cluster, and what an operator asks.
+
+    Args:
+        kafka: Three brokers.
+        scratch: Where the operator works.
+    """
+
+    def __init__(self, kafka: ApacheKafka, scratch: Path) -> None:
+        self._kafka = kafka
+        self._scratch = scratch
+        self.start_offset = -1
+        """Of the transaction that hangs."""
+
+    def happen(self) -> None:
+        """``billing`` gives up a payment run; one of its batches arrives afterwards."""
+        addresses = dict(zip(BROKERS, self._kafka.bootstrap.split(","), strict=True))
+        with Talk(addresses) as talk:
+            for topic in (ORDERS.topic, PAYMENTS.topic):
+                talk.create_topic(topic, partitions=[BROKERS])
+            # As on a cluster whose operator has switched it off, or before Apache Kafka 3.6.
+            talk.configure(4, "", {VERIFICATION: "false"})
+            book = Notebook(talk, level=2)
+            checkout = Actor(book, "checkout")
+            billing = Actor(book, CULPRIT)
+            for number in range(4):
+                checkout.send(ORDERS, f"order {number}", key=f"customer-{number}")
+                checkout.finish()
+            billing.send(PAYMENTS, "invoice 17", key="customer-1")
+            billing.send(ORDERS, "order 1 is invoiced", key="customer-1")
+            billing.finish(committed=False)
+            _stand(talk, talk.offset(ORDERS, -1))
+            late = book.told("order 2 is invoiced", "order 3 is invoiced", key="customer-2")
+            wait_for(
+                lambda: talk.offset(ORDERS, -1, committed=True),
+                lambda stable: stable == talk.offset(ORDERS, -1),
+                "the abort to be written",
+            )
+            sent = billing.send_told(ORDERS, late, unasked=True)
+            self.start_offset = sent.base_offset
+            for number in range(4, 9):
+                checkout.send(ORDERS, f"order {number}", key=f"customer-{number}")
+                checkout.finish()
+
+    def ask(self) -> dict[str, str]:
+        """Each output, by name."""
+        told = {"lag": self._lag()}
+        self._copy()
+        told["waiting"] = self._told("logs", "waiting", *COPIES, status=3)
+        told["find-hanging"] = self._told("logs", "find-hanging", *COPIES, status=3)
+        (finding,) = json.loads(
+            self._run("logs", "find-hanging", "--json", *COPIES, status=3).stdout
+        )["findings"]
+        told["evidence"] = _pretty(finding["evidence"])
+        told["who"] = self._told("logs", "who", str(finding["producer_id"]), *COPIES)
+        told["timeline"] = self._told("logs", "timeline", CULPRIT, *COPIES, status=1)
+        told["lost"] = self._told("logs", "lost", *COPIES, "--topic", ORDERS.topic, "--to", "lost")
+        told["records"] = self._records(self.start_offset)
+        command = finding["abort"]["txnsim"].replace(SHOWN_SERVER, self._first).split()
+        told["abort"] = self._told(*command[1:])
+        search = ("txns", "--bootstrap-server", self._first, "find-hanging", "--all")
+        told["searched"] = self._told(*search)
+        self._copy()
+        told["after"] = self._told("logs", "waiting", *COPIES)
+        return {name: self._shown(text) for name, text in told.items()}
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        with Talk({1: self._first}) as talk:
+            return {
+                TopicPartition(place.topic, place.partition): talk.offset(place, -1)
+                for place in (ORDERS, PAYMENTS)
+            }
+
+    @staticmethod
+    def _noted(home: Path) -> dict[TopicPartition, int]:
+        file = home / "data" / names.HIGH_WATERMARKS_NAME
+        return decode_offsets(file.read_text(), place=str(file)) if file.exists() else {}
+
+    @property
+    def _first(self) -> str:
+        return self._kafka.bootstrap.split(",")[0]
+
+    def _lag(self) -> str:
+        tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        done = self._kafka.run_tool(tool, "--describe", "--group", READERS)
+        assert done.code == 0, done.stderr
+        lines = [line.rstrip() for line in done.stdout.splitlines() if line.strip()]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _copy(self) -> None:
+        """As an operator takes them: while the brokers run, and have noted how far they are."""
+        ends = self._ends()
+        wait_for(
+            lambda: [self._noted(home) for home in self._kafka.homes],
+            lambda noted: all(one.items() >= ends.items() for one in noted),
+            "high watermarks to be noted",
+        )
+        shutil.rmtree(self._scratch / "copies", ignore_errors=True)
+        for home, copy in zip(self._kafka.homes, COPIES, strict=True):
+            copy_tree(home / "data", self._scratch / copy)
+
+    def _told(self, *words: str, status: int = 0) -> str:
+        """A command of ``txnsim`` as one sees it: what it says on both streams."""
+        done = self._run(*words, status=status)
+        return f"$ txnsim {' '.join(words)}\n{done.stderr}{done.stdout}"
+
+    def _run(self, *words: str, status: int) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "txnsim.cli.main", *words],
+            cwd=self._scratch,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
+        return done
+
+    def _records(self, offset: int) -> str:
+        table = pq.read_table(self._scratch / "lost", columns=["offset", "outcome", "key", "value"])
+        rows = [row for row in table.to_pylist() if row["offset"] >= offset]
+        return "".join(
+            f"{row['offset']} {row['outcome']} {row['key'].decode()}: {row['value'].decode()}\n"
+            for row in sorted(rows, key=lambda row: row["offset"])
+        )
+
+    def _shown(self, text: str) -> str:
+        shown = text.replace(self._first, SHOWN_SERVER)
+        return "".join(f"{line.rstrip()}\n" for line in shown.splitlines())
+
+
+def _stand(talk: Talk, offset: int) -> None:
+    """The readers have come so far, and commit it."""
+    row = {
+        "partition_index": ORDERS.partition,
+        "committed_offset": offset,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "",
+    }
+    answer = talk.coordinated(
+        "OffsetCommit",
+        8,
+        READERS,
+        GROUP,
+        group_id=READERS,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[{"name": ORDERS.topic, "partitions": [row]}],
+    )
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.none, answer
+
+
+def _pretty(value: object) -> str:
+    """JSON with lists of numbers in one line."""
+    text = json.dumps(value, indent=2)
+    return (
+        re.sub(r"\[\s+([\d,\s]+?)\s+\]", lambda one: f"[{' '.join(one[1].split())}]", text) + "\n"
+    )
+
+
+def tell() -> tuple[dict[str, str], int]:
+    """The outputs, and where the transaction begins that hangs."""
+    kafka = ApacheKafka(brokers=len(BROKERS), properties=PROPERTIES, jvm_options=JVM)
+    with kafka, tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
+        story = Story(kafka, Path(scratch))
+        story.happen()
+        return story.ask(), story.start_offset
+
+
+def filled(page: str, outputs: Mapping[str, str]) -> str:
+    """The page with these outputs.
+
+    Raises:
+        KeyError: The page wants one that is not made.
+    """
+    return BLOCK.sub(lambda found: found[1] + outputs[found[2]] + found[4], page)
+
+
+def main(arguments: list[str]) -> None:
+    """Tell the story again."""
+    outputs, _ = tell()
+    if arguments == ["--write"]:
+        PAGE.write_text(filled(PAGE.read_text("utf-8"), outputs), "utf-8")
+    else:
+        for name, text in outputs.items():
+            sys.stdout.write(f"── {name}\n{text}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,322 @@
+"""``logs find-hanging`` on damaged directories (``tests.pipeline.damaged``): it never dies, names
+what it can't read, tells no command on broken evidence, and lists what a real broker lists.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import msgspec
+import pytest
+
+from tests.pipeline.damaged.ask import Row, answers
+from tests.pipeline.damaged.make import unpacked
+from tests.pipeline.damaged.recipes import Variant, made, variants
+from txnsim.cli.main import main
+from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
+from txnsim.pipeline.forensics.collection import collect, write_archive
+from txnsim.pipeline.forensics.evidence import Status
+from txnsim.pipeline.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
+from txnsim.pipeline.forensics.findings import Finding, Report
+from txnsim.pipeline.forensics.read_notes import ReadNotes
+from txnsim.txn.withheld import OpenTxnStatus
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VARIANTS: Final = {one.name: one for one in variants()}
+ANSWERS: Final = answers()
+ASKED_MS: Final = 1_795_260_000_000
+"""Some hours after the directory was made."""
+MINUTE: Final = 60_000
+FIVE: Final = {
+    ("orders", 0, 9),
+    ("orders", 2, 0),
+    ("payments", 0, 0),
+    ("payments", 1, 0),
+    ("stock", 0, 0),
+}
+"""What hangs: topic, partition, start offset."""
+UNTOLD: Final = {
+    "clean/snapshot-start-offset": "a forged snapshot, its CRC right",
+    "killed/producer-id-with-right-crc": "a forged marker, its CRC right",
+    "clean/replica-under-another-name": "the folder of stock-0 is called stock-1",
+}
+"""Damage that no file tells of: a real broker lists what does not hang, and so do we."""
+STATE_ON_SPARK: Final = {name for name in VARIANTS if name.split("/")[1].startswith("state-")}
+"""Damage of the coordinators' log, which Spark reads in a job of its own."""
+
+
+def no_session() -> NoReturn:
+    raise AssertionError("Spark is not needed here")
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kept directory as files; not to be changed."""
+    return unpacked(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture
+def log_dir(request: pytest.FixtureRequest, kept: Path, tmp_path: Path) -> Path:
+    """The variant that a test is about."""
+    variant: Variant = VARIANTS[request.param]
+    return made(variant, kept, tmp_path / "broker-1")
+
+
+def report_on(log_dir: Path, spark: SparkSession | None = None, **values: object) -> Report:
+    search = Search(
+        paths=(log_dir,),
+        as_of_ms=ASKED_MS,
+        now_ms=ASKED_MS,
+        max_transaction_timeout_ms=MINUTE,
+        with_spark=spark is not None,
+    )
+    return find_hanging(
+        msgspec.structs.replace(search, **values),
+        new_session=no_session if spark is None else lambda: spark,
+        progress=lambda _: None,
+    )
+
+
+def place_of(finding: Finding) -> tuple[str, int, int]:
+    return finding.topic, finding.partition, finding.start_offset
+
+
+def row_of(finding: Finding) -> Row:
+    return (
+        finding.topic,
+        finding.partition,
+        finding.producer_id,
+        finding.producer_epoch,
+        -1 if finding.coordinator_epoch is None else finding.coordinator_epoch,
+        finding.start_offset,
+        finding.last_timestamp_ms,
+    )
+
+
+def test_there_are_enough() -> None:
+    assert len(VARIANTS) >= 80
+    assert ANSWERS.keys() <= VARIANTS.keys()
+    assert UNTOLD.keys() <= VARIANTS.keys()
+
+
+@pytest.mark.parametrize("log_dir", sorted(VARIANTS), indirect=True, ids=sorted(VARIANTS))
+def test_no_command_follows_from_broken_evidence(
+    log_dir: Path, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.callspec.id
+    report = report_on(log_dir)
+    told = {place_of(one) for one in report.findings if one.abort is not None}
+    assert told <= FIVE or name in UNTOLD
+    for one in report.findings:
+        is_told = one.verdict is OpenTxnStatus.HANGING and one.evidence.status is Status.SOUND
+        assert (one.abort is not None) is is_told
+        assert bool(one.evidence.reasons) is (one.evidence.status is not Status.SOUND)
+    answer = ANSWERS.get(name)
+    if answer is not None and answer.starts and name not in OTHERWISE:
+        listed = {row_of(one) for one in report.findings if one.listed_by_kafka}
+        assert listed == set(answer.hanging)
+
+
+OTHERWISE: Final = {
+    "clean/state-half": "the index points behind the end, so a real broker takes the log for empty",
+    "clean/snapshots-missing": "after an orderly stop a broker trusts that no snapshot means no "
+    "producer: it does not read the segments, and forgets what is open there",
+    "clean/partition-metadata-missing": "a broker sets a folder without a topic id aside as stray",
+    "clean/log-start-behind-end": "a broker that finds the log's start behind its end empties it",
+}
+"""Where a real broker lists something else, and why."""
+
+
+@pytest.mark.parametrize(
+    "log_dir", ["clean/untouched", "killed/untouched"], indirect=True, ids=["clean", "killed"]
+)
+def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
+    report = report_on(log_dir)
+    hanging = report.of(OpenTxnStatus.HANGING)
+    assert {place_of(one) for one in hanging} == FIVE
+    assert all(one.abort is not None and one.evidence.is_sound for one in hanging)
+    assert len(report.of(OpenTxnStatus.ALIVE)) == 2
+    assert (report.source.problems, report.source.cut_off) == ((), ())
+
+
+@pytest.mark.parametrize("log_dir", ["clean/last-segment-missing"], indirect=True)
+def test_who_accepts_the_damage_is_told_commands_and_what_is_lost(log_dir: Path) -> None:
+    assert any(one.abort is None for one in report_on(log_dir).of(OpenTxnStatus.HANGING))
+    report = report_on(log_dir, accepts_damage=True)
+    assert report.accepts_damage
+    assert all(one.abort is not None for one in report.of(OpenTxnStatus.HANGING))
+    reasons = [reason for one in report.findings for reason in one.evidence.reasons]
+    assert "the log ends at offset 18, below its high watermark 19" in reasons
+
+
+UNREADABLE: Final = {
+    "clean/segment-is-fifo": "00000000000000000018.log: a named pipe, not a file; passed by",
+    "clean/segment-is-folder": "00000000000000000018.log: a folder, not a file; passed by",
+    "clean/segment-is-link-to-itself": ".log: Too many levels of symbolic links; passed by",
+    "clean/folder-is-link-to-itself": "stock-1: Too many levels of symbolic links; passed by",
+    "clean/folder-is-file": "stock-1: Not a directory; passed by",
+    "clean/snapshot-is-folder": ".snapshot: a folder, not a file; an older one is taken",
+    "clean/high-watermarks-is-folder": "replication-offset-checkpoint: a folder, not a file",
+    "clean/high-watermarks-huge": "209715200 bytes, no more than 33554432 are read",
+    "clean/state-segment-is-link-to-itself": ".log: Too many levels of symbolic links; passed by",
+}
+
+
+@pytest.mark.parametrize(
+    ("log_dir", "told"), UNREADABLE.items(), indirect=["log_dir"], ids=UNREADABLE
+)
+def test_what_can_not_be_read_is_named_and_passed_by(log_dir: Path, told: str) -> None:
+    assert any(told in problem for problem in report_on(log_dir).source.problems)
+
+
+@pytest.mark.parametrize("log_dir", UNREADABLE, indirect=True, ids=UNREADABLE)
+def test_describe_passes_it_by_as_well(
+    log_dir: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    is_beside = "snapshot" in request.node.callspec.id  # describe reads the oldest one only
+    assert main(["logs", "describe", "--json", str(log_dir)]) == (0 if is_beside else 4)
+    shown = capsys.readouterr()
+    assert {one["topic"] for one in json.loads(shown.out)} >= {"orders", "payments"}
+
+
+# The command
+
+
+@pytest.mark.parametrize("log_dir", ["clean/untouched"], indirect=True)
+def test_what_is_recent_is_shown_with_the_time_to_try(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_of = ["--as-of", "1795242142100"]
+    assert main(["logs", "find-hanging", str(log_dir), *as_of]) == 4
+    shown = capsys.readouterr().out
+    assert shown.count("recent") == 0
+    assert shown.count("if no broker ran since then, try --as-of 2026-11-21T") == 5
+    assert main(["logs", "find-hanging", str(log_dir), "--as-of", "1795260000000"]) == 3
+
+
+@pytest.mark.parametrize("log_dir", ["clean/snapshot-of-another"], indirect=True)
+def test_the_command_says_why_it_tells_none(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_of = ["--as-of", str(ASKED_MS)]
+    assert main(["logs", "find-hanging", str(log_dir), *as_of]) == 3
+    shown = capsys.readouterr().out
+    assert "  evidence damaged: at offset 0 no sound batch of producer" in shown
+    assert "  no command on this evidence; --accept-damage prints it all the same" in shown
+    assert main(["logs", "find-hanging", str(log_dir), *as_of, "--accept-damage", "--json"]) == 3
+    report = json.loads(capsys.readouterr().out)
+    assert (report["schema_version"], report["accepts_damage"]) == (2, True)
+    assert all(one["abort"] for one in report["findings"] if one["verdict"] == "hanging")
+
+
+@pytest.mark.parametrize("log_dir", ["clean/file-time-in-future"], indirect=True)
+def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
+    report = report_on(log_dir, as_of_ms=None)
+    assert report.as_of_ms <= ASKED_MS
+    assert any("a time in the future" in problem for problem in report.source.problems)
+
+
+# The compiled walk, here and on Spark
+
+
+@pytest.mark.parametrize(
+    "log_dir",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name.startswith("clean/") else (), id=name)
+        for name in sorted(VARIANTS)
+    ],
+    indirect=True,
+)
+def test_the_compiled_walk_says_the_same(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = report_on(log_dir, use_snapshots=False)
+    monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
+    compiled = report_on(log_dir, use_snapshots=False)
+    assert [plain(one) for one in compiled.findings] == [plain(one) for one in here.findings]
+
+
+# Collected on the broker, judged elsewhere
+
+
+@pytest.mark.parametrize(
+    "log_dir",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name.startswith("clean/") else (), id=name)
+        for name in sorted(VARIANTS)
+    ],
+    indirect=True,
+)
+def test_what_was_collected_says_the_same(log_dir: Path, tmp_path: Path) -> None:
+    here = report_on(log_dir)
+    archive = tmp_path / "broker-1.zip"
+    found = collect([log_dir], now_ms=ASKED_MS, progress=lambda _: None)
+    write_archive(archive, found)
+    search = Search(
+        paths=(archive,),
+        as_of_ms=ASKED_MS,
+        now_ms=ASKED_MS,
+        max_transaction_timeout_ms=MINUTE,
+    )
+    there = find_hanging_in_archives(search, progress=lambda _: None)
+    assert there.findings == here.findings
+    assert (there.partitions, there.owed) == (here.partitions, here.owed)
+
+
+@pytest.mark.spark
+def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
+    spark: SparkSession, kept: Path, tmp_path: Path
+) -> None:
+    log_dirs = [made(one, kept, tmp_path / name / "broker-1") for name, one in VARIANTS.items()]
+    search = Search(paths=tuple(log_dirs), use_snapshots=False)
+    here = Reading(search, no_session, lambda _: None)
+    there = Reading(msgspec.structs.replace(search, with_spark=True), lambda: spark, lambda _: None)
+    states = [one for one in here.states() if one.replica.topic not in NOT_JUDGED]
+    assert len({one.replica.log_dir for one in states}) > 100
+    assert there.opened(states) == here.opened(states)
+    for state in states:
+        assert plain_notes(there.notes_on(state)) == plain_notes(here.notes_on(state)), state
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "log_dir",
+    [
+        pytest.param(name, marks=() if name == "killed/state-half" else pytest.mark.slow, id=name)
+        for name in sorted(STATE_ON_SPARK)
+    ],
+    indirect=True,
+)
+def test_spark_says_the_same(spark: SparkSession, log_dir: Path) -> None:
+    here = report_on(log_dir, use_snapshots=False)
+    there = report_on(log_dir, spark, use_snapshots=False)
+    assert there.source.with_spark
+    assert [plain(one) for one in there.findings] == [plain(one) for one in here.findings]
+
+
+def plain_notes(notes: ReadNotes) -> ReadNotes:
+    """Without the words."""
+    cut = notes.cut_off
+    return msgspec.structs.replace(
+        notes,
+        cut_off=None if cut is None else msgspec.structs.replace(cut, reason=""),
+        damage=(str(len(notes.damage)),),
+    )
+
+
+def plain(finding: Finding) -> Finding:
+    """Without the words, which differ between the two readers."""
+    cut = finding.evidence.cut_off
+    cut = None if cut is None else msgspec.structs.replace(cut, reason="")
+    coordinator = finding.evidence.coordinator
+    evidence = msgspec.structs.replace(
+        finding.evidence,
+        cut_off=cut,
+        reasons=(str(len(finding.evidence.reasons)),),
+        coordinator=msgspec.structs.replace(
+            coordinator, cut_off=dict.fromkeys(coordinator.cut_off, "")
+        ),
+    )
+    return msgspec.structs.replace(finding, evidence=evidence, reason="")

@@ -1,0 +1,57 @@
+"""``findings`` as a table of ``kafka_log``, and ``txnsim.pipeline.find_hanging``: on Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import NOW, LogDriver
+from txnsim.pipeline import find_hanging
+from txnsim.pipeline.schemas import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+AS_OF = datetime.fromtimestamp(NOW / 1_000 + 7_200, UTC)
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Path:
+    """Two brokers; what hangs on ``orders`` hangs on ``payments``, too."""
+    hanging = LogDriver()
+    hanging.txn(0)
+    for broker in (1, 2):
+        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        made.coordinator(move("Empty"))
+        made.replica(hanging, "payments")
+        made.replica(hanging)
+        made.stop()
+    return tmp_path
+
+
+def rows(frame: DataFrame) -> list[Any]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_table_function_and_parquet_have_the_same_rows(
+    spark: SparkSession, disks: Path, tmp_path: Path
+) -> None:
+    found = find_hanging(spark, disks, as_of=AS_OF)
+    reader = spark.read.format("kafka_log").option("table", "findings")
+    table = reader.option("asOf", AS_OF.isoformat()).load(str(disks))
+    assert rows(table) == rows(found)
+    assert found.count() == 2
+    kept = {field.name: (field.dataType.simpleString(), field.nullable) for field in found.schema}
+    assert kept == {
+        column.name: (column.type, column.is_nullable) for column in TABLES["findings"].columns
+    }
+    assert [field.dataType for field in table.schema] == [field.dataType for field in found.schema]
+    hanging = table.where("topic = 'orders' and verdict = 'hanging'")
+    assert [row.last_written_at.timestamp() * 1_000 for row in hanging.collect()] == [NOW]
+    found.write.parquet(str(tmp_path / "out"))
+    assert rows(spark.read.parquet(str(tmp_path / "out"))) == rows(found)

@@ -1,0 +1,152 @@
+"""Play every story on real brokers, and keep the results in ``verdicts.jsonl``: ``make stage``.
+
+A release takes 12 to 28 minutes, a JDK 17 and Maven. Each result is kept at once, so ``--missing``
+goes on with a run that was broken off. A story that did not come about is played once more::
+
+    python -m tests.real.stage apache-4.3.1,apache-3.5.2
+    python -m tests.real.stage apache-4.3.1 --story z27 --story z28
+    python -m tests.docs --write --page docs/on-real-kafka.md
+
+Exit status: 0 every verdict is the simulator's or its difference is explained, 1 one is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tests.real import verdicts
+from txnsim.cli.event_log import log_to_stderr
+from txnsim.runtime import real
+from txnsim.scenario.catalog import find, scenarios
+from txnsim.scenario.ground.jars import version_of
+from txnsim.scenario.ground.told_twice import Cell, beforehand, tell_on_apache, why_not
+from txnsim.scenario.model import HEALTHY, Scenario
+from txnsim.scenario.players.casting import Casting
+from txnsim.scenario.runner import RunResult, Telling
+
+FAILED: Final = "story-failed"
+"""The verdict where a story did not come about."""
+
+
+def plan_of(chosen: Sequence[Scenario], version: str) -> list[Telling]:
+    """Every story, run and take that real brokers of a release can play."""
+    every = [
+        Telling(scenario=scenario, run=run, take=take)
+        for scenario in sorted(chosen, key=lambda one: (one.animal, one.name))
+        for run in scenario.runs
+        for take in scenario.takes
+    ]
+    return [one for one in every if why_not(one, version) is None]
+
+
+def play(version: str, plan: Sequence[Telling]) -> list[dict[str, Any]]:
+    """Play them all, keep each result at once, and say how it goes.
+
+    Returns:
+        A row each.
+    """
+    simulated = beforehand(plan, version)
+    played: list[dict[str, Any]] = []
+
+    def keep(cell: Cell) -> None:
+        number = len(played) + 1
+        head = f"{version} {number}/{len(plan)} {cell.telling}"
+        row = row_of(msgspec.structs.replace(cell, simulated=simulated[str(cell.telling)]))
+        played.append(row)
+        verdicts.keep([row])
+        agrees = row["simulated"] == row["real"]
+        word = "agrees" if agrees else f"differs from the simulator: {row['simulated']}"
+        print(f"{head}: {row['real']}: {word}", flush=True)
+        for found in () if agrees or cell.real is None else (cell.real.verdict, cell.real.cured):
+            for because in () if found is None else found.because:
+                print(f"    {because}", flush=True)
+        for line in cell.left:
+            print(f"    could not be cleaned: {line}", flush=True)
+
+    real.run(tell_on_apache(version, plan, Casting(player="own"), say=print, on_cell=keep))
+    return played
+
+
+def row_of(cell: Cell) -> dict[str, Any]:
+    """What is kept of a story that was played."""
+    telling = cell.telling
+    assert cell.simulated is not None
+    return {
+        "on": cell.on,
+        "animal": telling.scenario.animal,
+        "scenario": telling.scenario.name,
+        "run": telling.run,
+        "take": telling.take,
+        "simulated": _verdicts(cell.simulated),
+        "real": f"not played: {cell.why_not}" if cell.real is None else _verdicts(cell.real),
+    }
+
+
+def _verdicts(result: RunResult) -> str:
+    found = ", ".join(result.verdict.observed) or HEALTHY
+    if result.cured is None:
+        return found
+    return f"{found}; cured: {', '.join(result.cured.observed) or HEALTHY}"
+
+
+def is_explained(row: Mapping[str, Any]) -> bool:
+    """Whether both sides agree, or it is known why they do not."""
+    key = (row["scenario"], row["run"], row["on"])
+    return row["simulated"] == row["real"] or key in verdicts.DIFFERENCES
+
+
+def _key(version: str, telling: Telling) -> tuple[str, str, str, str]:
+    """``verdicts.key_of`` its row."""
+    return version, telling.scenario.name, telling.run, telling.take
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play releases."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.real.stage",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "places",
+        nargs="?",
+        default=",".join(f"apache-{one}" for one in verdicts.RELEASES),
+        help="releases, such as apache-4.3.1,apache-3.5.2; all of the page unless given",
+    )
+    parser.add_argument(
+        "--story", action="append", metavar="NAME", help="only this one; may be repeated"
+    )
+    parser.add_argument(
+        "--missing", action="store_true", help="only what was not kept yet, or did not come about"
+    )
+    options = parser.parse_args(arguments)
+    log_to_stderr()
+    chosen = [find(name)[1] for name in options.story or ()] or list(scenarios().values())
+    rows: list[dict[str, Any]] = []
+    for place in options.places.split(","):
+        version = version_of(place)
+        plan = plan_of(chosen, version)
+        if options.missing:
+            kept = {verdicts.key_of(row) for row in verdicts.rows() if FAILED not in row["real"]}
+            plan = [one for one in plan if _key(version, one) not in kept]
+        played = {verdicts.key_of(row): row for row in play(version, plan)}
+        again = [one for one in plan if FAILED in played[_key(version, one)]["real"]]
+        if again:
+            print("once more, as brokers of a busy machine may have been late:", flush=True)
+            played |= {verdicts.key_of(row): row for row in play(version, again)}
+        rows += played.values()
+    agree = sum(row["simulated"] == row["real"] for row in rows)
+    unexplained = [row for row in rows if not is_explained(row)]
+    print(f"{agree} of {len(rows)} results agree with the simulator")
+    for row in unexplained:
+        print(f"unexplained: {row['scenario']} {row['run']} {row['take']} on {row['on']}")
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""The page on a commit without a leader shows what stock clients see of each release."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.real import leaderless
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "commit-without-a-leader.md"
+
+
+@pytest.mark.parametrize("place", leaderless.PLACES)
+def test_the_page_shows_what_was_seen(place: str) -> None:
+    (block,) = re.findall(rf"{re.escape(place)}:\n((?:  {{.*}}\n)+)", PAGE.read_text("utf-8"))
+    events = [json.loads(line) for line in block.splitlines()]
+    assert leaderless.seen(events) == leaderless.expected(place)

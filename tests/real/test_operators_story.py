@@ -1,0 +1,29 @@
+"""docs/operators-story.md, told again on three brokers of a real Apache Kafka: its facts hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.pipeline.operators_story import BLOCK, CULPRIT, PAGE, READERS, tell
+
+pytestmark = pytest.mark.real
+
+
+def test_the_story_leads_from_a_lag_to_one_command_that_ends_it() -> None:
+    told, start_offset = tell()
+    assert set(told) == {found[2] for found in BLOCK.finditer(PAGE.read_text("utf-8"))}
+    (waiter,) = [line for line in told["waiting"].splitlines() if line.startswith(READERS)]
+    assert CULPRIT in waiter
+    assert "hanging" in waiter
+    command = f"abort --topic orders --partition 0 --start-offset {start_offset}"
+    assert command in told["find-hanging"]
+    evidence = json.loads(told["evidence"])
+    assert (evidence["status"], evidence["start_batch"]) == ("sound", "this_producers")
+    assert evidence["replicas"]["seen"] == evidence["replicas"]["exist"] == [1, 2, 3]
+    assert f"transactional id {CULPRIT}" in told["who"]
+    assert [line.split()[:2] for line in told["records"].splitlines()] == [
+        [str(start_offset + number), "open"] for number in range(2)
+    ]
+    assert READERS not in told["after"]

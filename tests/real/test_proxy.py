@@ -1,0 +1,189 @@
+"""A fault proxy in front of a real Apache Kafka, also between its brokers: what is held, lost or
+doubled there is what a real coordinator and real leaders then have to live with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.apache_kafka import ApacheKafka, free_ports
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
+from txnsim.client.requests import NewTopic
+from txnsim.faults.plan import FaultRule
+from txnsim.proxy.addresses import Endpoint
+from txnsim.proxy.fault_proxy import FaultProxy
+from txnsim.proxy.options import ProxyOptions
+from txnsim.runtime.real import real_environment
+from txnsim.types import IsolationLevel
+
+pytestmark = pytest.mark.real
+
+WAIT_MS = 30_000
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[tuple[ApacheKafka, int]]:
+    """A node whose inter-broker listener is advertised at a port of the proxy's."""
+    peer_port = free_ports(1)[0] - 1
+    # So long waits a coordinator until it sends a marker again.
+    patience = {"request.timeout.ms": "4000"}
+    with ApacheKafka(peer_port=peer_port, properties=patience) as running:
+        yield running, peer_port
+
+
+class Front:
+    """The proxy, a client that comes through it, and a topic of one partition."""
+
+    def __init__(self, proxy: FaultProxy, client: Cluster, topic: str) -> None:
+        self.proxy = proxy
+        self.client = client
+        self.topic = topic
+
+    def arm(self, **fields: Any) -> None:
+        self.proxy.injector.arm(msgspec.convert({"id": "f", **fields}, FaultRule))
+
+    async def struck(self, count: int = 1) -> None:
+        await self.proxy.injector.wait_until_struck("f", count=count, timeout_ms=WAIT_MS)
+
+    async def commit(self, transactional_id: str, value: bytes) -> None:
+        async with Producer(self.client, transactional_id=transactional_id) as producer:
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send(self.topic, 0, value)
+            await producer.commit()
+
+    async def state(self, transactional_id: str) -> str:
+        found = (await Admin(self.client).describe_transactions((transactional_id,)))[
+            transactional_id
+        ]
+        assert not isinstance(found, ClientError)
+        return found.state
+
+    async def until_complete(self, transactional_id: str) -> None:
+        async def is_complete() -> bool:
+            return await self.state(transactional_id) == "CompleteCommit"
+
+        await self.until(is_complete)
+
+    async def until(self, is_so: Callable[[], Awaitable[bool]]) -> None:
+        pause_s = 0.01
+        while pause_s < WAIT_MS / 10_000:
+            if await is_so():
+                return
+            await asyncio.sleep(pause_s)
+            pause_s *= 1.2
+        raise AssertionError("it never became so")
+
+    async def committed(self) -> list[bytes | None]:
+        """What a read_committed reader gets."""
+        values: list[bytes | None] = []
+        offset = 0
+        while True:
+            read = await fetch(
+                self.client, self.topic, 0, offset,
+                isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0,
+            )  # fmt: skip
+            values += [one.value for one in read.records]
+            if read.next_offset == offset:
+                return values
+            offset = read.next_offset
+
+
+@asynccontextmanager
+async def front_of(kafka: tuple[ApacheKafka, int], topic: str) -> AsyncIterator[Front]:
+    """A proxy before the node. Each test has a topic of its own: the real coordinator may still
+    write the markers of the test before.
+    """
+    running, peer_port = kafka
+    environment = real_environment(seed=1)
+    peers = tuple(Endpoint(node, "127.0.0.1", port) for node, port in running.peers.items())
+    options = ProxyOptions(bootstrap=running.bootstrap, port=0, peers=peers, peer_port=peer_port)
+    proxy = FaultProxy(environment, options)
+    await proxy.start()
+    settings = ClientSettings(retry_backoff_ms=20, retry_backoff_max_ms=100)
+    try:
+        async with Cluster(proxy.bootstrap, settings=settings) as client:
+            admin = Admin(client)
+            await admin.create_topics([NewTopic(name=topic, partitions=1, replication_factor=1)])
+            await admin.wait_for_topic(topic)
+            yield Front(proxy, client, topic)
+    finally:
+        await proxy.stop()
+        await environment.tasks.close()
+
+
+async def test_a_real_commit_marker_is_held_and_let_go(kafka: tuple[ApacheKafka, int]) -> None:
+    async with front_of(kafka, "held") as front:
+        front.arm(
+            point="peer.request", api="WriteTxnMarkers", topic=front.topic, source="broker/1",
+            committed=True, action={"do": "hold"},
+        )  # fmt: skip
+        await front.commit("held", b"held")
+        await front.struck()
+        assert await front.state("held") == "PrepareCommit"
+        assert await front.committed() == [], "committed, and not readable yet"
+        assert front.proxy.injector.release("f") == 1
+
+        async def is_readable() -> bool:
+            return await front.committed() == [b"held"]
+
+        await front.until(is_readable)
+        await front.until_complete("held")
+
+
+async def test_a_marker_that_is_lost_is_sent_again(kafka: tuple[ApacheKafka, int]) -> None:
+    async with front_of(kafka, "lost") as front:
+        front.arm(
+            point="peer.request", api="WriteTxnMarkers", topic=front.topic, limit=1,
+            action={"do": "drop"},
+        )  # fmt: skip
+        await front.commit("lost", b"lost for a while")
+        await front.struck()
+        assert await front.state("lost") == "PrepareCommit"
+        assert await front.committed() == []
+        await front.until_complete("lost")
+        assert await front.committed() == [b"lost for a while"]
+
+
+async def test_a_marker_that_is_doubled_changes_nothing(kafka: tuple[ApacheKafka, int]) -> None:
+    async with front_of(kafka, "doubled") as front:
+        front.arm(
+            point="peer.request", api="WriteTxnMarkers", topic=front.topic,
+            action={"do": "duplicate"},
+        )  # fmt: skip
+        await front.commit("doubled", b"doubled")
+        await front.struck()
+        await front.until_complete("doubled")
+        assert await front.committed() == [b"doubled"]
+
+
+async def test_an_answer_to_a_verification_is_replaced(kafka: tuple[ApacheKafka, int]) -> None:
+    """The leader tells its producer what the coordinator, it believes, has told it."""
+    async with front_of(kafka, "unsure") as front:
+        front.arm(
+            point="peer.response", api="AddPartitionsToTxn", transactional_id="unsure", limit=1,
+            action={"do": "error", "error": "COORDINATOR_LOAD_IN_PROGRESS"},
+        )  # fmt: skip
+        await front.commit("unsure", b"asked again")
+        await front.struck()
+
+
+async def test_a_client_meets_an_error_that_no_broker_made(kafka: tuple[ApacheKafka, int]) -> None:
+    async with front_of(kafka, "moved") as front:
+        front.arm(
+            point="client.request", api="EndTxn", transactional_id="moved", limit=1,
+            action={"do": "error", "error": "NOT_COORDINATOR"},
+        )  # fmt: skip
+        await front.commit("moved", b"after all")
+        await front.struck()

@@ -1,0 +1,45 @@
+"""What is kept of stories on real brokers, without any."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.real import stage, verdicts
+
+
+def test_every_difference_is_explained_and_every_cause_has_one() -> None:
+    differing = {
+        (row["scenario"], row["run"], row["on"])
+        for row in verdicts.rows()
+        if row["simulated"] != row["real"]
+    }
+    assert differing == set(verdicts.DIFFERENCES)
+
+
+def _row(real: str, **changed: str) -> dict[str, str]:
+    row = {"on": "4.3.1", "animal": "Z27", "scenario": "commit-without-a-leader", "run": "TV2/4.3"}
+    return {**row, "take": "armed", "simulated": "healthy", "real": real, **changed}
+
+
+def test_a_result_takes_the_place_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdicts, "FILE", tmp_path / "verdicts.jsonl")
+    verdicts.keep([_row("healthy"), _row("healthy", run="V+/4.3")])
+    verdicts.keep([_row("duplicate"), _row("healthy", scenario="no such story")])
+    verdicts.keep([])
+    lines = (tmp_path / "verdicts.jsonl").read_text("utf-8").splitlines()
+    assert [(row["run"], row["real"]) for row in map(json.loads, lines)] == [
+        ("TV2/4.3", "duplicate"),
+        ("V+/4.3", "healthy"),
+    ]
+
+
+def test_what_differs_without_a_cause_is_unexplained() -> None:
+    assert stage.is_explained(_row("healthy"))
+    assert not stage.is_explained(_row("duplicate"))
+    (story, run, release), *_ = verdicts.DIFFERENCES
+    assert stage.is_explained(_row("duplicate", scenario=story, run=run, on=release))

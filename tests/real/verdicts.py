@@ -1,0 +1,226 @@
+"""What real releases came to, story by story, beside the simulator: kept in ``verdicts.jsonl``, and
+made into ``docs/on-real-kafka.md``. ``python -m tests.real.stage`` records them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from txnsim.releases.rules import documentation
+from txnsim.scenario.catalog import scenarios
+from txnsim.scenario.ground.obstacles import only_simulated, why_not_there
+from txnsim.scenario.model import HEALTHY, Scenario
+
+FILE: Final = Path(__file__).with_name("verdicts.jsonl")
+RELEASES: Final = ("3.1.0", "3.5.2", "3.9.2", "4.0.2", "4.3.1")
+Row = tuple[str, ...]
+
+INTRODUCTION: Final = """\
+A simulator's verdicts are its own word until a real broker gives the same ones. So each story can
+be played twice: here, and on Apache Kafka behind a [fault proxy](proxy.md) that carries the same
+fault rules.
+
+```
+txnsim scenario run z01 --on apache-4.3.1
+txnsim scenario matrix --on apache-3.5.2,apache-4.3.1
+txnsim scenario run z24 --on 127.0.0.1:9092 --yes
+```
+
+`--on apache-4.3.1` fetches the jars of that release by Maven once (into `~/.cache/txnsim`, or
+`$XDG_CACHE_HOME/txnsim`), and starts three brokers and a controller, four processes. It needs a
+JDK 17 and Maven. Brokers reach each other through the proxy, so markers and verifications are
+held, lost and doubled between real coordinators and real leaders. Stories of one world share
+their brokers; each has topics, groups and transactional ids of its own.
+
+`--on HOST:PORT` takes a cluster that is there already, and writes to it, so it wants `--yes`. All
+names begin with `txnsim-` and some letters drawn at random. Afterwards, also after Ctrl-C, open
+transactions are ended, topics and groups deleted, and what could not be cleaned is listed.
+Transactional ids can't be deleted in Kafka: they expire after `transactional.id.expiration.ms` (7
+days). `--command-config FILE` is for TLS and SASL. There the proxy is not between the brokers,
+and brokers are not killed.
+
+## What is different from a run on the simulator
+
+- **Time.** A broker's clock can't be moved. Ordinary transaction timeouts (60 s) are 20 s there,
+  coordinators look for what has timed out every second, and the story waits until every
+  transaction has timed out that should have. A time in which nothing is due is not waited for.
+  Then the clock of those who look from outside goes on, so that judges and find-hanging decide as
+  if they had come 21 minutes later.
+- **Modes.** V- is `transaction.partition.verification.enable=false`, which today's releases still
+  have; V+, TV2 and TV2+ are levels of `transaction.version`. A release is held against the
+  simulator as that release: 4.3.1 against `--as-version 4.3`, and 3.1.0 and 3.5.2 against 3.6 with
+  what came later switched off.
+- **Logs.** No request ends a segment: `roll` sets `segment.ms` to 1, so the next record begins one.
+  The cleaner comes every 200 ms, retention every second, and the story waits until their traces
+  are on the brokers' disks.
+- **Who plays.** Applications are played by our own client unless `--player kafka-python` or
+  `--program` is given; only our own client logs in at a cluster with SASL."""
+
+EXISTENCE: Final = """\
+## Which releases have which anomaly
+
+A release before 3.1 is not started: it needs ZooKeeper or an older Java. Some bugs were mended
+before the release came out that would have had them. V- can be had from any release."""
+
+LEGEND: Final = """\
+In a cell: what the judges found on the real brokers with the fault. **✓** the simulator came to
+the same, also without the fault and in the control where there is one. **≠** it did not; the
+cause is below or in [DEVIATIONS.md](../DEVIATIONS.md). *step N*: only a simulator can take that
+step. – the release is not the world of this run: another generation of the protocol, or a bug
+that it does not have. An empty cell was not asked yet."""
+
+
+NO_UNCLEAN_LEADER: Final = (
+    "comes to no verdict: the controller of that release elects no leader for `t-0` within the 60 s"
+    " that the story waits, though its topic allows an unclean one. The jars of 3.5.2 do not know"
+    " `unclean.leader.election.interval.ms`; those of 3.9.2 do. The simulator, which plays releases"
+    " before 3.6 as 3.6, elects one."
+)
+DIFFERENCES: Final = {
+    ("unclean-leader-without-the-marker", "V-", "3.5.2"): NO_UNCLEAN_LEADER,
+    ("unclean-leader-without-the-marker", "V-", "3.1.0"): NO_UNCLEAN_LEADER,
+}
+"""Why a story's run on a release comes to something else than on the simulator."""
+
+
+def sections(table_of: Callable[[Row, Iterable[Row]], str]) -> tuple[str, ...]:
+    """What the page says, below its title.
+
+    Args:
+        table_of: Makes a table of a head and rows.
+    """
+    return (
+        INTRODUCTION,
+        EXISTENCE,
+        table_of(*existence()),
+        "## What came of it",
+        LEGEND,
+        summary(),
+        table_of(*table()),
+        differences(),
+        "## What only a simulator can play",
+        table_of(*obstacles()),
+    )
+
+
+def rows() -> list[dict[str, Any]]:
+    """Every result that was recorded."""
+    return [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
+
+
+def table() -> tuple[Row, list[Row]]:
+    """Head and rows: a story's run in each, a release in each column."""
+    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows():
+        found.setdefault((row["scenario"], row["run"], row["on"]), []).append(row)
+    body: list[Row] = [
+        (
+            scenario.animal,
+            f"`{scenario.name}`",
+            run,
+            *(_cell(scenario, run, release, found) for release in RELEASES),
+        )
+        for scenario in sorted(scenarios().values(), key=lambda one: (one.animal, one.name))
+        for run in scenario.runs
+    ]
+    return ("Anomaly", "Story", "Run", *RELEASES), body
+
+
+def _cell(
+    scenario: Scenario,
+    run: str,
+    release: str,
+    found: Mapping[tuple[str, str, str], list[dict[str, Any]]],
+) -> str:
+    if why_not_there(scenario, run, release) is not None:
+        return "–"
+    obstacle = only_simulated(scenario, run, "armed", is_ours=True)
+    if obstacle is not None:
+        return f"*{obstacle.partition(':')[0]}*"
+    kept = found.get((scenario.name, run, release), [])
+    armed = [row for row in kept if row["take"] == "armed"]
+    if not armed:
+        return ""
+    sign = "✓" if all(row["simulated"] == row["real"] for row in kept) else "≠"
+    return f"{sign} {armed[0]['real']}"
+
+
+def existence() -> tuple[Row, list[Row]]:
+    """Head and rows: what ended each anomaly, and which releases of the page have it."""
+    body: list[Row] = []
+    every = sorted(scenarios().values(), key=lambda one: one.animal)
+    for animal, stories in groupby(every, key=lambda one: one.animal):
+        bad = [(one, name) for one in stories for name, run in one.runs.items() if run.verdict]
+        off = dict.fromkeys(
+            rule for one, name in bad for rule, is_on in one.runs[name].rules.items() if not is_on
+        )
+        switches = [documentation()[rule] for rule in off]
+        here = [
+            release
+            for release in RELEASES
+            if any(why_not_there(one, name, release) is None for one, name in bad)
+        ]
+        ended = ", ".join(f"{switch.ticket} ({switch.since})" for switch in switches)
+        body.append((animal, ended, ", ".join(here)))
+    return ("Anomaly", "Mended by (in)", "Of these releases, in"), body
+
+
+def summary() -> str:
+    """How many results agree, and how many anomalies were seen on real brokers."""
+    every = rows()
+    agree = sum(row["simulated"] == row["real"] for row in every)
+    seen = {
+        row["animal"]
+        for row in every
+        if row["take"] == "armed"
+        and row["simulated"] == row["real"]
+        and row["real"].partition(";")[0] != HEALTHY
+    }
+    names = ", ".join(sorted(seen))
+    return (
+        f"{agree} of {len(every)} results on real brokers agree with the simulator. {len(seen)} "
+        f"anomalies were seen there with their declared verdict: {names}."
+    )
+
+
+def differences() -> str:
+    """A line for each cell in which both sides are known to differ."""
+    return "\n".join(
+        f"- `{story}` {run} on {release}: {cause}"
+        for (story, run, release), cause in DIFFERENCES.items()
+    )
+
+
+def obstacles() -> tuple[Row, list[Row]]:
+    """Head and rows: each story that real brokers can't play, and the step that is in the way."""
+    body: list[Row] = []
+    for scenario in sorted(scenarios().values(), key=lambda one: (one.animal, one.name)):
+        whys = {only_simulated(scenario, run, "armed", is_ours=True) for run in scenario.runs}
+        body += [(scenario.animal, f"`{scenario.name}`", why) for why in sorted(filter(None, whys))]
+    return ("Anomaly", "Story", "Why"), body
+
+
+def keep(results: Iterable[dict[str, Any]]) -> None:
+    """Put rows in place of the last ones of the same stories; stories that are gone lose theirs."""
+    new = {key_of(row): row for row in results}
+    known = {one.name: one for one in scenarios().values()}
+    kept = [
+        row
+        for row in (rows() if FILE.exists() else [])
+        if key_of(row) not in new
+        if (scenario := known.get(row["scenario"])) is not None and row["run"] in scenario.runs
+        if why_not_there(scenario, row["run"], row["on"]) is None
+    ]
+    every = sorted([*kept, *new.values()], key=lambda row: (row["on"], row["animal"], key_of(row)))
+    partial = FILE.with_suffix(".partial")
+    partial.write_text("".join(json.dumps(row) + "\n" for row in every), "utf-8")
+    partial.rename(FILE)  # in one move: the run may be broken off at any time
+
+
+def key_of(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Release, story, run and take: what a row is about."""
+    return row["on"], row["scenario"], row["run"], row["take"]

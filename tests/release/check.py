@@ -1,0 +1,404 @@
+"""``make release-check``: everything that would be published, built, installed elsewhere and tried
+there. Nothing is published, and nothing of the checkout is on anybody's path.
+
+- the source distribution and the wheel, which is installed from the source distribution's own build
+  on every Python from 3.11 that this machine has, with each extra on the first of them;
+- the npm package, as ``npm pack`` makes it, in an empty project;
+- the Go module, as a copy in front of an empty module;
+- the Maven modules, from a repository of their own, in an empty project.
+
+One line per step; the last line counts. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+TIMEOUT_S: Final = 900.0
+PYTHON_LEAST: Final = (3, 11)
+PYTHON_NEWEST: Final = 14
+EXTRAS: Final = ("http", "demo", "security", "pytest")
+"""Tried together on the first Python. ``spark`` is 400 MB and is tried by the pipeline's tests."""
+_TAIL_LINES: Final = 30
+
+TEST_PY: Final = """\
+import sim
+
+from txnsim.testing import AsyncSimulatedKafka
+
+
+def test_cluster(txnsim_cluster):
+    assert sim.OWN
+    txnsim_cluster.assert_exactly_once([], [])
+
+
+async def _brokers():
+    async with AsyncSimulatedKafka(brokers=1) as kafka:
+        return kafka.bootstrap.count(":")
+
+
+def test_in_a_loop():
+    import asyncio
+
+    assert asyncio.run(_brokers()) == 1
+"""
+TEST_MJS: Final = """\
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { start } from 'txnsim-test'
+
+test('a cluster', async t => {
+  const cluster = await start({ brokers: 1, topics: { orders: 2 } }, t)
+  assert.equal((await cluster.topic('orders')).partitions.length, 2)
+})
+"""
+TEST_GO: Final = """\
+package released
+
+import (
+	"testing"
+
+	"MODULE"
+)
+
+func TestCluster(t *testing.T) {
+	cluster := txnsimtest.Start(t, txnsimtest.Options{Brokers: 1})
+	if cluster.Bootstrap() == "" {
+		t.Fatal("no address")
+	}
+}
+"""
+TEST_JAVA: Final = """\
+import static org.junit.jupiter.api.Assertions.assertFalse;
+
+import org.junit.jupiter.api.Test;
+import txnsim.junit.Txnsim;
+import txnsim.junit.TxnsimCluster;
+
+@Txnsim(brokers = 1)
+class ReleasedTest {
+    @Test
+    void serves(TxnsimCluster cluster) {
+        assertFalse(cluster.bootstrap().isEmpty());
+    }
+}
+"""
+
+
+class StepError(Exception):
+    """A step failed; the message has the end of what it printed."""
+
+
+class Place(NamedTuple):
+    """Where a release is tried."""
+
+    root: Path
+    version: str
+
+    def folder(self, name: str) -> Path:
+        """A new folder."""
+        path = self.root / name
+        path.mkdir(parents=True)
+        return path
+
+    @property
+    def txnsim(self) -> Path:
+        """The installed command, which other languages' tests start."""
+        return self.root / "python-0" / "bin" / "txnsim"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try what is asked for; everything unless named."""
+    parser = argparse.ArgumentParser(prog="make release-check", description=__doc__)
+    parser.add_argument("language", nargs="*", choices=[*LANGUAGES, []], metavar="LANGUAGE")
+    chosen = parser.parse_args(argv).language or list(LANGUAGES)
+    outcomes: list[bool] = []
+    with tempfile.TemporaryDirectory(prefix="txnsim-release-") as name:
+        place = Place(Path(name), version())
+        _step(outcomes, "one version everywhere", lambda: _one_version(place.version))
+        for language, steps in LANGUAGES.items():
+            # The others start what the first one has installed.
+            if language in chosen or language == "python":
+                for what, do in steps(place).items():
+                    _step(outcomes, f"{language}: {what}", do)
+    print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", flush=True)
+    return 0 if all(outcomes) else 1
+
+
+def _step(outcomes: list[bool], name: str, do: Callable[[], str | None]) -> None:
+    begun_s = time.monotonic()
+    try:
+        remark = do()
+    except (StepError, OSError, subprocess.TimeoutExpired) as failure:
+        print(f"FAIL {name}: {failure}", flush=True)
+        outcomes.append(False)
+        return
+    told = f", {remark}" if remark else ""
+    print(f"PASS {name} ({time.monotonic() - begun_s:.1f} s{told})", flush=True)
+    outcomes.append(True)
+
+
+def version() -> str:
+    """That of pyproject.toml."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    return str(project["version"])
+
+
+def _one_version(wanted: str) -> None:
+    found = versions()
+    other = {file: told for file, told in found.items() if told != wanted}
+    if other:
+        raise StepError(f"pyproject.toml has {wanted}, but {other}")
+
+
+def versions() -> dict[str, str]:
+    """What the other files say that are published."""
+    helpers = REPOSITORY / "helpers"
+    found = {"npm": json.loads((helpers / "node" / "package.json").read_text("utf-8"))["version"]}
+    for name in ("java", "testcontainers-java"):
+        pom = (helpers / name / "pom.xml").read_text("utf-8")
+        found[name] = re.findall(r"<version>(.*?)</version>", pom)[0]
+    changes = (REPOSITORY / "CHANGELOG.md").read_text("utf-8")
+    found["CHANGELOG.md"] = re.findall(r"^## (\S+)", changes, re.MULTILINE)[0]
+    return found
+
+
+# Python
+
+
+def _python(place: Place) -> dict[str, Callable[[], str | None]]:
+    dist = place.root / "dist"
+
+    def build() -> str:
+        run_step(
+            [sys.executable, "-m", "build", "--outdir", str(dist), str(REPOSITORY)], place.root
+        )
+        names = sorted(path.name for path in dist.iterdir())
+        return ", ".join(names)
+
+    steps: dict[str, Callable[[], str | None]] = {"build": build}
+    for number, python in enumerate(interpreters()):
+        steps[f"install and start on {python.name}"] = partial(_on, place, number, python)
+    steps["a test of its own"] = lambda: _own_test(place)
+    return steps
+
+
+def interpreters() -> list[Path]:
+    """Every Python that will do: one for each minor version, from the PATH and from pyenv."""
+    found: dict[str, Path] = {}
+    shims = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
+    for minor in range(PYTHON_LEAST[1], PYTHON_NEWEST + 1):
+        name = f"python3.{minor}"
+        places = sorted(glob.glob(f"{shims}/versions/3.{minor}.*/bin/{name}"))
+        on_path = shutil.which(name)
+        for place in (*places, *([on_path] if on_path else [])):
+            done = subprocess.run([place, "-c", "import venv"], capture_output=True, check=False)
+            if done.returncode == 0:
+                found.setdefault(name, Path(place))
+    return list(found.values())
+
+
+def _on(place: Place, number: int, python: Path) -> str:
+    """Install the wheel and ask a cluster something."""
+    environment = place.root / f"python-{number}"
+    (wheel,) = (place.root / "dist").glob("*.whl")
+    run_step([str(python), "-m", "venv", str(environment)], place.root)
+    extras = EXTRAS if number == 0 else ("http",)
+    # Only wheels: a user without a compiler must get a running program.
+    pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    wanted = f"{wheel}[{','.join(extras)}]"
+    run_step([*pip, "install", "-q", "--only-binary", ":all:", wanted], place.root)
+    command = str(environment / "bin" / "txnsim")
+    told = run_step([command, "--version"], place.root).strip()
+    if told != f"txnsim {place.version}":
+        raise StepError(f"it calls itself {told}")
+    run_step([command, "scenario", "run", "z01", "--quiet"], place.root)
+    ready = environment / "ready.json"
+    # Its standard input is empty: it ends at once, in order, after it has said that it is ready.
+    serve = [command, "serve", "--port", "0", "--http", "0", "--until-eof"]
+    run_step([*serve, "--ready-file", str(ready)], place.root)
+    return run_step([str(environment / "bin" / "python"), "--version"], place.root).strip()
+
+
+def _own_test(place: Place) -> None:
+    project = place.folder("python-project")
+    # A folder of the name that the package had before 0.2.
+    (project / "sim").mkdir()
+    (project / "sim" / "__init__.py").write_text("OWN = True\n")
+    (project / "test_it.py").write_text(TEST_PY)
+    run_step([str(place.txnsim.with_name("python")), "-m", "pytest", "-q"], project)
+
+
+# Other languages
+
+
+def _node(place: Place) -> dict[str, Callable[[], str | None]]:
+    def try_it() -> str:
+        project = place.folder("node-project")
+        npm = tool("npm")
+        source = place.root / "node"
+        shutil.copytree(REPOSITORY / "helpers" / "node", source, ignore=_NEVER_COPIED)
+        run_step([npm, "pack", "--pack-destination", "."], source)
+        (package,) = source.glob("*.tgz")
+        (project / "package.json").write_text('{"type": "module"}')
+        run_step([npm, "install", "--no-audit", "--no-fund", str(package)], project)
+        (project / "it.test.mjs").write_text(TEST_MJS)
+        run_step([tool("node"), "--test"], project, TXNSIM=str(place.txnsim))
+        return package.name
+
+    return {"pack, install, test": try_it}
+
+
+def _go(place: Place) -> dict[str, Callable[[], str | None]]:
+    def try_it() -> str:
+        source, project = place.root / "go", place.folder("go-project")
+        shutil.copytree(REPOSITORY / "helpers" / "go", source, ignore=_NEVER_COPIED)
+        head = (source / "go.mod").read_text("utf-8")
+        module, language = re.findall(r"^(?:module|go) (\S+)", head, re.MULTILINE)
+        (project / "go.mod").write_text(
+            f"module released\n\ngo {language}\n\nrequire {module} v{place.version}\n\n"
+            f"replace {module} => {source}\n"
+        )
+        (project / "it_test.go").write_text(TEST_GO.replace("MODULE", module))
+        run_step([tool("go"), "test", "-count=1", "./..."], project, TXNSIM=str(place.txnsim))
+        return str(module)
+
+    return {"a module that requires it": try_it}
+
+
+def _java(place: Place) -> dict[str, Callable[[], str | None]]:
+    repository = place.root / "m2"
+
+    def maven(*words: str, directory: Path) -> str:
+        return run_step([tool("mvn"), "-q", "-B", *words], directory, TXNSIM=str(place.txnsim))
+
+    def install(name: str) -> str:
+        source = place.root / name
+        shutil.copytree(REPOSITORY / "helpers" / name, source, ignore=_NEVER_COPIED)
+        # Not installed into this machine's own repository: the last step must find it in ours.
+        words = ("-DskipTests", "-Dmaven.install.skip=true")
+        where = f"-DaltDeploymentRepository=here::file://{repository}"
+        maven(*words, where, "deploy", directory=source)
+        jars = sorted(path.name for path in repository.rglob("*.jar"))
+        return ", ".join(jars)
+
+    def try_it() -> None:
+        project = place.folder("java-project")
+        tests = project / "src" / "test" / "java"
+        tests.mkdir(parents=True)
+        (tests / "ReleasedTest.java").write_text(TEST_JAVA)
+        pom = _POM.replace("VERSION", place.version).replace("REPOSITORY", f"file://{repository}")
+        (project / "pom.xml").write_text(pom)
+        maven("test", directory=project)
+
+    return {
+        "deploy txnsim-junit to a folder": lambda: install("java"),
+        "deploy txnsim-testcontainers to a folder": lambda: install("testcontainers-java"),
+        "a project that depends on txnsim-junit": try_it,
+    }
+
+
+_POM: Final = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>released</groupId>
+  <artifactId>released</artifactId>
+  <version>1</version>
+  <properties>
+    <maven.compiler.release>17</maven.compiler.release>
+    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
+  </properties>
+  <repositories><repository><id>here</id><url>REPOSITORY</url></repository></repositories>
+  <dependencies>
+    <dependency>
+      <groupId>io.txnsim</groupId>
+      <artifactId>txnsim-junit</artifactId>
+      <version>VERSION</version>
+      <scope>test</scope>
+    </dependency>
+    <dependency>
+      <groupId>org.junit.jupiter</groupId>
+      <artifactId>junit-jupiter</artifactId>
+      <version>5.13.4</version>
+      <scope>test</scope>
+    </dependency>
+  </dependencies>
+  <build>
+    <plugins>
+      <plugin><artifactId>maven-compiler-plugin</artifactId><version>3.14.1</version></plugin>
+      <plugin><artifactId>maven-surefire-plugin</artifactId><version>3.5.4</version></plugin>
+    </plugins>
+  </build>
+</project>
+"""
+
+LANGUAGES: Final[Mapping[str, Callable[[Place], dict[str, Callable[[], str | None]]]]] = {
+    "python": _python,
+    "node": _node,
+    "go": _go,
+    "java": _java,
+}
+
+_NEVER_COPIED: Final = shutil.ignore_patterns("target", "node_modules", "examples")
+
+
+def tool(name: str) -> str:
+    """The path of a toolchain's command.
+
+    Raises:
+        StepError: It is not on this machine.
+    """
+    found = shutil.which(name)
+    if found is None:
+        raise StepError(f"{name}: not found on this machine")
+    return found
+
+
+_NOT_A_USERS: Final = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+"""Variables that a user has not set; the last one makes every start compile all modules anew."""
+
+
+def run_step(command: Sequence[str], directory: Path, *, status: int = 0, **variables: str) -> str:
+    """What a command prints.
+
+    Raises:
+        StepError: It ended otherwise than with ``status``; the message has the end of what it
+            printed.
+    """
+    environment = {k: v for k, v in os.environ.items() if k not in _NOT_A_USERS}
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env={**environment, **variables},
+        input="",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != status:
+        end = "\n".join(done.stdout.splitlines()[-_TAIL_LINES:])
+        raise StepError(f"{' '.join(command[:4])} … ended with {done.returncode}\n{end}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

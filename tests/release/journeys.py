@@ -1,0 +1,373 @@
+"""``make journeys``: the first hour of new users, played from the built wheel, each in an empty
+folder and with nothing but what the documents say; the seconds to its first success beside what is
+promised.
+
+Caches of pip, Go, npm and Maven are empty, so downloads are part of it. The wheel and the image are
+what a user is handed: to build them is not counted. One line per journey; the last line counts::
+
+    python -m tests.release.journeys [python] [go] [node] [java] [operator] [story] [container]
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.release.check import REPOSITORY, StepError, interpreters, run_step, tool
+
+HELPERS: Final = REPOSITORY / "helpers"
+READY_SECONDS: Final = 60
+HANGS: Final = 3
+"""Exit status of a command that has found something."""
+_NEVER_COPIED: Final = shutil.ignore_patterns("target", "node_modules")
+
+
+class Place(NamedTuple):
+    """Where a journey is played."""
+
+    folder: Path
+    """Empty at first."""
+    wheel: Path
+    seconds: dict[str, float]
+    """What each step took."""
+    handed: dict[str, float]
+    """What it took to make what a user is handed, so is not counted."""
+
+    def step(
+        self, name: str, *command: str | Path, directory: Path | None = None, status: int = 0
+    ) -> str:
+        """Run a command as a user types it; what it prints."""
+        begun_s = time.monotonic()
+        try:
+            words = [str(word) for word in command]
+            where = directory or self.folder
+            return run_step(words, where, status=status, **self.environment())
+        finally:
+            taken_s = time.monotonic() - begun_s
+            self.seconds[name] = self.seconds.get(name, 0) + taken_s
+
+    def environment(self) -> dict[str, str]:
+        """Empty caches; the environment's commands first."""
+        return {
+            "PATH": f"{self.folder / '.venv' / 'bin'}:{os.environ['PATH']}",
+            "PIP_NO_CACHE_DIR": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "GOMODCACHE": str(self.folder / "go-modules"),
+            "GOCACHE": str(self.folder / "go-build"),
+            "GOFLAGS": "-modcacherw",
+            "npm_config_cache": str(self.folder / "npm-cache"),
+        }
+
+    def install(self, *more: str, extras: str = "") -> None:
+        """``txnsim`` in an environment of its own (docs/install.md)."""
+        self.step("venv", interpreters()[0], "-m", "venv", ".venv")
+        self.step("pip install", "pip", "install", "-q", f"{self.wheel}{extras}", *more)
+
+    def copy(self, name: str, to: str) -> Path:
+        """A helper's folder, as its README says."""
+        target = self.folder / to
+        shutil.copytree(HELPERS / name, target, ignore=_NEVER_COPIED)
+        return target
+
+
+class Journey(NamedTuple):
+    """One user."""
+
+    promise_s: int
+    play: Callable[[Place], None]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play what is asked for; everything unless named."""
+    parser = argparse.ArgumentParser(prog="make journeys", description=__doc__)
+    parser.add_argument("journey", nargs="*", choices=[*JOURNEYS, []], metavar="JOURNEY")
+    chosen = parser.parse_args(argv).journey or list(JOURNEYS)
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="txnsim-journeys-") as name:
+        root = Path(name)
+        build = ("-m", "build", "--wheel", "--outdir", str(root / "dist"), str(REPOSITORY))
+        run_step([sys.executable, *build], root)
+        (wheel,) = (root / "dist").glob("*.whl")
+        for one in chosen:
+            folder = root / one
+            folder.mkdir()
+            outcomes.append(_played(one, JOURNEYS[one], Place(folder, wheel, {}, {})))
+    print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", flush=True)
+    return 0 if all(outcomes) else 1
+
+
+def _played(name: str, journey: Journey, place: Place) -> bool:
+    begun_s = time.monotonic()
+    try:
+        journey.play(place)
+    except (StepError, OSError, subprocess.TimeoutExpired) as failure:
+        print(f"FAIL {name}: {failure}", flush=True)
+        return False
+    taken_s = time.monotonic() - begun_s - sum(place.handed.values())
+    steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in place.seconds.items())
+    steps += "".join(f"; not counted: {what} {s:.1f}" for what, s in place.handed.items())
+    kept = taken_s <= journey.promise_s
+    word = "PASS" if kept else "FAIL"
+    print(f"{word} {name}: {taken_s:.1f} s of {journey.promise_s} s ({steps})", flush=True)
+    return kept
+
+
+# The journeys
+
+
+def _python(place: Place) -> None:
+    """The README's test."""
+    place.install("pytest", "kafka-python")
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    (test,) = re.findall(r"```python\n(import pytest\n.*?)```", readme, re.DOTALL)
+    (place.folder / "test_orders.py").write_text(test)
+    place.step("pytest", "python", "-m", "pytest", "-q", "-W", "ignore::DeprecationWarning")
+
+
+def _go(place: Place) -> None:
+    """helpers/go/README.md, and its example with franz-go."""
+    place.install(extras="[http]")
+    place.copy("go", "txnsimtest")
+    project = place.folder / "shop"
+    project.mkdir()
+    for name in ("late_produce_test.go", "lost_marker_test.go"):
+        shutil.copy(HELPERS / "go" / "examples" / name, project)
+    go = tool("go")
+    place.step("go mod", go, "mod", "init", "shop", directory=project)
+    replace = f"-replace=txnsim.test/txnsimtest={place.folder / 'txnsimtest'}"
+    place.step("go mod", go, "mod", "edit", replace, directory=project)
+    place.step("go mod", go, "mod", "tidy", directory=project)
+    command = (go, "test", "-count=1", "-run", "LostMarker", "./...")
+    place.step("go test", *command, directory=project)
+
+
+def _node(place: Place) -> None:
+    """helpers/node/README.md, and its example with KafkaJS."""
+    place.install(extras="[http]")
+    helper = place.copy("node", "txnsim-test")
+    project = place.folder / "shop"
+    project.mkdir()
+    (project / "package.json").write_text('{"type": "module"}')
+    quiet = ("--no-audit", "--no-fund")
+    command = (tool("npm"), "install", *quiet, "kafkajs", helper)
+    place.step("npm install", *command, directory=project)
+    shutil.copy(HELPERS / "node" / "examples" / "lost-marker.test.mjs", project)
+    place.step("node --test", tool("node"), "--test", directory=project)
+
+
+def _java(place: Place) -> None:
+    """helpers/java/README.md: install the extension, then a project with kafka-clients."""
+    place.install(extras="[http]")
+    helper = place.copy("java", "txnsim-junit")
+    maven = (tool("mvn"), "-q", "-B", f"-Dmaven.repo.local={place.folder / 'm2'}")
+    place.step("mvn install", *maven, "-DskipTests", "install", directory=helper)
+    project = place.folder / "shop"
+    tests = project / "src" / "test" / "java"
+    tests.mkdir(parents=True)
+    (tests / "OrdersTest.java").write_text(_ORDERS_TEST)
+    (project / "pom.xml").write_text(_POM)
+    place.step("mvn test", *maven, "test", directory=project)
+
+
+def _operator(place: Place) -> None:
+    """docs/practise.md: find a hanging transaction, ask why, repair it."""
+    place.install(extras="[http]")
+    with _running(place, "txnsim", "practise", "--port", "0", "--http", "0") as told:
+        (bootstrap,) = re.findall(r"bootstrap.servers=([^,\s]+)", told)
+        txns = ("txnsim", "txns", "--bootstrap-server", bootstrap)
+        found = place.step("find-hanging", *txns, "find-hanging", "--all", status=HANGS)
+        _expect("orders" in found, found)
+        why = place.step("why", *txns, "why", "orders-0", status=HANGS)
+        _expect("It hangs." in why, why)
+        place.step("repair", *txns, "repair", "--yes")
+        healed = place.step("why", *txns, "why", "orders-0")
+        _expect("It hangs." not in healed, healed)
+
+
+def _story(place: Place) -> None:
+    """docs/writing-scenarios.md: a story of one's own, changed, checked and run."""
+    place.install()
+    place.step("scenario new", "txnsim", "scenario", "new", "mine")
+    (file,) = place.folder.glob("mine*.yaml")
+    text = file.read_text("utf-8")
+    file.write_text(re.sub(r"^title: .*$", "title: My own story", text, flags=re.MULTILINE))
+    place.step("scenario check", "txnsim", "scenario", "check", file)
+    told = place.step("scenario run", "txnsim", "scenario", "run", file)
+    _expect("late" in told or "commit" in told, told)
+
+
+def _container(place: Place) -> None:
+    """README: the image runs, and a client commits. Built here without an engine, not counted."""
+    from tests.image.builder import Builder
+
+    with Builder() as builder:
+        begun_s = time.monotonic()
+        builder.build()
+        container = builder.ask("buildah", "from", "--pull-never", "localhost/txnsim:latest")
+        name = container.split()[-1]
+        place.handed["the image"] = time.monotonic() - begun_s
+        options = ("-e", "TXNSIM_PORT=0", "-e", "TXNSIM_HTTP_PORT=off")
+        host = ("-e", "TXNSIM_ADVERTISED_HOST=127.0.0.1")
+        run = builder.words("run", "--isolation", "chroot", *options, *host, name)
+        entry = ("python", "-m", "txnsim.testing.container", "--topic", "orders")
+        begun_s = time.monotonic()
+        with _running(place, *run, "--", *entry) as told:
+            (bootstrap,) = re.findall(r"bootstrap.servers=([^,\s]+)", told)
+            program = _COMMIT.format(bootstrap=bootstrap)
+            place.step("a client commits", sys.executable, "-c", program, directory=REPOSITORY)
+        place.seconds["run to commit"] = time.monotonic() - begun_s
+
+
+_COMMIT: Final = """
+import asyncio, sys
+sys.path.insert(0, "sim")
+from txnsim.client import Cluster, Producer
+async def main():
+    async with Cluster("{bootstrap}") as cluster:
+        producer = Producer(cluster, transactional_id="shop")
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"one order")
+        await producer.commit()
+asyncio.run(main())
+"""
+
+JOURNEYS: Final[Mapping[str, Journey]] = {
+    "python": Journey(60, _python),
+    "go": Journey(180, _go),
+    "node": Journey(180, _node),
+    "java": Journey(180, _java),
+    "operator": Journey(60, _operator),
+    "story": Journey(300, _story),
+    "container": Journey(300, _container),
+}
+
+
+class _running:  # noqa: N801 - a context, as contextmanager makes it
+    """A command that serves until the block ends; what it has printed by the time it is ready."""
+
+    def __init__(self, place: Place, *command: str) -> None:
+        self._place = place
+        self._output = place.folder / "served"
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=place.folder,
+                env={**os.environ, **place.environment()},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def __enter__(self) -> str:
+        begun_s = time.monotonic()
+        while "stop with Ctrl-C" not in (told := self._output.read_text("utf-8")):
+            taken_s = time.monotonic() - begun_s
+            if self._process.poll() is not None or taken_s > READY_SECONDS:
+                self.__exit__()
+                raise StepError(f"it does not serve:\n{told}")
+            time.sleep(0.05)
+        self._place.seconds["serve"] = time.monotonic() - begun_s
+        return told
+
+    def __exit__(self, *_: object) -> None:
+        told = self._output.read_text("utf-8")
+        for pid in re.findall(r"to the process (\d+)", told):
+            if self._process.poll() is None:
+                os.kill(int(pid), signal.SIGTERM)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _expect(holds: bool, told: str) -> None:
+    if not holds:
+        raise StepError(f"not what the page promises:\n{told}")
+
+
+_ORDERS_TEST: Final = """\
+import java.time.Duration;
+import java.util.Map;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.StringSerializer;
+import org.junit.jupiter.api.Test;
+import txnsim.junit.Faults;
+import txnsim.junit.Txnsim;
+import txnsim.junit.TxnsimCluster;
+
+@Txnsim(topics = "orders:1")
+class OrdersTest {
+    @Test
+    void aCommitSurvivesALostMarker(TxnsimCluster cluster) throws Exception {
+        var lost = Faults.Rule.at("peer.request", "lost").api("WriteTxnMarkers").limit(1).drop();
+        cluster.faults().arm(lost);
+        Map<String, Object> config =
+                Map.of("bootstrap.servers", cluster.bootstrap(), "transactional.id", "shop");
+        var text = new StringSerializer();
+        try (var producer = new KafkaProducer<>(config, text, text)) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>("orders", "one order")).get();
+            producer.commitTransaction();
+            cluster.faults().waitUntilStruck("lost", 1, Duration.ofSeconds(10));
+            cluster.advanceClock(Duration.ofSeconds(31));
+            cluster.waitForTransaction("shop", "CompleteCommit");
+        }
+    }
+}
+"""
+
+_POM: Final = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>shop</groupId>
+  <artifactId>shop</artifactId>
+  <version>1</version>
+  <properties>
+    <maven.compiler.release>17</maven.compiler.release>
+    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
+  </properties>
+  <dependencies>
+    <dependency>
+      <groupId>io.txnsim</groupId>
+      <artifactId>txnsim-junit</artifactId>
+      <version>0.2.0</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka-clients</artifactId>
+      <version>4.3.1</version>
+    </dependency>
+    <dependency>
+      <groupId>org.junit.jupiter</groupId>
+      <artifactId>junit-jupiter</artifactId>
+      <version>5.13.4</version>
+    </dependency>
+  </dependencies>
+  <build>
+    <plugins>
+      <plugin><artifactId>maven-compiler-plugin</artifactId><version>3.14.0</version></plugin>
+      <plugin><artifactId>maven-surefire-plugin</artifactId><version>3.5.3</version></plugin>
+    </plugins>
+  </build>
+</project>
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""A run is told again from the header of its trace alone, event by event."""
+
+from __future__ import annotations
+
+import pytest
+
+from txnsim.runtime.trace import TraceLevel
+from txnsim.scenario import catalog
+from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim.trace.reading import recording
+
+SEED = 7
+
+
+@pytest.mark.parametrize(
+    ("scenario", "take", "level"),
+    [
+        ("late-marker", "armed", TraceLevel.BRIEF),
+        ("late-marker", "disarmed", TraceLevel.FULL),
+        ("z05", "control", TraceLevel.BRIEF),
+    ],
+)
+def test_a_header_is_all_that_a_replay_needs(scenario: str, take: str, level: TraceLevel) -> None:
+    told = catalog.find(scenario)[1]
+    take = take if take in told.takes else "armed"
+    run = list(told.runs)[-1]
+    first = tell_virtual(
+        Telling(scenario=told, run=run, take=take), seed=SEED, trace_level=level
+    ).trace
+    header = recording("first", first.splitlines()).header
+    again = Telling(
+        scenario=catalog.find(header["scenario"])[1], run=header["run"], take=header["take"]
+    )
+    assert header["mode"] == again.mode
+    replayed = tell_virtual(
+        again, seed=header["seed"], trace_level=TraceLevel(header["level"])
+    ).trace
+    assert recording("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
+    assert replayed == first
+    other = tell_virtual(again, seed=SEED + 1, trace_level=level).trace
+    assert other != first, "the seed matters, so that equal traces mean something"

@@ -1,0 +1,120 @@
+"""``python -m tests.soak [--minutes 10] [--seed N]``."""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from tests.soak.samples import BOUNDS, growth, per_thousand, plot
+from tests.soak.soaking import Plan, Report, Soak
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it and tell what came out."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long (default 10)")
+    parser.add_argument(
+        "--transactions", type=int, default=0, help="go on until so many have ended"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the trouble (default 1)")
+    parser.add_argument(
+        "--rate", type=float, default=700.0, help="raw transactions per second, at most"
+    )
+    parser.add_argument(
+        "--client-rate", type=float, default=15.0, help="of each client library, at most"
+    )
+    parser.add_argument("--json", action="store_true", help="the whole report, samples included")
+    options = parser.parse_args(argv)
+    plan = Plan(
+        minutes=options.minutes,
+        transactions=options.transactions,
+        seed=options.seed,
+        raw_per_second=options.rate,
+        client_per_second=options.client_rate,
+    )
+    faulthandler.enable()  # a crash of a library says where
+    with Soak(plan, say=lambda line: print(line, file=sys.stderr, flush=True)) as soak:
+        report = soak.run()
+    if options.json:
+        print(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        print("\n".join(told(report)))
+    return 0 if report.is_good else 1
+
+
+def told(report: Report) -> list[str]:
+    """The report for people; its last line is what CI counts."""
+    found = report.judgement
+    lines = [
+        f"{report.seconds:.0f} s, seed {report.seed}: {found.transactions:,} transactions"
+        f" ({found.transactions / report.seconds:.0f} per second),"
+        f" {found.committed:,} committed, {found.aborted:,} aborted,"
+        f" {found.unknown:,} unknown ({found.unknown_seen:,} of them took place);"
+        f" {found.records_read:,} records read, {report.copied:,} copied by the chain",
+        "clients: "
+        + "; ".join(
+            f"{name} " + ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()))
+            for name, counts in report.by_client.items()
+        ),
+        "trouble: " + ", ".join(f"{name} {n}x" for name, n in sorted(report.trouble.items())),
+        *(f"  refused {n}x {what}" for what, n in report.trouble_refused.items()),
+        *(f"stuck in a call of its library, and ended: {name}" for name in report.stuck),
+        "",
+    ]
+    for figure in ("memory_mib", "held_mib", *(bound.figure for bound in BOUNDS)):
+        lines += [*plot(report.samples, figure), ""]
+    for bound in BOUNDS:
+        early, late, allowed = growth(report.samples, bound)
+        lines.append(f"{bound.figure}: {early:.0f} early, {late:.0f} late, allowed {allowed:.0f}")
+    for bound in BOUNDS:
+        if bound.at_rest is not None:
+            before, after = (
+                getattr(one, bound.figure) for one in (report.rest.before, report.rest.after)
+            )
+            lines.append(
+                f"{bound.figure} without clients: {before} before they came, {after} when they had"
+                f" gone, allowed {before + bound.at_rest:.0f}"
+            )
+    lines += [
+        f"{what}: {per_thousand(report.samples, figure, found.transactions) * 1024:+.0f} KiB for"
+        " 1,000 transactions"
+        for figure, what in (
+            ("memory_mib", "memory"),
+            ("held_mib", "of it logs and trace, by design"),
+            ("own_mib", "of it the rest"),
+        )
+    ]
+    worst = max(each.gap_ms for each in report.samples)
+    busiest = max(each.busy_ms for each in report.samples)
+    lines += [
+        f"longest gap of the loop: {worst:.0f} ms, most CPU time in one: {busiest:.0f} ms",
+        "",
+    ]
+    questions = {
+        "each record of a committed transaction once, of an aborted one never": [
+            f"{each.transaction} ({each.outcome}): wanted {each.wanted}, {each.found}"
+            for each in found.findings
+        ],
+        "the chain copied each record once": list(report.chain_differences),
+        "memory, tasks and files are flat": list(report.grown),
+        "the server logged no bug": list(report.logged_errors),
+        "every program came to its end": list(report.failures),
+        "every client committed": [
+            name for name, counts in report.by_client.items() if not counts.get("committed")
+        ],
+    }
+    for question, wrong in questions.items():
+        # CI shows such a line alone: it says the first reason, too.
+        lines.append(f"FAIL {question}: {wrong[0]}" if wrong else f"PASS {question}")
+        lines += [f"  {each}" for each in wrong[1:]]
+    failed = sum(1 for wrong in questions.values() if wrong)
+    lines.append(f"{len(questions) - failed} passed, {failed} failed")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

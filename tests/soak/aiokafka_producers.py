@@ -1,0 +1,101 @@
+"""Producers of aiokafka: ``python -m tests.soak.aiokafka_producers`` and ``Work``'s arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from contextlib import suppress
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from tests.soak.producing import (
+    ABORT_EVERY,
+    TIMEOUT_MS,
+    Outcome,
+    Work,
+    stop_at_end_of_input,
+    tell,
+)
+
+PATIENCE_S = 60.0
+TROUBLE = (KafkaError, TimeoutError, OSError, AssertionError)
+"""AssertionError: the library's own states, where a timeout has ended a call of it."""
+
+
+async def main(arguments: list[str]) -> None:
+    """Until standard input ends."""
+    work, stopped = Work.of(arguments), stop_at_end_of_input()
+    async with asyncio.TaskGroup() as group:
+        for index in range(work.producers):
+            group.create_task(_produce(work, f"aiokafka-{index}", stopped))
+
+
+async def _produce(work: Work, name: str, stopped: threading.Event) -> None:
+    number = 0
+    while not stopped.is_set():
+        producer = AIOKafkaProducer(
+            bootstrap_servers=work.bootstrap,
+            transactional_id=f"soak-{name}",
+            transaction_timeout_ms=TIMEOUT_MS,
+            retry_backoff_ms=20,
+        )
+        goes_on = await _started(producer)
+        while goes_on and not stopped.is_set():
+            began_s = time.monotonic()
+            outcome, goes_on = await _transaction(producer, work, name, number)
+            tell(name, number, outcome)
+            number += 1
+            await asyncio.sleep(max(0.0, work.pause_s - (time.monotonic() - began_s)))
+        with suppress(*TROUBLE):  # it is not used any more
+            async with asyncio.timeout(PATIENCE_S):
+                await producer.stop()
+
+
+async def _started(producer: AIOKafkaProducer) -> bool:
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await producer.start()
+    except TROUBLE:
+        await asyncio.sleep(0.1)
+        return False
+    return True
+
+
+async def _transaction(
+    producer: AIOKafkaProducer, work: Work, name: str, number: int
+) -> tuple[Outcome, bool]:
+    """What became of it, and whether the producer goes on."""
+    is_asked = False
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await producer.begin_transaction()
+            for partition, value in work.records(name, number):
+                await producer.send_and_wait(work.topic, value, partition=partition)
+            if number % ABORT_EVERY == ABORT_EVERY - 1:
+                await producer.abort_transaction()
+                return Outcome.ABORTED, True
+            is_asked = True
+            await producer.commit_transaction()
+    except TROUBLE:
+        if is_asked:
+            return Outcome.UNKNOWN, False
+        return Outcome.ABORTED, await _aborted(producer)
+    return Outcome.COMMITTED, True
+
+
+async def _aborted(producer: AIOKafkaProducer) -> bool:
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await producer.abort_transaction()
+    except TROUBLE:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)  # it tells each broken connection; the lines are what counts
+    asyncio.run(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""What a server keeps by design, and how much memory that is: batches of its logs and its trace.
+
+A batch is one object however many replicas hold it, so that its bytes count once; each replica has
+24 bytes about it. Nothing is walked but segments, so it may be asked each second.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Final
+
+import msgspec
+
+from txnsim.server.cluster import SimCluster
+from txnsim.types import TopicPartition
+
+BATCH_OVERHEAD: Final = 33
+"""Of an object of bytes (``sys.getsizeof(b"")``)."""
+ENTRY_BYTES: Final = 24
+"""Of a batch in the lists of a segment: a pointer, an offset, a position."""
+ALIGNMENT: Final = 8
+"""Half of what an allocation is rounded up to, on average."""
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of memory."""
+
+    trace_bytes: int
+    logs_bytes: int
+    """All topics."""
+    topics: dict[str, int]
+    """The same by topic."""
+    segments: int
+    """Of the log that has most of them: what is deleted or cleaned leaves few."""
+
+
+def held(cluster: SimCluster) -> Held:
+    """What is kept now."""
+    batches: defaultdict[TopicPartition, int] = defaultdict(int)
+    entries: Counter[str] = Counter()
+    segments_max = 0
+    for member in cluster.members.values():
+        for _, log in member.disk.replicas():
+            segments = log.local.segments
+            segments_max = max(segments_max, len(segments))
+            size, count = segments.size_bytes, sum(map(len, segments))
+            place = log.topic_partition
+            batches[place] = max(batches[place], size + count * (BATCH_OVERHEAD + ALIGNMENT))
+            entries[place.topic] += count * ENTRY_BYTES
+    topics: Counter[str] = Counter(entries)
+    for place, size in batches.items():
+        topics[place.topic] += size
+    return Held(
+        trace_bytes=cluster.environment.tracer.size,
+        logs_bytes=topics.total(),
+        topics={topic: size for topic, size in sorted(topics.items()) if size},
+        segments=segments_max,
+    )

@@ -1,0 +1,174 @@
+"""What clients said of their transactions, and what readers were given: each record once, or never.
+
+A record's value is ``producer/number/which``. A transaction is held against what its client knows
+of it: *committed* means each of its records exactly once, *aborted* means none, *unknown* means all
+of them once or none. A transaction without a word of its client counts as unknown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from tests.soak.producing import Outcome
+
+RECORDS_MAX: Final = 3
+"""Of one transaction."""
+SHOWN: Final = 20
+
+_CODES: Final = {None: 0, Outcome.COMMITTED: 1, Outcome.ABORTED: 2, Outcome.UNKNOWN: 3}
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction that was not exactly once."""
+
+    transaction: str
+    outcome: str
+    wanted: str
+    found: str
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it."""
+
+    transactions: int
+    committed: int
+    aborted: int
+    unknown: int
+    unknown_seen: int
+    """Of them, those whose records were read."""
+    records_read: int
+    findings: tuple[Finding, ...]
+    """The first of those that are wrong."""
+    wrong: int
+
+
+class Ledger:
+    """Outcomes and counts of any number of transactions, some bytes for each."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[str, bytearray] = {}
+        self._sizes: dict[str, bytearray] = {}
+        self._seen: dict[str, bytearray] = {}
+        """``RECORDS_MAX`` counts for each transaction, by producer."""
+        self.records_read = 0
+        self.told: Counter[Outcome] = Counter()
+        self.strangers: list[str] = []
+        """Values that no client of ours writes."""
+
+    def tell(self, producer: str, number: int, outcome: Outcome, records: int) -> None:
+        """What a client knows of a transaction.
+
+        Raises:
+            ValueError: It has told of that one before, or has too many records.
+        """
+        if not 0 < records <= RECORDS_MAX:
+            raise ValueError(f"{producer}/{number}: {records} records, at most {RECORDS_MAX}")
+        outcomes = _grown(self._outcomes, producer, number)
+        if outcomes[number]:
+            raise ValueError(f"{producer}/{number} was told twice")
+        outcomes[number] = _CODES[outcome]
+        _grown(self._sizes, producer, number)[number] = records
+        self.told[outcome] += 1
+
+    def read(self, value: bytes) -> None:
+        """A reader with read_committed was given this record."""
+        self.records_read += 1
+        try:
+            producer, number, which = value.decode().rsplit("/", 2)
+            at = int(number) * RECORDS_MAX + int(which)
+            if not 0 <= int(which) < RECORDS_MAX:
+                raise ValueError
+        except ValueError:
+            if len(self.strangers) < SHOWN:
+                self.strangers.append(repr(value))
+            return
+        counts = _grown(self._seen, producer, at)
+        counts[at] = min(255, counts[at] + 1)
+
+    def judge(self) -> Judgement:
+        """Hold one against the other."""
+        findings: list[Finding] = []
+        wrong = unknown_seen = transactions = 0
+        for producer in sorted({*self._outcomes, *self._seen}):
+            outcomes = self._outcomes.get(producer, bytearray())
+            sizes = self._sizes.get(producer, bytearray())
+            seen = self._seen.get(producer, bytearray())
+            last = max(len(outcomes), (len(seen) + RECORDS_MAX - 1) // RECORDS_MAX)
+            for number in range(last):
+                code = outcomes[number] if number < len(outcomes) else 0
+                counts = bytes(seen[number * RECORDS_MAX : (number + 1) * RECORDS_MAX])
+                counts = counts.ljust(RECORDS_MAX, b"\0")
+                if not code and not any(counts):
+                    continue
+                transactions += 1
+                size = sizes[number] if code else 0
+                whole = b"\1" * size + b"\0" * (RECORDS_MAX - size)
+                none = bytes(RECORDS_MAX)
+                if code == 0:
+                    is_right = set(counts) <= {0, 1}  # its client has not told how many there are
+                elif code == _CODES[Outcome.COMMITTED]:
+                    is_right = counts == whole
+                elif code == _CODES[Outcome.ABORTED]:
+                    is_right = counts == none
+                else:
+                    is_right = counts in (whole, none)
+                    unknown_seen += counts != none
+                if not is_right:
+                    wrong += 1
+                    if len(findings) < SHOWN:
+                        findings.append(_finding(producer, number, code, size, counts))
+        for value in self.strangers:
+            wrong += 1
+            findings.append(
+                Finding(transaction="?", outcome="?", wanted="a value of the soak", found=value)
+            )
+        return Judgement(
+            transactions=transactions,
+            committed=self.told[Outcome.COMMITTED],
+            aborted=self.told[Outcome.ABORTED],
+            unknown=self.told[Outcome.UNKNOWN],
+            unknown_seen=unknown_seen,
+            records_read=self.records_read,
+            findings=tuple(findings),
+            wrong=wrong,
+        )
+
+
+def differences(source: Ledger, copy: Ledger) -> list[str]:
+    """What a chain should have copied once and did not; the first ones."""
+    found: list[str] = []
+    for producer in sorted({*source._seen, *copy._seen}):
+        left = source._seen.get(producer, bytearray())
+        right = copy._seen.get(producer, bytearray())
+        size = max(len(left), len(right))
+        if left.ljust(size, b"\0") == right.ljust(size, b"\0"):
+            continue
+        for at in range(size):
+            counts = [each[at] if at < len(each) else 0 for each in (left, right)]
+            if counts[0] != counts[1] and len(found) < SHOWN:
+                where = f"{producer}/{at // RECORDS_MAX}/{at % RECORDS_MAX}"
+                found.append(f"{where}: read {counts[0]} times, its copy {counts[1]} times")
+    return found
+
+
+def _grown(table: dict[str, bytearray], producer: str, index: int) -> bytearray:
+    counts = table.get(producer)
+    if counts is None:
+        counts = table[producer] = bytearray()
+    if index >= len(counts):
+        counts.extend(bytes(index + 1 - len(counts) + 256))
+    return counts
+
+
+def _finding(producer: str, number: int, code: int, size: int, counts: bytes) -> Finding:
+    names = {0: "no word of its client", 1: "committed", 2: "aborted", 3: "unknown"}
+    wanted = {0: "each at most once", 1: "each once", 2: "none", 3: "each once, or none"}
+    return Finding(
+        transaction=f"{producer}/{number}",
+        outcome=names[code],
+        wanted=f"{size} records, {wanted[code]}",
+        found="read " + ", ".join(f"{count}x" for count in counts[: max(size, 1)]),
+    )

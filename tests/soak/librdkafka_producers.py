@@ -1,0 +1,122 @@
+"""Producers of confluent-kafka: ``python -m tests.soak.librdkafka_producers`` and ``Work``'s
+arguments.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from tests.soak.producing import (
+    ABORT_EVERY,
+    TIMEOUT_MS,
+    Outcome,
+    Work,
+    stop_at_end_of_input,
+    tell,
+)
+
+
+def main(arguments: list[str]) -> None:
+    """Until standard input ends."""
+    work, stopped = Work.of(arguments), stop_at_end_of_input()
+    threads = [
+        threading.Thread(target=_produce, args=(work, f"librdkafka-{index}", stopped))
+        for index in range(work.producers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def settings(bootstrap: str, transactional_id: str) -> dict[str, Any]:
+    """Of a transactional producer."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": TIMEOUT_MS,
+        "linger.ms": 0,
+        "retry.backoff.ms": 20,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1000,
+        "log_level": 2,
+    }
+
+
+def _produce(work: Work, name: str, stopped: threading.Event) -> None:
+    number = 0
+    while not stopped.is_set():
+        producer = Producer(settings(work.bootstrap, f"soak-{name}"))
+        goes_on = initialised(producer)
+        while goes_on and not stopped.is_set():
+            began_s = time.monotonic()
+            outcome, goes_on = _transaction(producer, work, name, number)
+            tell(name, number, outcome)
+            number += 1
+            stopped.wait(max(0.0, work.pause_s - (time.monotonic() - began_s)))
+        producer.purge()
+
+
+def initialised(producer: Any) -> bool:
+    """Whether the coordinator has answered."""
+    try:
+        producer.init_transactions(30.0)
+    except KafkaException:
+        return False
+    return True
+
+
+def _transaction(producer: Any, work: Work, name: str, number: int) -> tuple[Outcome, bool]:
+    """What became of it, and whether the producer goes on."""
+    lost: list[Any] = []
+    try:
+        producer.begin_transaction()
+        for partition, value in work.records(name, number):
+            producer.produce(
+                work.topic,
+                value,
+                partition=partition,
+                on_delivery=lambda error, _: lost.append(error) if error is not None else None,
+            )
+        producer.flush()
+    except KafkaException:
+        return Outcome.ABORTED, aborted(producer)
+    if lost or number % ABORT_EVERY == ABORT_EVERY - 1:
+        return Outcome.ABORTED, aborted(producer)
+    return commit(producer)
+
+
+def commit(producer: Any) -> tuple[Outcome, bool]:
+    """Commit; what became of it, and whether the producer goes on."""
+    for _ in range(5):
+        try:
+            producer.commit_transaction(30.0)
+        except KafkaException as error:
+            reason = error.args[0]
+            if reason.retriable():
+                continue
+            return Outcome.UNKNOWN, reason.txn_requires_abort() and aborted(producer)
+        return Outcome.COMMITTED, True
+    return Outcome.UNKNOWN, False
+
+
+def aborted(producer: Any) -> bool:
+    """Abort; whether the producer goes on."""
+    for _ in range(5):
+        try:
+            producer.abort_transaction(30.0)
+        except KafkaException as error:
+            if error.args[0].retriable():
+                continue
+            return False
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,100 @@
+"""What the Python programs of the soak share: where they write, how they are told to stop, a line
+for each transaction.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from enum import Enum
+from typing import Final, NamedTuple
+
+ABORT_EVERY: Final = 10
+RECORDS: Final = 2
+TIMEOUT_MS: Final = 60_000
+STUCK: Final = 75
+"""Exit status of a program whose library did not come back from a call."""
+STUCK_AFTER_S: Final = 120.0
+"""Twice the timeout of a transaction, and of any call."""
+
+
+class Outcome(Enum):
+    """What a client knows of a transaction."""
+
+    COMMITTED = "c"
+    """The commit was acknowledged."""
+    ABORTED = "a"
+    """It was never asked to commit."""
+    UNKNOWN = "u"
+    """A commit was asked for, and no answer says what became of it."""
+
+
+class Work(NamedTuple):
+    """The arguments of a program."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    producers: int
+    per_second: float
+    """Transactions of all producers together, at most."""
+
+    @classmethod
+    def of(cls, arguments: list[str]) -> Work:
+        """``BOOTSTRAP TOPIC PARTITIONS PRODUCERS PER_SECOND``."""
+        bootstrap, topic, partitions, producers, per_second = arguments
+        return cls(bootstrap, topic, int(partitions), int(producers), float(per_second))
+
+    @property
+    def pause_s(self) -> float:
+        """Between the beginnings of two transactions of one producer."""
+        return self.producers / self.per_second
+
+    def records(self, name: str, number: int) -> list[tuple[int, bytes]]:
+        """Partition and value of each record of a transaction."""
+        return [
+            ((number + which * 5) % self.partitions, f"{name}/{number}/{which}".encode())
+            for which in range(RECORDS)
+        ]
+
+
+def tell(name: str, number: int, outcome: Outcome) -> None:
+    """A transaction has ended."""
+    sys.stdout.write(f"{name} {number} {outcome.value} {RECORDS}\n")
+    sys.stdout.flush()
+
+
+class Watchdog:
+    """Ends the process at once, with the status ``STUCK``, where a step takes too long.
+
+    A library's call may wait for ever, whatever timeout it was given.
+    """
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def step(self) -> None:
+        """The next step begins."""
+        self._began_s = time.monotonic()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._began_s < STUCK_AFTER_S:
+            time.sleep(1.0)
+        os._exit(STUCK)
+
+
+def stop_at_end_of_input() -> threading.Event:
+    """Set once standard input ends."""
+    stopped = threading.Event()
+
+    def wait() -> None:
+        sys.stdin.read()
+        stopped.set()
+        time.sleep(STUCK_AFTER_S)
+        os._exit(STUCK)
+
+    threading.Thread(target=wait, daemon=True).start()
+    return stopped

@@ -1,0 +1,175 @@
+"""What must stay flat, sampled, judged and drawn as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import msgspec
+
+SETTLED_AT: Final = 0.35
+"""Of the run: what comes before belongs to the start (caches, pools, first transactions)."""
+ROWS: Final = 8
+COLUMNS: Final = 72
+MEBIBYTE: Final = 1 << 20
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """The server at one moment."""
+
+    at_s: float
+    memory_mib: float
+    held_mib: float = 0.0
+    """Of it, what is kept by design: batches of the logs, the trace (``holding``)."""
+    own_mib: float = 0.0
+    """The rest; what was held at most counts, as memory that becomes free stays with the process.
+    """
+    segments: int = 0
+    """Of the log that has most of them."""
+    tasks: int
+    files: int
+    gap_ms: float
+    """Longest gap of a 10 ms ticker in the second before."""
+    busy_ms: float
+    """The most CPU time of the loop's thread in one of them."""
+
+
+class Rest(msgspec.Struct, frozen=True, kw_only=True):
+    """The server without clients."""
+
+    before: Sample
+    after: Sample
+
+
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a figure may grow from early in the run to its end."""
+
+    figure: str
+    share: float
+    """Of what it was."""
+    extra: float
+    """On top of that, in its unit."""
+    is_peak: bool = False
+    """Peaks are compared, not middles: the figure is lower while a broker is down."""
+    at_rest: float | None = None
+    """How much more it may be once all clients have gone than before they came."""
+
+
+BOUNDS: Final = (
+    Bound(figure="own_mib", share=0.1, extra=12.0),
+    Bound(figure="segments", share=0.25, extra=4, is_peak=True),
+    Bound(figure="tasks", share=0.25, extra=20, at_rest=10),
+    Bound(figure="files", share=0.1, extra=10, is_peak=True, at_rest=5),
+)
+"""Logs fill their segments before anything is deleted or cleaned, so that memory grows for minutes,
+by design; what is not logs or trace has to be flat, and so has the number of segments.
+
+Most files of a server are connections of its clients, and a client has none to a broker that is
+down: in two minutes that is a third of them for a third of the time. So of files peaks are compared
+(the level while all brokers are up), and what is left when all clients have gone.
+"""
+
+
+def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) -> Sample:
+    """Look at a server.
+
+    Args:
+        pid: Its process.
+        counts: The file of ``counting_server``.
+        at_s: The time.
+        held_before_mib: What it has held at most until now.
+
+    Raises:
+        OSError: It has ended.
+    """
+    status = Path(f"/proc/{pid}/status").read_text()
+    resident_kib = next(
+        int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")
+    )
+    own: dict[str, Any] = {"tasks": 0, "gap_ms": 0.0, "busy_ms": 0.0, "held": []}
+    if counts.exists():
+        own = json.loads(counts.read_text())
+    held_mib = sum(each["trace_bytes"] + each["logs_bytes"] for each in own["held"]) / MEBIBYTE
+    return Sample(
+        at_s=at_s,
+        memory_mib=resident_kib / 1024,
+        held_mib=held_mib,
+        own_mib=resident_kib / 1024 - max(held_mib, held_before_mib),
+        segments=max((each["segments"] for each in own["held"]), default=0),
+        tasks=own["tasks"],
+        files=len(list(Path(f"/proc/{pid}/fd").iterdir())),
+        gap_ms=own["gap_ms"],
+        busy_ms=own["busy_ms"],
+    )
+
+
+def per_thousand(samples: Sequence[Sample], figure: str, transactions: int) -> float:
+    """How much a figure grew from the first fifth of a run to its end, for 1,000 transactions."""
+    early, late, _ = growth(samples, Bound(figure=figure, share=0.0, extra=0.0))
+    part = 1 - SETTLED_AT - 0.2
+    return (late - early) * 1000 / max(1.0, transactions * part)
+
+
+def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float]:
+    """The figure early, at the end, and what it may be there.
+
+    Medians of a fifth of the run each: a broker that is down for a moment does not count. Of peaks
+    the highest of the first half, and of the second.
+    """
+    values = [float(getattr(each, bound.figure)) for each in samples]
+    if bound.is_peak:
+        half = max(1, len(values) // 2)
+        early, late = max(values[:half]), max(values[-half:])
+    else:
+        fifth = max(1, len(values) // 5)
+        start = int(len(values) * SETTLED_AT)
+        early = median(values[start : start + fifth])
+        late = median(values[-fifth:])
+    return early, late, early * (1 + bound.share) + bound.extra
+
+
+def grown(samples: Sequence[Sample], rest: Rest | None = None) -> list[str]:
+    """The figures that did not stay flat, or did not come down again."""
+    found = []
+    for bound in BOUNDS:
+        early, late, allowed = growth(samples, bound)
+        if late > allowed:
+            found.append(f"{bound.figure}: {early:.0f}, then {late:.0f}; allowed {allowed:.0f}")
+    return found if rest is None else found + left_behind(rest)
+
+
+def left_behind(rest: Rest) -> list[str]:
+    """The figures that did not come down when the clients went."""
+    found = []
+    for bound in BOUNDS:
+        before, after = (getattr(each, bound.figure) for each in (rest.before, rest.after))
+        if bound.at_rest is not None and after > before + bound.at_rest:
+            found.append(
+                f"{bound.figure}: {before} before the clients came, {after} when they had gone;"
+                f" allowed {before + bound.at_rest:.0f}"
+            )
+    return found
+
+
+def is_at_rest(rest: Rest) -> bool:
+    """Whether nothing of the clients is left."""
+    return not left_behind(rest)
+
+
+def plot(samples: Sequence[Sample], figure: str) -> list[str]:
+    """A figure over time, as lines of text; each column is the greatest value of its time."""
+    values = [float(getattr(each, figure)) for each in samples]
+    width = min(COLUMNS, len(values))
+    columns = [
+        max(values[at * len(values) // width : max((at + 1) * len(values) // width, 1)] or [0.0])
+        for at in range(width)
+    ]
+    top = max(max(columns), 1.0)
+    lines = [f"{figure}, 0 to {top:.0f}, {samples[-1].at_s:.0f} s"]
+    for row in range(ROWS, 0, -1):
+        filled = "".join("█" if value / top * ROWS >= row - 0.5 else " " for value in columns)
+        lines.append(f"{top * row / ROWS:8.0f} |{filled.rstrip()}")
+    return [*lines, f"{'':8} +{'-' * width}"]

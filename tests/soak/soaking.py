@@ -1,0 +1,432 @@
+"""Runs a soak: a server, the programs that use it, trouble, a reader, and the judgement."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import msgspec
+
+from benchmarks.build import go_program as load_program
+from tests.clients.streams.control import ControlPort
+from tests.soak.ledger import Judgement, Ledger, differences
+from tests.soak.producing import STUCK, STUCK_AFTER_S, Outcome
+from tests.soak.reading import Reader
+from tests.soak.samples import Rest, Sample, grown, is_at_rest, sample
+from tests.soak.trouble import PAUSE_S, Trouble
+from tests.support.apache_kafka import REPOSITORY
+from tests.support.foreign_clients import go_program, java_program
+from tests.support.txnsim_server import TxnsimServer
+
+BULK: Final = "bulk"
+"""What the raw generator writes to."""
+ORDERS: Final = "orders"
+"""What the clients write to, and the chain reads from."""
+COPIES: Final = "copies"
+"""What the chain writes to."""
+PARTITIONS: Final = 12
+TOPIC_CONFIGS: Final = {
+    "min.insync.replicas": "2",
+    "segment.bytes": "1048576",
+    "retention.ms": "-1",
+}
+SETTINGS: Final = """\
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+log.retention.check.interval.ms=5000
+log.initial.task.delay.ms=5000
+replica.lag.time.max.ms=5000
+"""
+"""So that a broker's death is noticed in seconds, and what is deleted goes soon."""
+CHAIN: Final = "soak-chain"
+END_S: Final = STUCK_AFTER_S + 30.0
+"""For the programs, from the end of their input."""
+DRAIN_S: Final = STUCK_AFTER_S + 60.0
+OVERDUE_MS: Final = 660_000
+"""Longer than the timeout of any transaction: the raw generator has ten minutes."""
+EVERY_S: Final = 1.0
+COUNTED_S: Final = 1.5
+"""The server's own counts are not older than that."""
+REST_S: Final = 15.0
+"""For the server to notice that its clients are gone."""
+SAY_EVERY_S: Final = 15.0
+SEARCH_EVERY_S: Final = 60.0
+HANGS: Final = 3
+"""Exit status of ``find-hanging``."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for."""
+
+    minutes: float
+    transactions: int = 0
+    """It goes on after its minutes until so many have ended."""
+    seed: int
+    raw_per_second: float
+    client_per_second: float
+    """Of each client library."""
+    pause_s: tuple[float, float] = PAUSE_S
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out."""
+
+    seconds: float
+    seed: int
+    judgement: Judgement
+    by_client: dict[str, dict[str, int]]
+    copied: int
+    chain_differences: tuple[str, ...]
+    trouble: dict[str, int]
+    trouble_refused: dict[str, int]
+    samples: tuple[Sample, ...]
+    rest: Rest
+    grown: tuple[str, ...]
+    stuck: tuple[str, ...]
+    """Programs whose library did not come back from a call: they were ended, the chain started
+    again. No verdict about the server.
+    """
+    logged_errors: tuple[str, ...]
+    failures: tuple[str, ...]
+    """What failed besides."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether everything was as it must be."""
+        wrong = self.judgement.wrong or self.chain_differences or self.grown
+        return not (wrong or self.logged_errors or self.failures)
+
+
+class Program:
+    """A client program: its lines go into the ledger."""
+
+    def __init__(self, name: str, command: Sequence[str], on_line: Callable[[str], None]) -> None:
+        self.name = name
+        self._on_line = on_line
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed in end
+        self._process = subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self.failure = ""
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            for line in self._process.stdout:
+                self._on_line(line)
+        except ValueError as error:
+            self.failure = f"{self.name}: {error}"
+
+    def is_running(self) -> bool:
+        """Whether it has not ended by itself."""
+        return self._process.poll() is None
+
+    def is_stuck(self) -> bool:
+        """Whether it has ended because its library did not come back from a call."""
+        return self._process.poll() == STUCK
+
+    def end(self) -> None:
+        """Tell it to end."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def await_end(self, within_s: float) -> None:
+        """Wait for it; kill it where it does not end."""
+        try:
+            code = self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            self.failure = self.failure or f"{self.name}: no end within {within_s:.0f} s"
+        else:
+            if code not in (0, STUCK):
+                self._errors.seek(0)
+                said = self._errors.read()[-2000:]
+                self.failure = self.failure or f"{self.name}: exit status {code}\n{said}"
+        self._listener.join(10.0)
+        self._errors.close()
+
+
+class Soak:
+    """One run against a server of its own."""
+
+    def __init__(self, plan: Plan, *, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._say = say
+        self._orders, self._bulk, self._copies = Ledger(), Ledger(), Ledger()
+        self._by_client: dict[str, Counter[str]] = {}
+        self._copied = 0
+        self._copied_up_to = {(ORDERS, index): 0 for index in range(PARTITIONS)}
+        self._samples: list[Sample] = []
+        self._failures: list[str] = []
+        self._programs: list[Program] = []
+        self._chain: Program | None = None
+        self._chain_command: list[str] = []
+        self._stuck: list[str] = []
+
+    def __enter__(self) -> Soak:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for program in [*self._programs, *([self._chain] if self._chain else [])]:
+            if program.is_running():
+                program.end()
+                program.await_end(10.0)
+
+    def run(self) -> Report:
+        """From the start of the server to the judgement."""
+        with tempfile.TemporaryDirectory(prefix="txnsim-soak-") as name:
+            folder = Path(name)
+            counts, properties = folder / "counts.json", folder / "server.properties"
+            properties.write_text(SETTINGS)
+            server = TxnsimServer(
+                launcher=(sys.executable, "-m", "tests.soak.counting_server", str(counts)),
+                working_directory=REPOSITORY,
+                arguments=("--http", "0", "--log-format", "json", "--config", str(properties)),
+            )
+            with server:
+                return self._soaked(server, counts)
+
+    def _soaked(self, server: TxnsimServer, counts: Path) -> Report:
+        assert server.http is not None
+        control = ControlPort(server.http)
+        for topic in (BULK, ORDERS, COPIES):
+            control.create_topic(topic, PARTITIONS, TOPIC_CONFIGS)
+        ledgers = {BULK: self._bulk, ORDERS: self._orders, COPIES: self._copies}
+        time.sleep(COUNTED_S)
+        before = sample(server.pid, counts, 0.0)
+        with Reader(
+            server.bootstrap,
+            control,
+            ledgers,
+            partitions=PARTITIONS,
+            copied=self._copied_up_to,
+        ) as reader:
+            self._start_programs(server.bootstrap)
+            trouble = Trouble(control, seed=self._plan.seed, pause_s=self._plan.pause_s)
+            trouble.start()
+            started_s = time.monotonic()
+            self._watch(server, counts, trouble, reader, started_s)
+            trouble.stop()
+            seconds = time.monotonic() - started_s
+            self._end(control, reader, started_s, server, counts)
+            self._failures += reader.failures
+        if trouble.failure is not None:
+            self._failures.append(f"trouble: {trouble.failure!r}")
+        rest = self._at_rest(server, counts, before, started_s)
+        return self._report(server, trouble, seconds, rest)
+
+    def _at_rest(
+        self, server: TxnsimServer, counts: Path, before: Sample, started_s: float
+    ) -> Rest:
+        """The server once it has noticed that its clients are gone, or has had the time to."""
+        deadline_s = time.monotonic() + REST_S
+        while True:
+            time.sleep(COUNTED_S)
+            now_s = time.monotonic()
+            rest = Rest(before=before, after=sample(server.pid, counts, now_s - started_s))
+            if is_at_rest(rest) or now_s > deadline_s:
+                return rest
+
+    def _start_programs(self, bootstrap: str) -> None:
+        plan, python = self._plan, sys.executable
+        orders = (bootstrap, ORDERS, str(PARTITIONS), "4", str(plan.client_per_second))
+        commands = {
+            "librdkafka": [python, "-m", "tests.soak.librdkafka_producers", *orders],
+            "aiokafka": [python, "-m", "tests.soak.aiokafka_producers", *orders],
+            "java": [*java_program("Soak"), *orders],
+            "franz-go": [str(go_program()), "soak", *orders],
+        }
+        raw = [str(load_program("load")), "soak", "--bootstrap", bootstrap, "--topic", BULK]
+        for flow, producers, share in (("v2", 24, 0.75), ("old", 8, 0.25)):
+            commands[f"raw-{flow}"] = [
+                *raw,
+                *("--partitions", str(PARTITIONS), "--producers", str(producers)),
+                *("--rate", str(plan.raw_per_second * share), "--flow", flow),
+            ]
+        for name, command in commands.items():
+            ledger = self._bulk if name.startswith("raw") else self._orders
+            self._programs.append(Program(name, command, self._listener(name, ledger)))
+        chain = [python, "-m", "tests.soak.chain", bootstrap, CHAIN, ORDERS, COPIES, "0"]
+        self._chain_command = chain
+        self._chain = Program("chain", chain, self._on_copied)
+
+    def _listener(self, name: str, ledger: Ledger) -> Callable[[str], None]:
+        counted = self._by_client.setdefault(name, Counter())
+
+        def on_line(line: str) -> None:
+            if line.startswith("{"):
+                return  # the generator's figures
+            producer, number, outcome, records = line.split()
+            ledger.tell(producer, int(number), Outcome(outcome), int(records))
+            counted[Outcome(outcome).name.lower()] += 1
+
+        return on_line
+
+    def _on_copied(self, line: str) -> None:
+        count, *places = line.split()
+        self._copied += int(count)
+        for place in places:
+            partition, offset = map(int, place.split(":"))
+            self._copied_up_to[ORDERS, partition] = offset
+
+    def _watch(
+        self,
+        server: TxnsimServer,
+        counts: Path,
+        trouble: Trouble,
+        reader: Reader,
+        started_s: float,
+    ) -> None:
+        said_s = searched_s = 0.0
+        while (
+            passed_s := time.monotonic() - started_s
+        ) < self._plan.minutes * 60 or self._transactions() < self._plan.transactions:
+            held_mib = max((each.held_mib for each in self._samples), default=0.0)
+            self._samples.append(sample(server.pid, counts, passed_s, held_mib))
+            self._see_to_chain()
+            ended = [each.name for each in self._everybody() if not each.is_running()]
+            ended += [each.failure for each in self._everybody() if each.failure]
+            if ended or trouble.failure is not None or reader.failures:
+                self._failures += [f"{name} ended before its time" for name in ended]
+                return
+            if passed_s - searched_s >= SEARCH_EVERY_S:
+                searched_s = passed_s
+                hangs, found = open_transactions(server.bootstrap)
+                if hangs:  # the end, while little has happened since
+                    before = "; ".join(trouble.last)
+                    self._failures.append(f"after {passed_s:.0f} s, behind {before}:\n{found}")
+                    return
+            if passed_s - said_s >= SAY_EVERY_S:
+                said_s = passed_s
+                self._say(self._progress(passed_s, trouble))
+            time.sleep(EVERY_S)
+
+    def _see_to_chain(self) -> None:
+        """One that was stuck begins again, under the same name: the old one is fenced."""
+        if self._chain is not None and self._chain.is_stuck():
+            self._chain.await_end(1.0)
+            self._stuck.append("chain")
+            self._chain = Program("chain", self._chain_command, self._on_copied)
+
+    def _is_copied(self) -> bool:
+        self._see_to_chain()
+        return self._copies.records_read >= self._orders.records_read
+
+    def _everybody(self) -> list[Program]:
+        return [*self._programs, *([self._chain] if self._chain is not None else [])]
+
+    def _transactions(self) -> int:
+        return sum((self._orders.told + self._bulk.told).values())
+
+    def _progress(self, passed_s: float, trouble: Trouble) -> str:
+        last = self._samples[-1]
+        told = self._orders.told + self._bulk.told
+        return (
+            f"{passed_s:5.0f} s: {self._transactions():,} transactions"
+            f" ({told[Outcome.COMMITTED]:,} committed, {told[Outcome.UNKNOWN]:,} unknown),"
+            f" {self._copied:,} copied, {sum(trouble.done.values())} troubles,"
+            f" {last.memory_mib:.0f} MiB ({last.held_mib:.0f} of logs),"
+            f" {last.tasks} tasks, {last.files} files"
+        )
+
+    def _end(
+        self,
+        control: ControlPort,
+        reader: Reader,
+        started_s: float,
+        server: TxnsimServer,
+        counts: Path,
+    ) -> None:
+        self._say("ending: every client ends its last transaction")
+        for program in self._programs:
+            program.end()
+        for program in self._programs:
+            program.await_end(END_S)
+        control.advance(OVERDUE_MS)  # what a client has left open is aborted
+        self._say("draining: the chain and the reader go to the end")
+        missing = reader.drained(DRAIN_S, ends=control.ends, is_through=self._is_copied)
+        self._failures += missing
+        if missing:
+            self._failures.append(open_transactions(server.bootstrap)[1])
+        held_mib = max((each.held_mib for each in self._samples), default=0.0)
+        self._samples.append(sample(server.pid, counts, time.monotonic() - started_s, held_mib))
+        if self._chain is not None:
+            self._chain.end()
+            self._chain.await_end(END_S)
+        self._failures += [each.failure for each in self._everybody() if each.failure]
+        self._stuck += [each.name for each in self._everybody() if each.is_stuck()]
+
+    def _report(self, server: TxnsimServer, trouble: Trouble, seconds: float, rest: Rest) -> Report:
+        orders, bulk = self._orders.judge(), self._bulk.judge()
+        judgement = Judgement(
+            **{
+                field: getattr(orders, field) + getattr(bulk, field)
+                for field in Judgement.__struct_fields__
+            }
+        )
+        return Report(
+            seconds=seconds,
+            seed=self._plan.seed,
+            judgement=judgement,
+            by_client={name: dict(counted) for name, counted in self._by_client.items()},
+            copied=self._copies.records_read,
+            chain_differences=tuple(differences(self._orders, self._copies)),
+            trouble=dict(trouble.done),
+            trouble_refused=dict(trouble.refused),
+            samples=tuple(self._samples),
+            rest=rest,
+            grown=tuple(grown(self._samples, rest)),
+            stuck=tuple(self._stuck),
+            logged_errors=logged_errors(server.log_text),
+            failures=tuple(self._failures),
+        )
+
+
+def open_transactions(bootstrap: str) -> tuple[bool, str]:
+    """Whether a transaction hangs, and what ``txnsim txns find-hanging`` says of those that are
+    open for long.
+    """
+    command = [sys.executable, "-m", "txnsim.cli.main", "txns", "--bootstrap-server", bootstrap]
+    done = subprocess.run(
+        [*command, "find-hanging", "--all", "--max-transaction-timeout", "1"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode == HANGS, done.stdout + done.stderr
+
+
+def logged_errors(log: str) -> tuple[str, ...]:
+    """Lines of a server's log that tell of a bug; one of each kind, with how often."""
+    kinds: dict[str, list[str]] = {}
+    for line in log.splitlines():
+        if line.startswith("{"):
+            entry = json.loads(line)
+            if entry.get("level") in ("error", "critical"):
+                kinds.setdefault(str(entry.get("event")), []).append(line)
+        elif line.startswith("Traceback"):
+            kinds.setdefault("Traceback", []).append(line)
+    return tuple(f"{len(lines)}x {lines[0][:3000]}" for lines in kinds.values())

@@ -1,0 +1,80 @@
+"""The ledger must convict: a transaction that is read twice, in part, or though it was aborted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.soak.ledger import Ledger, differences
+from tests.soak.producing import Outcome
+
+
+def _read(ledger: Ledger, number: int, *which: int, producer: str = "p") -> None:
+    for each in which:
+        ledger.read(f"{producer}/{number}/{each}".encode())
+
+
+def test_once_or_never_is_right() -> None:
+    ledger = Ledger()
+    ledger.tell("p", 0, Outcome.COMMITTED, 2)
+    ledger.tell("p", 1, Outcome.ABORTED, 2)
+    ledger.tell("p", 2, Outcome.UNKNOWN, 2)
+    ledger.tell("p", 3, Outcome.UNKNOWN, 2)
+    _read(ledger, 0, 0, 1)
+    _read(ledger, 3, 1, 0)
+    _read(ledger, 4, 0)  # its client was killed before it could say a word
+    judged = ledger.judge()
+    assert judged.wrong == 0
+    assert (judged.transactions, judged.committed, judged.aborted) == (5, 1, 1)
+    assert (judged.unknown, judged.unknown_seen, judged.records_read) == (2, 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "read"),
+    [
+        (Outcome.COMMITTED, ()),
+        (Outcome.COMMITTED, (0,)),
+        (Outcome.COMMITTED, (0, 1, 1)),
+        (Outcome.COMMITTED, (0, 1, 2)),
+        (Outcome.ABORTED, (1,)),
+        (Outcome.UNKNOWN, (0,)),
+        (Outcome.UNKNOWN, (0, 0, 1, 1)),
+        (None, (1, 1)),
+    ],
+)
+def test_anything_else_is_wrong(outcome: Outcome | None, read: tuple[int, ...]) -> None:
+    ledger = Ledger()
+    if outcome is not None:
+        ledger.tell("p", 7, outcome, 2)
+    _read(ledger, 7, *read)
+    judged = ledger.judge()
+    assert judged.wrong == 1
+    assert judged.findings[0].transaction == "p/7"
+
+
+def test_a_record_of_no_client_is_wrong() -> None:
+    ledger = Ledger()
+    ledger.read(b"something else")
+    ledger.read(b"p/1/9")
+    assert ledger.judge().wrong == 2
+
+
+def test_a_client_tells_once() -> None:
+    ledger = Ledger()
+    ledger.tell("p", 0, Outcome.COMMITTED, 1)
+    with pytest.raises(ValueError, match="p/0 was told twice"):
+        ledger.tell("p", 0, Outcome.ABORTED, 1)
+
+
+def test_a_chain_that_loses_or_doubles_is_found() -> None:
+    source, copy = Ledger(), Ledger()
+    _read(source, 0, 0, 1)
+    _read(source, 300, 0)
+    _read(copy, 0, 0, 1)
+    _read(copy, 300, 0)
+    assert differences(source, copy) == []
+    _read(copy, 0, 1)
+    _read(source, 301, 1)
+    assert differences(source, copy) == [
+        "p/0/1: read 1 times, its copy 2 times",
+        "p/301/1: read 1 times, its copy 0 times",
+    ]

@@ -1,0 +1,128 @@
+"""What happens to the cluster meanwhile: brokers die and come back, leaders move, clocks jump.
+
+One thing after the other, drawn from a seed. At most one broker is away at a time, so that
+``min.insync.replicas=2`` goes on. A kill that loses what was not flushed is one of them.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final
+
+from tests.clients.streams.control import ControlError, ControlPort
+
+BROKERS: Final = (1, 2, 3)
+PAUSE_S: Final = (3.0, 12.0)
+AWAY_S: Final = (0.5, 5.0)
+ADVANCE_MS: Final = (5_000, 90_000)
+"""The longer ones end transactions that are open: their timeout is a minute."""
+SET_BY_MS: Final = 3_000
+LAST: Final = 8
+
+
+class Trouble(threading.Thread):
+    """Makes trouble until it is stopped; then everything is as it was."""
+
+    def __init__(self, control: ControlPort, *, seed: int, pause_s: tuple[float, float]) -> None:
+        super().__init__(daemon=True, name="trouble")
+        self._control = control
+        self._rng = random.Random(seed)
+        self._pause_s = pause_s
+        self._stopped = threading.Event()
+        self._acts: tuple[tuple[int, Callable[[], None]], ...] = (
+            (4, self.kill),
+            (2, self.kill_unflushed),
+            (2, self.stop_cleanly),
+            (5, self.move_leaders),
+            (1, self.isolate),
+            (3, self.advance),
+            (1, self.set_clock),
+        )
+        self.done: Counter[str] = Counter()
+        self.last: deque[str] = deque(maxlen=LAST)
+        """What was done last, with the second of the run."""
+        self.refused: Counter[str] = Counter()
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        """One act after the other."""
+        weights = [weight for weight, _ in self._acts]
+        begun_s = time.monotonic()
+        try:
+            while not self._stopped.wait(self._rng.uniform(*self._pause_s)):
+                _, act = self._rng.choices(self._acts, weights)[0]
+                try:
+                    act()
+                except ControlError as error:
+                    # A leader that has moved meanwhile, say: told, and counted.
+                    self.refused[f"{act.__name__}: {str(error)[:120]}"] += 1
+                else:
+                    self.done[act.__name__] += 1
+                    self.last.append(f"{act.__name__} at {time.monotonic() - begun_s:.0f} s")
+        except Exception as error:  # noqa: BLE001 - a thread's end is told by who started it
+            self.failure = error
+
+    def stop(self) -> None:
+        """End, with every broker up."""
+        self._stopped.set()
+        self.join()
+
+    # Acts
+
+    def kill(self) -> None:
+        """As kill -9 does."""
+        self._away(self._control.kill)
+
+    def kill_unflushed(self) -> None:
+        """Its machine broke down."""
+        self._away(lambda broker: self._control.kill(broker, lose_unflushed=True))
+
+    def stop_cleanly(self) -> None:
+        """A controlled shutdown."""
+        self._away(self._control.stop)
+
+    def _away(self, end: Callable[[int], None]) -> None:
+        broker = self._rng.choice(BROKERS)
+        end(broker)
+        time.sleep(self._rng.uniform(*AWAY_S))  # how long it is away, not how long it takes
+        self._control.start(broker)
+        self._await_isr()
+
+    def _await_isr(self) -> None:
+        """Until every replica is in sync: the next one may be the last that has a record else."""
+        deadline_s = time.monotonic() + 120.0
+        while any(len(led.isr) < len(BROKERS) for led in self._control.partitions()):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError("replicas are not in sync two minutes after a broker's start")
+            time.sleep(0.25)
+
+    def move_leaders(self) -> None:
+        """A third of all partitions, internal ones too, gets another leader."""
+        for led in self._control.partitions():
+            others = [broker for broker in led.isr if broker != led.leader]
+            if others and self._rng.random() < 1 / 3:
+                self._control.move_leader(led.topic, led.partition, self._rng.choice(others))
+
+    def isolate(self) -> None:
+        """A broker without the others, for a moment; clients still reach it."""
+        broker = self._rng.choice(BROKERS)
+        self._control.isolate(broker)
+        time.sleep(self._rng.uniform(*AWAY_S))
+        self._control.heal(broker)
+        self._await_isr()
+
+    def advance(self) -> None:
+        """Time passes for everybody."""
+        self._control.advance(self._rng.randint(*ADVANCE_MS))
+
+    def set_clock(self) -> None:
+        """One broker's clock is set, and back."""
+        broker = self._rng.choice(BROKERS)
+        by_ms = self._rng.randint(-SET_BY_MS, SET_BY_MS)
+        self._control.set_clock(broker, by_ms)
+        time.sleep(self._rng.uniform(*AWAY_S))
+        self._control.set_clock(broker, -by_ms)

@@ -1,0 +1,60 @@
+"""Hands that do nothing to a cluster but tell what they were asked to do."""
+
+from __future__ import annotations
+
+import asyncio
+
+from txnsim.errors import ConfigError
+from txnsim.injection.cluster_control import ClusterControl, Undo
+from txnsim.types import BrokerId, TopicPartition
+
+MISSING = BrokerId(99)
+
+
+class RecordingControl(ClusterControl):
+    """Notes every action in words; waits at ``gate`` before each; there is no broker 99."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def _do(self, what: str) -> Undo:
+        await self.gate.wait()
+        self.done.append(what)
+
+        async def undo() -> None:
+            self.done.append(f"undo {what}")
+
+        return undo
+
+    async def crash(self, broker: BrokerId, *, lose_unflushed: bool) -> Undo:
+        """Note it."""
+        if broker == MISSING:
+            raise ConfigError("there is no broker 99")
+        lost = " losing what was not flushed" if lose_unflushed else ""
+        return await self._do(f"crash {broker}{lost}")
+
+    async def move_leader(self, partition: TopicPartition, *, to: BrokerId | None) -> None:
+        """Note it."""
+        await self._do(f"move {partition} to {to or 'somebody'}")
+
+    async def resign_leader(self, partition: TopicPartition) -> None:
+        """Note it."""
+        await self._do(f"resign {partition}")
+
+    async def partition(self, groups: tuple[tuple[BrokerId, ...], ...]) -> Undo:
+        """Note it."""
+        return await self._do(f"partition {groups}")
+
+    async def move_clock(self, by_ms: int, *, broker: BrokerId | None) -> Undo:
+        """Note it."""
+        return await self._do(f"clock {by_ms} of {broker or 'all'}")
+
+    async def fill_disk(self, broker: BrokerId) -> Undo:
+        """Note it."""
+        return await self._do(f"fill {broker}")
+
+    async def lag_replica(self, broker: BrokerId, partition: TopicPartition) -> Undo:
+        """Note it."""
+        return await self._do(f"lag {partition} on {broker}")

@@ -1,0 +1,97 @@
+"""The state that a reader makes of a trace, held against the live objects of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from unittest.mock import patch
+
+import msgspec
+
+from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.scenario import final_observation, runner
+from txnsim.scenario.ground.simulated import SimulatedGround
+from txnsim.scenario.stage import Stage
+from txnsim.server.cluster import SimCluster
+from txnsim.server.trace_snapshot import parts
+from txnsim.trace.state import TraceState, state_at
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+
+OWN: Final = frozenset({"i", "timestamp"})
+"""What a reader notes for itself: where and when it has learnt of something."""
+INTERNAL: Final = (f"{TRANSACTION_STATE_TOPIC}-", f"{CONSUMER_OFFSETS_TOPIC}-")
+
+
+def live(cluster: SimCluster) -> TraceState:
+    """The cluster as it is, by the names of the trace."""
+    state = TraceState()
+    tracer = cluster.environment.tracer
+    for payload in parts(cluster):
+        data = msgspec.json.decode(msgspec.json.encode(payload))
+        state.follow(msgspec.structs.replace(_EVENT, d=data, i=len(tracer)), ["cluster"])
+    return state
+
+
+def differences(told: TraceState, now: TraceState, *, level: TraceLevel) -> list[str]:
+    """Where a reader is wrong, one line each; none if the trace has told everything."""
+    found = list(_parted("brokers", told.brokers, now.brokers))
+    entries = (_entries(state.transactions, level) for state in (told, now))
+    found += _parted("transactions", *entries)
+    found += _parted("faults", told.faults, now.faults)
+    found += _parted("logs", *(_logs(state, level) for state in (told, now)))
+    return found
+
+
+@contextmanager
+def followed(level: TraceLevel) -> Iterator[list[str]]:
+    """While stories are told, compare before and after each cure; the list gets what differs."""
+    found: list[str] = []
+
+    async def look(stage: Stage) -> None:
+        await final_observation.look_twice(stage)
+        tracer = stage.environment.tracer
+        told = state_at(tracer.events(0), tracer.nodes, level=level)
+        told = msgspec.json.decode(msgspec.json.encode(told), type=TraceState)
+        assert isinstance(stage.ground, SimulatedGround)
+        found.extend(differences(told, live(stage.ground.cluster), level=level))
+
+    with patch.object(runner, "look_twice", look):
+        yield found
+
+
+def _entries(transactions: dict[str, dict[str, Any]], level: TraceLevel) -> dict[str, Any]:
+    """At brief no event tells that the coordinator's own next move is pending (``txn.prepare``)."""
+    left_out = OWN | {"pending"} if level is TraceLevel.BRIEF else OWN
+    return {name: _without(entry, left_out) for name, entry in transactions.items()}
+
+
+def _logs(state: TraceState, level: TraceLevel) -> dict[str, Any]:
+    logs = {}
+    for tp, log in state.logs.items():
+        if tp.startswith(INTERNAL):
+            continue
+        left_out = {"hw"} if level is TraceLevel.BRIEF else set()
+        one: dict[str, Any] = {name: value for name, value in log.items() if name not in left_out}
+        one["producers"] = {
+            pid: _without(producer)
+            for pid, producer in log["producers"].items()
+            if producer["first"] >= 0
+        }
+        logs[tp] = one
+    return logs
+
+
+def _without(entry: dict[str, Any], left_out: frozenset[str] = OWN) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name not in left_out}
+
+
+def _parted(path: str, told: object, now: object) -> Iterator[str]:
+    if isinstance(told, dict) and isinstance(now, dict):
+        for name in sorted(told.keys() | now.keys()):
+            yield from _parted(f"{path}[{name}]", told.get(name), now.get(name))
+    elif told != now:
+        yield f"{path}: the trace tells {told!r}, it is {now!r}"
+
+
+_EVENT: Final = Event(0, 0, 0, 0, (), "snapshot")

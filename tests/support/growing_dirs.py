@@ -1,0 +1,104 @@
+"""A broker's log directory that grows as a living broker's does: logs are appended to, every other
+file is replaced in one step.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import LogDriver, config_of
+from txnsim.group.log_format import encode_batch
+from txnsim.group.records import ClassicGroupStored, GroupRecord, OffsetCommitted
+from txnsim.storage import names
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import assign
+
+PIDS: Final = (7, 8, 9)
+OFFSETS_FOLDER: Final = "__consumer_offsets-0"
+
+
+class GrowingDir:
+    """The directory of one broker.
+
+    Args:
+        path: To be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._log = LogDriver(config_of(roll_bytes=2_000, index_interval_bytes=300))
+        self._turns = 0
+        self._names: list[str] = []
+        path.mkdir()
+
+    def grow(self, turns: int = 7) -> None:
+        """Some transactions more: every third one is aborted, every seventh one stays open for a
+        while, so the last one of each growth by default. Coordinator and group write about each.
+        """
+        for _ in range(turns):
+            self._turn(self._turns)
+            self._turns += 1
+        with tempfile.TemporaryDirectory() as scratch:
+            _follow(self._made(Path(scratch) / "broker"), self.path)
+
+    def _turn(self, turn: int) -> None:
+        pid = PIDS[turn % len(PIDS)]
+        assert self._log.txn(2 * (turn // len(PIDS)), count=2, pid=pid) == 0
+        if turn % 7 < 6:
+            assert self._log.end(committed=turn % 3 > 0, pid=pid) == 0
+
+    def _made(self, path: Path) -> Path:
+        """All of it as it is now."""
+        made = BrokerDir(path)
+        made.replica(self._log)
+        made.coordinator(
+            *(
+                move(state, *places, name=f"app-{turn % len(PIDS)}", pid=PIDS[turn % len(PIDS)])
+                for turn in range(self._turns)
+                for state, places in (
+                    ("Ongoing", (TopicPartition("orders", 0),)),
+                    ("CompleteCommit", ()),
+                )
+            )
+        )
+        folder = path / OFFSETS_FOLDER
+        folder.mkdir()
+        log = folder / names.file_name(0, names.LOG_SUFFIX)
+        log.write_bytes(b"".join(_committed(turn) for turn in range(self._turns)))
+        return made.kill()
+
+
+def _committed(turn: int) -> bytes:
+    commit = OffsetCommitted(
+        group_id="readers",
+        topic_partition=TopicPartition("orders", 0),
+        offset=turn,
+        commit_timestamp_ms=turn,
+    )
+    records: list[GroupRecord] = [commit, ClassicGroupStored(group_id="readers")]
+    return assign(
+        encode_batch(records, now_ms=turn), base_offset=turn * len(records), leader_epoch=0
+    )
+
+
+def _follow(made: Path, path: Path) -> None:
+    """Bring a directory to the state of another one that has its beginning."""
+    for source in sorted(made.rglob("*")):
+        target = path / source.relative_to(made)
+        if source.is_dir():
+            target.mkdir(exist_ok=True)
+        elif source.suffix == names.LOG_SUFFIX:
+            known = target.stat().st_size if target.exists() else 0
+            with target.open("ab") as file:
+                file.write(source.read_bytes()[known:])
+        else:
+            beside = target.with_name(f"{target.name}.tmp")
+            beside.write_bytes(source.read_bytes())
+            os.replace(beside, target)
+    for old in sorted(path.rglob("*")):
+        if not (made / old.relative_to(path)).exists():
+            old.unlink()  # a snapshot that another one has taken the place of

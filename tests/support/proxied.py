@@ -1,0 +1,79 @@
+"""A fault proxy in front of a simulated cluster, both in one virtual run, as a test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from tests.support.clusters import VirtualCluster, options
+from txnsim.injection.injector import Injector
+from txnsim.log.partition_log import PartitionLog
+from txnsim.proxy.fault_proxy import FaultProxy
+from txnsim.proxy.options import ProxyOptions
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.server.cluster import SimCluster
+from txnsim.types import BrokerId, TopicPartition
+
+T = TypeVar("T")
+
+
+class ProxiedCluster(VirtualCluster):
+    """A cluster whose clients come through a proxy; its faults are the proxy's."""
+
+    def __init__(self, env: VirtualEnvironment, sim: SimCluster, proxy: FaultProxy) -> None:
+        super().__init__(env, sim)
+        self.proxy = proxy
+
+    @property
+    def injector(self) -> Injector:
+        """The proxy's."""
+        return self.proxy.injector
+
+    def address(self, topic_partition: TopicPartition) -> tuple[str, int]:
+        """Where clients reach the leader: the proxy's door."""
+        return self.proxy.clients.address(int(self.leader(topic_partition)))
+
+
+class SimDisks:
+    """What would be on the disks of a cluster's brokers."""
+
+    def __init__(self, sim: SimCluster) -> None:
+        self.sim = sim
+
+    def segments(self, number: int, place: TopicPartition) -> list[int]:
+        """The base offset of each segment of a replica."""
+        log = self._log(number, place)
+        inactive = log.local.inactive_segments(log.log_start_offset, log.local.active_base_offset)
+        return [*(one.base_offset for one in inactive), log.local.active_base_offset]
+
+    def cleaned_until(self, number: int, place: TopicPartition) -> int:
+        """Up to where a replica was cleaned; -1 where it never was."""
+        until = self._log(number, place).local.cleaned_until
+        return -1 if until is None else until
+
+    def _log(self, number: int, place: TopicPartition) -> PartitionLog:
+        return self.sim.brokers[BrokerId(number)].replicas.hosted[place]
+
+
+def run_proxied(
+    main: Callable[[ProxiedCluster], Awaitable[T]],
+    *,
+    seed: int = 1,
+    trace_level: TraceLevel = TraceLevel.OFF,
+    **changes: Any,
+) -> T:
+    """Run ``main`` beside a cluster and its proxy; ``changes`` as in ``clusters.options``."""
+
+    async def whole(env: VirtualEnvironment) -> T:
+        sim = SimCluster(env, options(**changes))
+        await sim.start()
+        proxy = FaultProxy(env, ProxyOptions(bootstrap=sim.bootstrap, port=0))
+        try:
+            await proxy.start()
+            return await main(ProxiedCluster(env, sim, proxy))
+        finally:
+            await proxy.stop()
+            await sim.stop()
+
+    return run_virtual(whole, seed=seed, trace_level=trace_level)

@@ -1,0 +1,28 @@
+"""What Spark's processes leave out in tests, where they live for seconds and read little."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from tests.support.apache_kafka import CACHE
+
+_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Nothing is compiled a second time, better."""
+
+
+def quick_environment() -> dict[str, str]:
+    """The environment of a program that starts Spark: this one, with JVMs and Python processes that
+    start with less work.
+    """
+    return {**os.environ, "JAVA_TOOL_OPTIONS": _JVM, "PYTHONPATH": _python_path()}
+
+
+def _python_path() -> str:
+    """With it Python finds no Hypothesis, which kio imports where it is installed. That is up to
+    half a second of CPU in each process, and each read of a table starts two.
+    """
+    directory = CACHE / "spark" / "without-hypothesis"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "hypothesis.py").write_text('raise ImportError("left out in Spark")\n')
+    return os.pathsep.join(filter(None, (str(directory), os.environ.get("PYTHONPATH"))))

@@ -1,0 +1,125 @@
+"""Frames to requests and replies to bytes: with breaks it is the same as without."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.raw_wire import message_from
+from txnsim.api.kip_text.table import KIP_TEXT
+from txnsim.api.parsing import (
+    SMALL_BYTES,
+    encoded_with_breaks,
+    joined,
+    parsed,
+    parsed_with_breaks,
+)
+from txnsim.api.registry import SHIPPED
+from txnsim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
+from txnsim.runtime.turns import Pace, Turns
+from txnsim.wire import codec
+from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+from txnsim.wire.values import Rows
+
+
+def frame(key: int, version: int, **values: object) -> bytes:
+    message = message_from(codec.request_class(key, version), values)
+    return codec.encode_request(key, version, 7, "c", message)[4:]
+
+
+def pace() -> Pace:
+    return Pace(Turns(asyncio.get_running_loop()), lambda: 0)
+
+
+async def test_a_large_request_is_the_same_with_breaks() -> None:
+    data = frame(3, 9, topics=[{"name": f"topic-{number}"} for number in range(3_000)])
+    slow = pace()
+    assert await parsed_with_breaks(data, SHIPPED, slow) == parsed(data, SHIPPED)
+    assert slow.has_rested
+
+
+async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> None:
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "txn_start_offset": 5}]}]
+    marker = {"producer_id": 7, "producer_epoch": 0, "topics": topics}
+    message = message_from(WriteTxnMarkersRequest, {"markers": [marker]})
+    data = codec.encode_request(27, 1, 7, "c", message)[4:]
+    assert await parsed_with_breaks(data, KIP_TEXT, pace()) == parsed(data, KIP_TEXT)
+
+
+async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
+    kinds = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+    many = [kinds] * 3_000
+    good, bad = frame(30, 3, creations=many), frame(30, 3, creations=[*many, {}])
+    slow = pace()
+    assert await parsed_with_breaks(good, SHIPPED, slow) == parsed(good, SHIPPED)
+    assert slow.has_rested
+    with pytest.raises(MalformedFrameError):
+        parsed(bad, SHIPPED)
+    with pytest.raises(MalformedFrameError):
+        await parsed_with_breaks(bad, SHIPPED, pace())
+
+
+async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> None:
+    data = bytes((0, 18, 0, 99)) + bytes(4) + b"\xff\xff" + bytes(30_000)
+    found = await parsed_with_breaks(data, SHIPPED, pace())
+    assert (found.refused, found.version) == (ErrorCode.unsupported_version, 0)
+    assert found == parsed(data, SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (bytes((3, 231)) + bytes(20), UnsupportedRequestError),
+        (bytes((0, 3, 0, 99)) + bytes(20), UnsupportedRequestError),
+        (bytes((0, 3, 0, 1)) + bytes(4) + b"\xff\xff\x7f\xff\xff\xff", MalformedFrameError),
+    ],
+)
+async def test_what_is_no_request_is_refused(data: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        parsed(data, SHIPPED)
+    with pytest.raises(error):
+        await parsed_with_breaks(data, SHIPPED, pace())
+
+
+@pytest.mark.parametrize("nested", [True, False])
+async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> None:
+    numbers = range(3_000)
+    if nested:
+        partitions = [{"partition_index": number} for number in numbers]
+        topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": partitions}]
+    else:
+        topics = [{"name": f"topic-{number}"} for number in numbers]
+    reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
+    slow = pace()
+    assert b"".join(await encoded_with_breaks(reply, slow)) == codec.encode_body(reply)
+    assert slow.has_rested
+
+
+async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> None:
+    schema = codec.response_schema(0, 9)
+    large = bytes(SMALL_BYTES)
+    assert list(joined([b"a", b"b", large, b"c"])) == [b"ab", large, b"c"]
+    assert next(joined([large])) is large
+    errors = Rows(
+        lambda number: schema.BatchIndexAndErrorMessage(
+            batch_index=number, batch_index_error_message="no key"
+        ),
+        range(50_000),
+    )
+    partition = codec.build(
+        schema.PartitionProduceResponse,
+        index=0,
+        error_code=ErrorCode.invalid_record,
+        base_offset=-1,
+        record_errors=errors,
+    )
+    topic = schema.TopicProduceResponse(name="t", partition_responses=(partition,))
+    reply = codec.build(codec.response_class(0, 9), responses=(topic,), throttle_time=0)
+    slow = pace()
+    pieces = await encoded_with_breaks(reply, slow)
+    assert slow.has_rested
+    assert len(pieces) < 200
+    read = codec.read_response(0, 9, bytes(5) + b"".join(pieces))[1]
+    found = read.responses[0].partition_responses[0].record_errors
+    assert [one.batch_index for one in found] == list(range(50_000))

@@ -1,0 +1,100 @@
+"""Batches that are a lot of work are looked at slice by slice, with the same result."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from txnsim.broker.look_ahead import LookAhead
+from txnsim.log.validation import newest_timestamp
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.wire.batch import GZIP, NONE, ZSTD, Record, build_batch, read_batch_header
+from txnsim.wire.record_walk import WALK_PIECES
+from txnsim.wire.records import payload_of
+
+
+def _batch(codec: int, count: int, *, size: int = 1) -> bytes:
+    records = [Record(value=b"v" * size, timestamp_ms=1_000 + at) for at in range(count)]
+    return build_batch(records, timestamp_ms=1_000, compression=codec)
+
+
+async def _turns_while(tasks: LoopTasks, batches: list[bytes]) -> int:
+    """How often others had a turn meanwhile."""
+    look = LookAhead(tasks)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    other = asyncio.get_running_loop().create_task(others())
+    for batch in batches:
+        header = read_batch_header(batch, 0)
+        assert await look.newest(header, batch) == newest_timestamp(header, batch)
+        look.leave()
+    other.cancel()
+    return turns
+
+
+async def test_little_work_is_done_at_once() -> None:
+    tasks = LoopTasks(asyncio.get_running_loop())
+    assert await _turns_while(tasks, [_batch(codec, 3) for codec in (NONE, GZIP, ZSTD)]) == 0
+
+
+async def test_others_have_their_turns_between_slices() -> None:
+    tasks = LoopTasks(asyncio.get_running_loop())
+    assert await _turns_while(tasks, [_batch(NONE, 10 * WALK_PIECES)]) >= 9
+    assert await _turns_while(tasks, [_batch(ZSTD, 10, size=100_000)] * 3) >= 1
+
+
+async def test_records_are_unpacked_beside_the_loop() -> None:
+    tasks = LoopTasks(asyncio.get_running_loop(), has_threads=True)
+    batch = _batch(ZSTD, 10, size=100_000)
+    assert await _turns_while(tasks, [batch, batch]) >= 1
+    await tasks.close()
+
+
+async def test_what_is_done_beside_the_loop_is_done_one_after_the_other() -> None:
+    tasks = LoopTasks(asyncio.get_running_loop(), has_threads=True)
+    order = list[int]()
+
+    async def add(number: int) -> None:
+        look = LookAhead(tasks)
+        await look.beside(partial(order.append, number))
+        look.leave()
+
+    await asyncio.gather(*map(add, range(5)))
+    assert order == [0, 1, 2, 3, 4]
+    await tasks.close()
+
+
+async def test_unpacked_records_stay_until_it_leaves() -> None:
+    tasks = LoopTasks(asyncio.get_running_loop(), has_threads=True)
+    batch, other = (_batch(ZSTD, count, size=100_000) for count in (10, 20))
+    header = read_batch_header(batch)
+    look, after = LookAhead(tasks), LookAhead(tasks)
+    await look.newest(header, batch)
+    waiting = asyncio.get_running_loop().create_task(after.newest(read_batch_header(other), other))
+    kept = look.payload
+    assert kept is not None
+    assert await look.beside(lambda: bytes(kept)) == payload_of(batch, header)
+    assert not waiting.done()
+    look.leave()
+    assert await waiting == newest_timestamp(read_batch_header(other), other)
+    after.leave()
+    await tasks.close()
+
+
+async def test_heavy_is_what_was_more_than_a_slice() -> None:
+    look = LookAhead(LoopTasks(asyncio.get_running_loop()))
+    for batch, is_heavy in (
+        (_batch(GZIP, 3), False),
+        (_batch(ZSTD, 10, size=100_000), True),
+        (_batch(NONE, 10 * WALK_PIECES), True),
+        (_batch(ZSTD, 3), False),
+    ):
+        await look.newest(read_batch_header(batch, 0), batch)
+        look.leave()
+        assert look.was_heavy is is_heavy

@@ -1,0 +1,124 @@
+"""``txnsim scenario run --on``: a simulated cluster over TCP stands for the real one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGINT, default_int_handler, signal
+
+import pytest
+
+from txnsim.cli.main import INTERRUPTED_STATUS, main
+from txnsim.testing import SimulatedKafka
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[SimulatedKafka]:
+    with SimulatedKafka(brokers=3) as running:
+        yield running
+
+
+def run(kafka: SimulatedKafka, *args: str) -> int:
+    return main(["scenario", "run", *args, "--on", kafka.bootstrap])
+
+
+def test_a_story_is_told_on_both_sides_and_cleaned_up(
+    kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(kafka, "late-commit-leaves-a-ghost", "--mode", "TV2+", "--armed", "--yes") == 0
+    out, err = capfd.readouterr()
+    assert "topics, groups and transactional ids begin with txnsim-" in err
+    assert "could not be cleaned" not in err
+    assert out.rstrip().endswith("1 of 1 tellings on real brokers agree with the simulator")
+    topics = kafka.cluster.metadata.image.topics
+    assert [name for name in topics if name.startswith("txnsim-")] == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) -> None:
+    """The story waits for a timeout when it is interrupted, with a transaction open."""
+    words = ["scenario", "run", "z23", "--mode", "TV2+/before", "--armed", "--yes", "--quiet"]
+    was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
+    try:
+        told = subprocess.Popen(
+            [sys.executable, "-m", "txnsim", *words, "--on", kafka.bootstrap],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        signal(SIGINT, was)
+    assert told.stderr is not None
+    prefix = told.stderr.readline().split()[-1]
+    kafka.transactions.wait_for_state(f"{prefix}app", "Ongoing")
+    told.send_signal(SIGINT)
+    _, err = told.communicate(timeout=60)
+    assert told.returncode == INTERRUPTED_STATUS, err
+    assert "could not be cleaned" not in err
+    # The commit that the story had held is let go when it ends.
+    ended = ("Empty", "CompleteAbort", "CompleteCommit")
+    kafka.transactions.wait_for_state(f"{prefix}app", *ended, timeout_ms=1)
+    topics = kafka.cluster.metadata.image.topics
+    assert [name for name in topics if name.startswith(prefix)] == []
+
+
+def test_what_can_not_be_told_there_says_which_step_it_was(
+    kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(kafka, "commit-without-a-leader", "--mode", "V+/4.3", "--yes", "--json") == 0
+    cells = json.loads(capfd.readouterr().out)
+    assert [cell["why_not"] for cell in cells] == [
+        "step 1: it moves a leader of __transaction_state"
+    ] * 3
+    assert [cell["agrees"] for cell in cells] == [None] * 3
+
+
+def test_another_verdict_is_told_with_its_reason(
+    kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The cluster verifies, so what the story declares for clusters that do not is not found."""
+    assert run(kafka, "partition-never-added", "--mode", "V-", "--armed", "--yes", "--quiet") == 1
+    out = capfd.readouterr().out
+    assert "differs" in out
+    assert "0 of 1 tellings on real brokers agree" in out
+
+
+@pytest.mark.parametrize(
+    ("where", "complaint"),
+    [
+        ("127.0.0.1:1", "say --yes"),
+        ("apache-4.3.1,127.0.0.1:1", "expected releases such as apache-4.3.1, or HOST:PORT"),
+        ("kafka", "expected releases such as apache-4.3.1, or HOST:PORT"),
+        ("apache-latest", "expected a release of Apache Kafka such as apache-4.3.1"),
+    ],
+)
+def test_a_place_that_is_none_is_refused(
+    where: str, complaint: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scenario", "run", "z01", "--on", where]) == 2
+    assert complaint in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("option", [("--trace", "x"), ("--html", "x.html"), ("--inputs", "[]")])
+def test_options_of_virtual_time_are_refused(
+    option: tuple[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scenario", "run", "z01", "--on", "apache-4.3.1", *option]) == 2
+    assert f"{option[0]} is of no use with --on" in capfd.readouterr().err
+
+
+def test_other_players_are_refused_where_sasl_is_wanted(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="a" password="b";\n'
+    )
+    where = ("--on", "127.0.0.1:1", "--yes", "--command-config", str(config))
+    words = ["scenario", "run", "z01", "--armed", "--mode", "V-", "--program", "true", *where]
+    assert main(words) == 2
+    assert "only our own client can log in by SASL" in capfd.readouterr().err

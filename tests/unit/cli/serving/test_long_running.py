@@ -1,0 +1,48 @@
+"""What long-running commands share is asked for by the same words; their ends are tried where they
+run (``test_serve.py``, ``test_proxy.py``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from txnsim.cli.serving import long_running
+
+
+def test_the_arguments_of_all_of_them() -> None:
+    parser = argparse.ArgumentParser()
+    long_running.add_log_arguments(parser)
+    args = parser.parse_args([])
+    assert (args.log_level, args.log_format) == ("info", "console")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="epoll refuses what can't be waited for")
+async def test_a_standard_input_that_can_t_be_waited_for_is_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Path(os.devnull).open() as nothing:  # noqa: ASYNC230 - it never blocks
+        monkeypatch.setattr(sys, "stdin", nothing)
+        stop = long_running.stop_of(argparse.Namespace(until_eof=True))
+        await asyncio.wait_for(stop.wait(), 30)
+
+
+async def test_ctrl_c_is_left_to_the_process_that_holds_the_other_end_of_standard_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read) as ours:
+        monkeypatch.setattr(sys, "stdin", ours)
+        stop = long_running.stop_of(argparse.Namespace(until_eof=True))
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not stop.is_set()
+        os.close(write)
+        await asyncio.wait_for(stop.wait(), 30)

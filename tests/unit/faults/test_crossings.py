@@ -1,0 +1,27 @@
+"""What passes a fault point, and how it may go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from txnsim.faults.crossings import FaultEffect, RewriteHow, Rewriting, SubmitOutcome
+
+
+def test_an_effect_that_lets_pass_changes_nothing() -> None:
+    effect = FaultEffect(outcome=SubmitOutcome.PASS)
+    assert (effect.error, effect.times, effect.throttle_ms, effect.damage) == (0, 0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("how", "before", "after"),
+    [
+        (RewriteHow.SET, 7, 5),
+        (RewriteHow.ADD, 7, 12),
+        (RewriteHow.REVERSE, (1, 2, 3), (3, 2, 1)),
+        (RewriteHow.REVERSE, None, None),
+        (RewriteHow.CLEAR, (1, 2), ()),
+        (RewriteHow.CLEAR, None, ()),
+    ],
+)
+def test_a_field_of_an_answer_is_changed(how: RewriteHow, before: object, after: object) -> None:
+    assert Rewriting(field="f", how=how, value=5).change(before) == after

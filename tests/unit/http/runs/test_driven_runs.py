@@ -1,0 +1,119 @@
+"""Runs that are driven through the control port: each in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.support.clusters import real_cluster
+from tests.support.traces import told
+from txnsim.http.app import ControlApi
+from txnsim.http.runs import scenarios
+
+pytestmark = pytest.mark.slow  # the helper process imports and tells a story first
+
+RUNS = "/api/v1/runs?wait_ms=120000"
+Z01: dict[str, Any] = {"name": "z01", "runs": ["V-"], "paused": True}
+
+
+@asynccontextmanager
+async def port() -> AsyncIterator[httpx.AsyncClient]:
+    async with real_cluster(brokers=1) as sim:
+        api = ControlApi(sim)
+        transport = httpx.ASGITransport(app=api.app())
+        try:
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", timeout=120
+            ) as client:
+                yield client
+        finally:
+            api.close()
+
+
+async def test_a_run_stops_takes_steps_goes_back_and_comes_to_the_same_end() -> None:
+    async with port() as client:
+        begun = (await client.post(RUNS, json=Z01)).json()
+        at = f"/api/v1/runs/{begun['id']}"
+        assert (begun["state"], begun["at"]["next"]["number"]) == ("paused", 0)
+        stepped = (await client.post(f"{at}/go", json={"steps": 3})).json()
+        assert (stepped["state"], stepped["at"]["next"]["number"]) == ("paused", 3)
+        there = (await client.get(f"{at}/trace")).text
+        assert "From now on every Produce" in there
+        first = (await client.post(f"{at}/back", json={})).json()
+        assert first["at"]["next"]["number"] == 0
+        done = (await client.post(f"{at}/go?wait_ms=60000")).json()
+        assert (done["state"], done["runs"][0]["as_declared"]) == ("done", True)
+        assert (await client.get(f"{at}/trace?run=V-")).content == await aside()
+        again = (await client.post(f"{at}/go", json={})).json()
+        assert "step back first" in again["at"]["error"]
+        assert (await client.post(f"{at}/back", json={})).json()["state"] == "paused"
+
+
+async def aside() -> bytes:
+    return await asyncio.to_thread(told)
+
+
+async def test_inputs_are_done_told_and_repeated_by_another_run() -> None:
+    async with port() as client:
+        begun = (await client.post(RUNS, json=Z01)).json()
+        at = f"/api/v1/runs/{begun['id']}"
+        await client.post(f"{at}/go", json={"steps": 10})
+        asked = {"step": {"call": {"who": "operator", "do": "find-hanging"}}}
+        one = (await client.post(f"{at}/inputs", json=asked)).json()
+        assert one["at"]["inputs"] == [{"before": 10, **asked}]
+        late = (await client.post(f"{at}/inputs", json={"step": {"advance": "30s"}})).json()
+        assert len(late["at"]["inputs"]) == 2
+        trace = (await client.get(f"{at}/trace")).text.splitlines()
+        inputs = [event for event in map(msgspec.json.decode, trace) if event["k"] == "input"]
+        assert [one["d"]["do"] for one in inputs[-2:]] == ["step", "advance"]
+        done = (await client.post(f"{at}/go?wait_ms=60000")).json()
+        mine = (await client.get(f"{at}/trace")).text
+        other = {**Z01, "paused": False, "inputs": done["at"]["inputs"]}
+        repeated = (await client.post(RUNS, json=other)).json()
+        assert repeated["state"] == "done"
+        assert (await client.get(f"/api/v1/runs/{repeated['id']}/trace")).text == mine
+
+
+async def test_an_input_that_can_not_be_done_leaves_the_run_as_it_was() -> None:
+    async with port() as client:
+        begun = (await client.post(RUNS, json=Z01)).json()
+        at = f"/api/v1/runs/{begun['id']}"
+        before = (await client.get(f"{at}/trace")).text
+        for step, advice in (
+            ({"release": "none"}, "was not armed in this run"),
+            ({"nonsense": 1}, "no field 'nonsense'"),
+        ):
+            told_ = (await client.post(f"{at}/inputs", json={"step": step})).json()
+            assert advice in told_["at"]["error"]
+            assert (told_["state"], told_["at"]["inputs"]) == ("paused", [])
+        assert (await client.get(f"{at}/trace")).text == before
+        far = (await client.post(f"{at}/back", json={"stops": 5})).json()
+        assert "0 moments are kept" in far["at"]["error"]
+
+
+async def test_a_run_is_cancelled_and_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "DRIVEN_MAX", 1)
+    async with port() as client:
+        begun = (await client.post(RUNS, json=Z01)).json()
+        full = await client.post(RUNS, json=Z01)
+        assert (full.status_code, "DELETE" in full.json()["error"]) == (409, True)
+        at = f"/api/v1/runs/{begun['id']}"
+        assert (await client.delete(at)).status_code == 204
+        assert (await client.get(at)).json()["state"] == "cancelled"
+        assert (await client.post(f"{at}/go")).status_code == 409
+        assert (await client.post(RUNS, json=Z01)).json()["state"] == "paused"
+
+
+async def test_one_run_and_one_take_are_driven() -> None:
+    async with port() as client:
+        many = await client.post(RUNS, json={"name": "z01", "paused": True})
+        assert (many.status_code, "name them" in many.json()["error"]) == (422, True)
+        whole = await client.post(RUNS, json={"name": "z01", "runs": ["V-"]})
+        answer = await client.post(f"/api/v1/runs/{whole.json()['id']}/go", json={})
+        assert (answer.status_code, "paused" in answer.json()["error"]) == (409, True)

@@ -1,0 +1,77 @@
+"""What the trace says, asked through the control port; and the cure."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from tests.support.clusters import real_cluster
+from txnsim.http import explaining
+from txnsim.http.app import ControlApi
+from txnsim.runtime.trace import TraceLevel
+
+EXPLAIN = "/api/v1/explain"
+
+
+@asynccontextmanager
+async def port(level: TraceLevel = TraceLevel.BRIEF) -> AsyncIterator[httpx.AsyncClient]:
+    async with real_cluster(trace_level=level) as sim:
+        api = ControlApi(sim)
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=api.app()), base_url="http://localhost", timeout=60
+        ) as client:
+            yield client
+        api.close()
+
+
+async def test_a_hanging_transaction_is_explained_and_ended() -> None:
+    async with port() as ask:
+        assert (await ask.post("/api/v1/practise")).json()["hangs"] == "orders-0"
+        told = (await ask.get(EXPLAIN)).json()
+        causes = {one["partition"]: one["cause"] for one in told["partitions"]}
+        assert causes["orders-0"] == "hanging transaction"
+        assert causes["orders-1"] == "open transaction"
+        assert causes["payments-0"] == "marker outstanding"
+        verdicts = {one["partition"]: one["verdict"] for one in told["open"]}
+        assert verdicts == {"orders-0": "hanging", "orders-1": "alive", "payments-0": "decided"}
+        assert told["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 0
+        where = {"topic": "orders", "partition": 0}
+        assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
+        (healed,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
+        assert healed["cause"] == "nothing"
+        (before,) = (await ask.get(f"{EXPLAIN}?partition=orders-0&at={told['at']}")).json()[
+            "partitions"
+        ]
+        assert before["cause"] == "hanging transaction"
+
+
+async def test_a_run_is_explained_like_the_cluster() -> None:
+    async with port() as ask:
+        wanted = {"name": "z01", "runs": ["V-"]}
+        told = (await ask.post("/api/v1/runs?wait_ms=60000", json=wanted)).json()
+        answer = (await ask.get(f"{EXPLAIN}?of={told['id']}&run=V-")).json()
+        assert "payments-0" in answer["state"]["logs"]
+        assert (await ask.get(f"{EXPLAIN}?of=99")).status_code == 404
+
+
+async def test_where_nothing_is_recorded_nothing_can_be_explained() -> None:
+    async with port(TraceLevel.OFF) as ask:
+        answer = await ask.get(EXPLAIN)
+        assert answer.status_code == 409
+        assert "nothing is recorded" in answer.json()["error"]
+
+
+async def test_what_can_not_be_made_in_time_is_refused_and_may_be_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(explaining, "PRACTISE_TIMEOUT_MS", 300)
+    async with port() as ask:
+        hold = {"id": "h", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
+        assert (await ask.post("/api/v1/faults", json=hold)).status_code == 201
+        for _ in range(2):
+            answer = await ask.post("/api/v1/practise")
+            assert (answer.status_code, "0 s" in answer.json()["error"]) == (503, True)
+        assert [one["rule"]["id"] for one in (await ask.get("/api/v1/faults")).json()] == ["h"]

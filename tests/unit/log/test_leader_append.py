@@ -1,0 +1,330 @@
+"""How a leader appends: duplicates, guards, markers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.logs import (
+    NOW,
+    PID,
+    LogDriver,
+    batch,
+    config_of,
+    make_log,
+    plain,
+)
+from txnsim.errors import Rejection
+from txnsim.log.answers import Appended, AppendRejection
+from txnsim.log.config import TimestampType
+from txnsim.log.leader_append import (
+    append_client,
+    append_coordinator,
+    start_verification,
+)
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state import SEQUENCE_MAX
+from txnsim.log.verification import SENTINEL
+from txnsim.wire.batch import read_batch_header
+
+DAY = 86_400_000
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    return LogDriver()
+
+
+def again(log: PartitionLog, data: bytes, *, guard: int = 0) -> Appended:
+    answer = append_client(log, data, guard=guard, now_ms=NOW)
+    assert isinstance(answer, Appended)
+    assert answer.duplicate
+    return answer
+
+
+# Sequences and duplicates
+
+
+def test_an_unknown_producer_may_start_anywhere(driver: LogDriver) -> None:
+    assert driver.data(5, count=2) == 0
+    assert driver.log.log_end_offset == 2
+
+
+def test_a_batch_sent_again_is_answered_from_the_cache(driver: LogDriver) -> None:
+    driver.data(5, count=2, timestamp=NOW - 9)
+    before = driver.log.snapshot()
+    answer = again(driver.log, batch(5, count=2, timestamp=NOW - 9))
+    assert (answer.base_offset, answer.last_offset) == (0, 1)
+    assert answer.log_append_time_ms == NOW - 9  # the cached timestamp, on CreateTime topics too
+    assert driver.log.snapshot() == before
+
+
+def test_a_batch_with_other_sequences_is_no_duplicate(driver: LogDriver) -> None:
+    driver.data(5, count=2)
+    assert driver.data(5, count=1) == 45
+    assert driver.data(6, count=1) == 45
+
+
+def test_a_duplicate_of_another_epoch_is_fenced_or_out_of_order(driver: LogDriver) -> None:
+    driver.data(0, epoch=3)
+    driver.data(1, epoch=3)
+    assert driver.data(0, epoch=2) == 47
+    assert driver.data(1, epoch=4) == 45
+
+
+def test_a_gap_is_out_of_order(driver: LogDriver) -> None:
+    driver.data(5, count=2)
+    assert driver.data(9) == 45
+
+
+def test_a_batch_that_left_the_cache_is_out_of_order(driver: LogDriver) -> None:
+    for sequence in range(5, 11):
+        driver.data(sequence)
+    assert driver.data(5) == 45
+    assert again(driver.log, batch(6)).base_offset == 1
+
+
+def test_sequences_wrap_inside_a_batch_and_between_batches(driver: LogDriver) -> None:
+    driver.data(SEQUENCE_MAX - 1)
+    assert driver.data(SEQUENCE_MAX, count=2) == 0
+    assert driver.log.producers.all()[0].last_sequence == 0
+    assert driver.data(1) == 0
+    assert again(driver.log, batch(SEQUENCE_MAX, count=2)).base_offset == 1
+    driver.log.check_invariants()
+
+
+def test_a_lower_epoch_is_fenced(driver: LogDriver) -> None:
+    driver.data(0, epoch=3)
+    assert driver.data(1, epoch=2) == 47
+
+
+def test_a_higher_epoch_starts_at_zero_with_an_empty_cache(driver: LogDriver) -> None:
+    driver.data(0, epoch=3)
+    assert driver.data(1, epoch=4) == 45
+    assert driver.data(0, epoch=4) == 0
+    assert len(driver.log.snapshot().producers[0].batches) == 1
+
+
+def test_batches_without_producer_are_never_duplicates(driver: LogDriver) -> None:
+    assert driver.append(plain()) == 0
+    assert driver.append(plain()) == 0
+    assert driver.log.producers.all() == ()
+
+
+def test_append_time_topics_keep_their_time_for_duplicates() -> None:
+    driver = LogDriver(config_of(timestamp_type=TimestampType.LOG_APPEND_TIME))
+    driver.now = NOW + 7
+    driver.data(0)
+    assert again(driver.log, batch(0)).log_append_time_ms == NOW + 7
+
+
+# The verification guard (KIP-890)
+
+
+def test_an_unverified_transaction_does_not_open(driver: LogDriver) -> None:
+    data = batch(0, transactional=True)
+    assert driver.append(data) == 48
+    guard = driver.guard()
+    assert driver.append(data, guard=guard + 1) == 48
+    assert driver.append(data, guard=SENTINEL) == 48
+    assert driver.append(data, guard=guard) == 0
+
+
+def test_without_verification_a_missing_guard_is_accepted() -> None:
+    driver = LogDriver(config_of(verification_enabled=False))
+    assert driver.append(batch(0, transactional=True)) == 0
+    # An unseen epoch joins the open ghost.
+    assert driver.append(batch(0, epoch=1, transactional=True)) == 0
+    assert driver.log.snapshot().ongoing == ((0, PID),)
+
+
+def test_an_open_transaction_needs_no_second_question(driver: LogDriver) -> None:
+    driver.txn(0)
+    assert driver.guard(1) == SENTINEL
+    assert driver.append(batch(1, transactional=True), guard=SENTINEL) == 0
+
+
+def test_a_fenced_epoch_is_refused_before_the_coordinator_is_asked(driver: LogDriver) -> None:
+    driver.end(committed=False, epoch=3)
+    answer = start_verification(
+        driver.log,
+        producer_id=PID,
+        producer_epoch=2,
+        base_sequence=0,
+        supports_epoch_bump=True,
+        now_ms=NOW,
+    )
+    assert isinstance(answer, Rejection)
+    assert answer.error == 47
+    assert not isinstance(answer, AppendRejection)  # a verification answer shows no log start
+
+
+def test_a_marker_that_overtakes_the_verified_append_takes_its_guard(driver: LogDriver) -> None:
+    guard = driver.guard()
+    assert driver.end(committed=False) == 0
+    assert driver.append(batch(0, transactional=True), guard=guard) == 48
+    assert driver.guard() != guard
+
+
+@pytest.mark.parametrize("as_client", [True, False])
+def test_under_v2_the_late_append_is_fenced_by_the_bumped_marker(as_client: bool) -> None:
+    driver = LogDriver()
+    guard = driver.guard(tv2=True)
+    driver.end(committed=False, epoch=1, tv=2)
+    data = batch(0 if as_client else -1, transactional=True)
+    if as_client:
+        assert driver.append(data, guard=guard) == 47
+    else:
+        answer = append_coordinator(driver.log, data, now_ms=NOW, guard=guard)
+        assert isinstance(answer, AppendRejection)
+        assert answer.error == 47
+
+
+def test_under_v2_an_unknown_producer_starts_at_zero(driver: LogDriver) -> None:
+    assert driver.txn(3, tv2=True) == 45
+    assert driver.txn(0, tv2=True) == 0
+
+
+def test_a_sequence_waits_for_the_lower_one_that_failed_verification(driver: LogDriver) -> None:
+    driver.guard(0)  # asked, and the answer was an error: the entry stays
+    guard = driver.guard(1)
+    assert driver.append(batch(1, transactional=True), guard=guard) == 45
+    assert driver.append(batch(0, transactional=True), guard=guard) == 0
+    assert driver.txn(1) == 0
+
+
+def test_a_retried_marker_of_v2_keeps_the_guard_of_the_next_transaction(driver: LogDriver) -> None:
+    driver.txn(0, epoch=5, tv2=True)
+    driver.end(committed=True, epoch=6, tv=2)
+    guard = driver.guard(0, epoch=6, tv2=True)
+    assert driver.end(committed=True, epoch=6, tv=2) == 0
+    assert driver.append(batch(0, epoch=6, transactional=True), guard=guard) == 0
+
+    guard = driver.guard(0, epoch=7, tv2=True)
+    driver.end(committed=True, epoch=8, tv=2)
+    assert driver.append(batch(0, epoch=7, transactional=True), guard=guard) == 47
+
+
+def test_an_append_that_fails_its_sequence_keeps_the_guard(driver: LogDriver) -> None:
+    driver.txn(0)
+    driver.end(committed=True)
+    guard = driver.guard(1)
+    assert driver.append(batch(2, transactional=True), guard=guard) == 45
+    assert driver.append(batch(1, transactional=True), guard=guard) == 0
+
+
+def test_a_plain_batch_inside_an_open_transaction_is_refused(driver: LogDriver) -> None:
+    driver.txn(0)
+    assert driver.data(1) == 48
+    assert driver.txn(1) == 0
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(4, 47), (5, 47), (6, 0)])
+def test_a_marker_of_v2_must_bump_the_epoch_of_an_open_transaction(epoch: int, error: int) -> None:
+    driver = LogDriver()
+    driver.txn(0, epoch=5, tv2=True)
+    assert driver.end(committed=True, epoch=epoch, tv=2) == error
+    producer = driver.log.producers.all()[0]
+    if error == 0:
+        assert (producer.producer_epoch, producer.last_sequence) == (6, -1)
+        assert producer.current_txn_start_offset == -1
+    else:
+        assert producer.current_txn_start_offset == 0
+
+
+def test_a_retried_marker_is_written_again_without_effect(driver: LogDriver) -> None:
+    driver.txn(0, epoch=5, tv2=True)
+    driver.end(committed=False, epoch=6, tv=2)
+    assert driver.end(committed=False, epoch=6, tv=2) == 0
+    state = driver.log.snapshot()
+    assert state.log_end_offset == state.last_stable_offset == 3
+    assert len(state.aborted) == 1
+
+
+def test_an_exhausted_epoch_can_be_ended(driver: LogDriver) -> None:
+    driver.txn(0, epoch=32767)
+    assert driver.end(committed=False, epoch=32767, tv=2) == 0
+
+
+def test_a_zombie_coordinator_is_fenced(driver: LogDriver) -> None:
+    driver.end(committed=True, coordinator_epoch=4)
+    assert driver.end(committed=True, coordinator_epoch=3) == 52
+    assert driver.log.producers.all()[0].coordinator_epoch == 4
+
+
+def test_an_operators_marker_ends_the_named_transaction_and_leaves_the_coordinator_epoch(
+    driver: LogDriver,
+) -> None:
+    driver.end(committed=True, coordinator_epoch=4)
+    driver.txn(0)
+    assert driver.end(committed=False, coordinator_epoch=-1, start_offset=0) == 48
+    assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1, epoch=1) == 47
+    assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1) == 0
+    (producer,) = driver.log.producers.all()
+    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (-1, 4)
+    # What a follower or a restart makes of the bytes is the same.
+    again = PartitionLog.replay(
+        driver.log.batches(),
+        topic_partition=driver.log.topic_partition,
+        config=driver.log.config,
+        leader_epoch=0,
+    )
+    assert again.producers.all() == driver.log.producers.all()
+
+
+def test_a_marker_for_an_unknown_producer_leaves_its_epoch(driver: LogDriver) -> None:
+    assert driver.end(committed=False, epoch=2) == 0
+    assert driver.log.log_end_offset == 1
+    assert driver.log.snapshot().aborted == ()
+    assert driver.txn(1, epoch=2) == 45
+    assert driver.txn(0, epoch=2) == 0
+
+
+def test_sequences_go_on_after_a_marker_of_the_same_epoch(driver: LogDriver) -> None:
+    driver.txn(0)
+    driver.end(committed=True)
+    assert driver.txn(1) == 0
+
+
+def test_a_markers_timestamp_is_the_leaders(driver: LogDriver) -> None:
+    driver.now = NOW + 5
+    driver.end(committed=True)
+    (data,) = driver.log.batches()
+    assert len(data) == 78
+    assert read_batch_header(data).max_timestamp_ms == NOW + 5
+    assert driver.log.producers.all()[0].last_timestamp == NOW + 5
+
+
+@pytest.mark.parametrize("kind", TimestampType)
+def test_a_marker_says_whose_time_it_carries(kind: TimestampType) -> None:
+    driver = LogDriver(config_of(timestamp_type=kind))
+    driver.end(committed=True)
+    (data,) = driver.log.batches()
+    assert read_batch_header(data).is_log_append_time == (kind is TimestampType.LOG_APPEND_TIME)
+
+
+def test_a_coordinators_records_have_no_sequence_rules(driver: LogDriver) -> None:
+    for _ in range(3):
+        guard = driver.guard(-1)
+        answer = append_coordinator(
+            driver.log, batch(-1, transactional=True), now_ms=NOW, guard=guard
+        )
+        assert isinstance(answer, Appended)
+        driver.settle()
+    assert driver.log.log_end_offset == 3  # three times the same is no duplicate
+    assert driver.log.snapshot().ongoing == ((0, PID),)
+
+
+def test_a_coordinators_transactional_records_need_a_guard(driver: LogDriver) -> None:
+    answer = append_coordinator(driver.log, batch(-1, transactional=True), now_ms=NOW)
+    assert isinstance(answer, AppendRejection)
+    assert answer.error == 48
+
+
+def test_a_coordinators_plain_batch_is_stamped_like_others() -> None:
+    log = make_log(config_of(timestamp_type=TimestampType.LOG_APPEND_TIME))
+    answer = append_coordinator(log, plain(timestamp=5), now_ms=NOW)
+    assert isinstance(answer, Appended)
+    assert answer.log_append_time_ms == NOW
+
+
+# Bounds

@@ -1,0 +1,324 @@
+"""What a log has on its disk: segments, retention, what is durable."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.support.logs import (
+    NOW,
+    UNCOMMITTED,
+    LogDriver,
+    make_log,
+    plain,
+)
+from txnsim.log.answers import LogRead
+from txnsim.log.config import LogConfig
+from txnsim.log.local_log import ENOUGH_BYTES
+from txnsim.log.segment import Segment
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.releases.rules import LATEST
+from txnsim.wire.batch import assign, read_batch_header
+
+SIZE = len(plain())
+
+
+BY_TWO = 2 * SIZE
+
+
+"""Two batches of one record fill a segment."""
+
+
+FOREVER = -1
+
+
+def driver(*batches: int, config: LogConfig | None = None, follow: bool = True) -> LogDriver:
+    """A log with batches of one record at these times."""
+    made = LogDriver(
+        config or LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=FOREVER), follow=follow
+    )
+    for stamp in batches:
+        made.append(plain(timestamp=stamp))
+    return made
+
+
+def bases(made: LogDriver) -> list[int]:
+    """Base offsets of the segments that hold what can be read."""
+    log = made.log
+    inactive = log.local.inactive_segments(0, log.log_end_offset)
+    return [segment.base_offset for segment in inactive] + [log.local.active_base_offset]
+
+
+# Rolling
+
+
+def test_roll_ends_a_segment_unless_it_is_empty() -> None:
+    made = driver(NOW)
+    made.log.roll(NOW)
+    made.log.roll(NOW)
+    assert bases(made) == [0, 1]
+    made.append(plain(timestamp=NOW))
+    assert bases(made) == [0, 1]
+
+
+def test_a_full_segment_is_followed_by_another() -> None:
+    made = driver(*[NOW] * 5)
+    assert bases(made) == [0, 2, 4]
+    assert len(made.log.local.segments) == 3
+    assert made.log.local.segments.size_bytes == 5 * SIZE
+
+
+def test_a_segment_that_had_its_time_is_followed_by_another() -> None:
+    made = driver(
+        NOW,
+        NOW + 9,
+        NOW + 11,
+        NOW + 12,
+        config=LogConfig(rules=LATEST, segment_ms=10, retention_ms=-1),
+    )
+    assert bases(made) == [0, 2]
+
+
+def test_jitter_follows_from_the_place_and_stays_within_its_bound() -> None:
+    config = LogConfig(
+        rules=LATEST, segment_ms=1_000, segment_jitter_ms=5_000, retention_ms=FOREVER
+    )
+    stamps = [NOW + 100 * step for step in range(60)]
+    made = driver(*stamps, config=config)
+    ends = bases(made)
+    assert ends == bases(driver(*stamps, config=config))
+    spans = {later - earlier for earlier, later in pairwise(ends)}
+    assert max(spans) <= 11
+    assert len(spans) > 1
+
+
+def test_a_replayed_log_is_cut_as_the_living_one_was() -> None:
+    made = driver(*[NOW] * 5)
+    again = type(made.log).replay(
+        made.log.batches(),
+        topic_partition=made.log.topic_partition,
+        config=made.log.config,
+        leader_epoch=0,
+        now_ms=NOW,
+    )
+    assert again.local.active_base_offset == 4
+    assert len(again.local.segments) == 3
+
+
+def test_who_reads_an_older_segment_has_enough_to_read() -> None:
+    """However little is left of it (DelayedFetch.tryComplete)."""
+    made = driver(*[NOW] * 5)
+    assert made.log.readable_bytes(3, UNCOMMITTED) == ENOUGH_BYTES
+    assert made.log.readable_bytes(4, UNCOMMITTED) == SIZE
+    read = made.log.read(3, max_bytes=1 << 20)
+    assert isinstance(read, LogRead)
+    assert read.size == SIZE, "a read ends with its segment"
+
+
+# Retention
+
+
+def test_nothing_goes_from_an_empty_log() -> None:
+    made = driver()
+    assert made.log.delete_old_segments(NOW) == 0
+
+
+def test_segments_below_the_log_start_go_whatever_the_policy() -> None:
+    config = LogConfig(
+        rules=LATEST, roll_bytes=BY_TWO, is_compacted=True, is_deleted=False, retention_ms=0
+    )
+    made = driver(*[NOW] * 5, config=config)
+    made.log.delete_records_before(3)
+    assert made.log.delete_old_segments(NOW + 99) == 1
+    assert bases(made) == [2, 4]
+    assert made.log.log_start_offset == 3
+    made.log.check_invariants()
+
+
+def test_segments_go_once_their_youngest_record_is_too_old() -> None:
+    config = LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=100)
+    made = driver(NOW, NOW + 10, NOW + 5, NOW + 6, NOW + 90, config=config)
+    assert made.log.delete_old_segments(NOW + 110) == 0
+    # The second segment is older than the first one, and has to wait for it.
+    assert made.log.delete_old_segments(NOW + 107) == 0
+    assert made.log.delete_old_segments(NOW + 111) == 2
+    assert (made.log.log_start_offset, bases(made)) == (4, [4])
+    made.log.check_invariants()
+
+
+def test_where_all_is_too_old_an_empty_segment_remains() -> None:
+    made = driver(
+        NOW, NOW, NOW, config=LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=100)
+    )
+    assert made.log.delete_old_segments(NOW + 101) == 2
+    log = made.log
+    assert (log.log_start_offset, log.log_end_offset, log.local.segments.size_bytes) == (3, 3, 0)
+    assert log.delete_old_segments(NOW + 999) == 0
+    assert made.append(plain()) == 0
+    assert log.latest(UNCOMMITTED) == 4
+    log.check_invariants()
+
+
+def test_records_without_time_are_as_old_as_their_last_write() -> None:
+    made = driver(-1, config=LogConfig(rules=LATEST, retention_ms=100))
+    assert made.log.delete_old_segments(NOW + 100) == 0
+    assert made.log.delete_old_segments(NOW + 101) == 1
+
+
+def test_old_segments_go_as_long_as_enough_bytes_remain() -> None:
+    config = LogConfig(
+        rules=LATEST, roll_bytes=BY_TWO, retention_ms=FOREVER, retention_bytes=3 * SIZE
+    )
+    made = driver(*[NOW] * 4, config=config)
+    assert made.log.delete_old_segments(NOW) == 0, "without the first segment it would be too small"
+    made.append(plain())
+    assert made.log.delete_old_segments(NOW) == 1
+    assert bases(made) == [2, 4]
+    made.log.config = LogConfig(rules=LATEST, retention_ms=FOREVER, retention_bytes=3 * SIZE + 1)
+    assert made.log.delete_old_segments(NOW) == 0
+
+
+def test_by_size_all_may_go() -> None:
+    config = LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=FOREVER, retention_bytes=0)
+    made = driver(*[NOW] * 3, config=config)
+    assert made.log.delete_old_segments(NOW) == 2
+    assert (made.log.log_start_offset, made.log.local.segments.size_bytes) == (3, 0)
+
+
+def test_nothing_goes_that_is_not_replicated() -> None:
+    made = driver(
+        *[NOW] * 4, config=LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=0), follow=False
+    )
+    made.log.advance_high_watermark(3)
+    assert made.log.delete_old_segments(NOW + 1) == 1
+    assert made.log.log_start_offset == 2
+
+
+def test_what_goes_with_a_segment_and_what_stays() -> None:
+    """Aborted transactions and snapshots go, producers and open transactions stay (KIP-360)."""
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200, retention_ms=100))
+    made.txn(0, pid=1)
+    made.end(committed=False, pid=1)
+    made.txn(0, pid=2)
+    made.data(0, pid=3)
+    made.data(0, pid=4, timestamp=NOW + 50)
+    assert bases(made) == [0, 2, 4]
+    assert made.log.delete_old_segments(NOW + 101) == 2
+    made.log.check_invariants()
+    state = made.log.snapshot()
+    assert state.aborted == ()
+    assert [entry.producer_id for entry in state.producers] == [1, 2, 3, 4]
+    assert state.ongoing == ((2, 2),)
+    assert [offset for offset, _ in made.log.producers.snapshots.all()] == [4]
+
+
+def test_the_log_start_rises_only_to_what_is_replicated() -> None:
+    made = driver(*[NOW] * 3, follow=False)
+    made.log.advance_high_watermark(2)
+    assert not made.log.raise_log_start(0)
+    assert not made.log.raise_log_start(3)
+    assert made.log.raise_log_start(2)
+    assert made.log.log_start_offset == 2
+
+
+# For the cleaner
+
+
+def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    made.txn(0, pid=1)
+    made.end(committed=False, pid=1)
+    made.txn(0, pid=2)
+    made.end(committed=False, pid=2)
+    made.txn(0, pid=3)
+    made.end(committed=False, pid=3)
+    log = made.log
+    old = log.local.inactive_segments(0, 4)
+    assert [segment.base_offset for segment in old] == [0, 2]
+    kept = log.local.index.lookup(2, 4)
+    assert [entry.producer_id for entry in kept] == [2]
+    cleaned = Segment(0)
+    assert log.replace_segments(old, cleaned, kept)
+    assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
+    assert [offset for offset, _ in log.producers.snapshots.all()] == [4]
+    assert not log.replace_segments(old, Segment(0), ())
+    assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
+    log.local.cleaned_until = 4
+    assert log.local.cleaned_until == 4
+
+
+@pytest.mark.parametrize(("offset", "cleaned"), [(3, 3), (99, 4)])
+def test_truncation_takes_the_mark_of_the_cleaner_back(offset: int, cleaned: int) -> None:
+    log = driver(*[NOW] * 5).log
+    log.truncate_to(4, now_ms=NOW)
+    assert log.local.cleaned_until is None
+    log.local.cleaned_until = 4
+    log.truncate_to(offset, now_ms=NOW)
+    assert log.local.cleaned_until == cleaned
+
+
+def test_truncation_ends_a_cleaning() -> None:
+    log = driver(*[NOW] * 5).log
+    log.local.cleaned_until = 4
+    log.truncate_to(99, now_ms=NOW)
+    assert log.local.generation == 0, "nothing was cut off"
+    log.truncate_to(4, now_ms=NOW)
+    assert log.local.generation == 1
+    log.restart_at(0, now_ms=NOW)
+    assert log.local.generation == 2
+    assert log.local.cleaned_until is None
+
+
+def test_the_first_aborted_marker_of_a_segment_counts_to_it() -> None:
+    """Entries are exchanged by the offset of their marker, not of their first record."""
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    made.txn(0, pid=1)
+    made.append(plain())
+    made.end(committed=False, pid=1)
+    made.append(plain())
+    made.append(plain())
+    old = made.log.local.inactive_segments(0, 2)
+    assert made.log.replace_segments(old, Segment(0), ())
+    assert made.log.snapshot().aborted == (
+        AbortedTxn(producer_id=1, first_offset=0, last_offset=2, last_stable_offset=3),
+    )
+
+
+def test_gaps_of_a_leader_are_taken_over() -> None:
+    """A follower's segment begins where its first batch does, behind what compaction took away."""
+    made = driver(*[NOW] * 2)
+    log = make_log(made.log.config)
+    for base, batch in zip((0, 1, 7), [*made.log.batches(), plain()], strict=True):
+        stored = assign(batch, base_offset=base, leader_epoch=0)
+        log = type(log).replay(
+            [*log.batches(), stored],
+            topic_partition=log.topic_partition,
+            config=log.config,
+            leader_epoch=0,
+        )
+    assert log.local.active_base_offset == 7
+    assert [read_batch_header(batch).base_offset for batch in log.batches()] == [0, 1, 7]
+
+
+# What did not reach the disk
+
+
+def test_the_note_of_an_abort_can_be_lost() -> None:
+    made = LogDriver()
+    made.txn(0)
+    made.end(committed=False)
+    marker = made.log.log_end_offset - 1
+    assert marker in made.log.local.index
+    made.log.local.index.remove(marker)
+    assert marker not in made.log.local.index
+
+
+def test_what_was_flushed_can_be_lost() -> None:
+    made = driver(NOW, NOW, NOW)
+    made.log.local.flush_up_to(9)
+    assert made.log.local.recovery_point == 3
+    made.log.local.flush_up_to(2)
+    assert made.log.local.recovery_point == 3
+    made.log.local.lose_flush(1)
+    assert made.log.local.recovery_point == 1

@@ -1,0 +1,256 @@
+"""What a log keeps of its producers: state, snapshots, guards."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.logs import (
+    NOW,
+    PID,
+    LogDriver,
+    batch,
+    config_of,
+    follow,
+    make_log,
+    plain,
+)
+from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.log import producer_state_manager
+from txnsim.log.answers import ProducerSnapshot
+from txnsim.log.config import LogConfig
+from txnsim.log.replicated import described
+from txnsim.releases.rules import LATEST
+from txnsim.wire.batch import Record, assign, build_batch, control_batch, read_batch_header
+
+DAY = 86_400_000
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    return LogDriver()
+
+
+def test_where_a_segment_ends_producers_are_remembered() -> None:
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    for sequence in range(5):
+        made.data(sequence)
+    assert [offset for offset, _ in made.log.producers.snapshots.all()] == [2, 4]
+    (entry,) = made.log.producers.snapshots.all()[0][1]
+    assert (entry.last_sequence, entry.last_offset) == (1, 1)
+    assert made.log.local.recovery_point == 4, "what is behind a roll is on disk"
+
+
+def test_what_the_cleaner_must_leave_of_each_producer() -> None:
+    made = LogDriver()
+    made.data(0, pid=1, count=3)
+    made.end(committed=True, pid=2, epoch=5)
+    left = {
+        producer_id: (record.last_data_offset, record.producer_epoch)
+        for producer_id, record in made.log.producers.last_records().items()
+    }
+    assert left == {1: (2, 0), 2: (None, 5)}
+
+
+def test_the_newest_snapshot_can_be_lost() -> None:
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    assert made.log.producers.newest_snapshot_offset is None
+    for sequence in range(5):
+        made.data(sequence)
+    assert made.log.producers.newest_snapshot_offset == 4
+    made.log.producers.snapshots.remove(4)
+    assert made.log.producers.newest_snapshot_offset == 2
+
+
+def test_replication_takes_guards_as_the_leader_does() -> None:
+    log = LogDriver()
+    guard = log.guard()
+    follow(log.log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
+    assert log.append(batch(0, pid=9), guard=guard) == 0
+    assert log.log.producers.verification.find(PID) is None
+    other = log.guard(pid=8)
+    follow(
+        log.log,
+        control_batch(
+            producer_id=8,
+            producer_epoch=0,
+            committed=True,
+            coordinator_epoch=0,
+            base_offset=2,
+            leader_epoch=0,
+            timestamp_ms=NOW,
+        ),
+    )
+    assert log.append(batch(0, pid=8, transactional=True), guard=other) == 48
+
+
+def control_of_type(kind: int, *, base_offset: int) -> bytes:
+    """A control batch that is no marker (the metadata log has such)."""
+    data = bytearray(
+        build_batch(
+            [Record(key=bytes((0, 0, 0, kind)), value=b"\0\0\0\0\0\0")],
+            timestamp_ms=NOW,
+            producer_id=PID,
+            producer_epoch=9,
+            transactional=True,
+            base_offset=base_offset,
+            leader_epoch=0,
+        )
+    )
+    data[22] |= 0x20  # control
+    return bytes(data)
+
+
+def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
+    log = make_log()
+    follow(log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
+    before = log.snapshot().producers
+    follow(log, control_of_type(2, base_offset=1))
+    emptied = bytearray(control_of_type(1, base_offset=2)[:61])
+    emptied[8:12] = (49).to_bytes(4, "big")
+    emptied[57:61] = bytes(4)
+    follow(log, bytes(emptied))
+    assert log.snapshot().producers == before
+    assert log.log_end_offset == 3
+
+
+def test_truncation_after_deletion_forgets_who_has_no_record_left() -> None:
+    """Memory had kept them (KIP-360); a reload knows what can be read (ProducerStateManager)."""
+    driver = LogDriver()
+    driver.txn(0, pid=1)
+    driver.data(0, pid=2, count=3)
+    driver.data(3, pid=2)
+    driver.append(plain())
+    driver.log.delete_records_before(4)
+    assert [entry.producer_id for entry in driver.log.snapshot().producers] == [1, 2]
+    driver.log.truncate_to(5, now_ms=NOW)
+    driver.log.check_invariants()
+    state = driver.log.snapshot()
+    assert state.ongoing == ()
+    assert [entry.producer_id for entry in state.producers] == [2]
+    assert driver.data(4, pid=2) == 0
+
+
+def test_truncation_replays_only_what_lies_behind_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = LogDriver(config_of(roll_bytes=200))
+    for sequence in range(9):
+        driver.data(sequence)
+    read: list[int] = []
+
+    def seen(data: bytes) -> ReplicatedBatch:
+        read.append(read_batch_header(data).base_offset)
+        return described(data)
+
+    monkeypatch.setattr(producer_state_manager, "described", seen)
+    driver.log.truncate_to(7, now_ms=NOW)
+    assert read == [6]
+    (entry,) = driver.log.snapshot().producers
+    assert [known.last_offset for known in entry.batches] == [5, 6], "one known, one replayed"
+    driver.log.truncate_to(4, now_ms=NOW)
+    assert read == [6], "there is a snapshot of just this offset"
+
+
+def test_a_reload_leaves_snapshots_where_the_next_one_may_begin() -> None:
+    driver = LogDriver(config_of(roll_bytes=200))
+    for sequence in range(9):
+        driver.data(sequence)
+    driver.log.delete_records_before(5)
+    driver.log.truncate_to(5, now_ms=NOW)
+    driver.log.advance_high_watermark(5)
+    for sequence in range(5, 9):
+        driver.data(sequence)
+    log = driver.log
+    assert [offset for offset, _ in log.producers.snapshots.all()] == [6, 8]
+    log.truncate_to(7, now_ms=NOW)
+    assert [offset for offset, _ in log.producers.snapshots.all()] == [6, 7]
+
+
+def test_idle_producers_expire_unless_their_transaction_is_open(driver: LogDriver) -> None:
+    driver.data(0, pid=1)
+    driver.txn(0, pid=2)
+    assert driver.log.expire_producers(NOW + DAY - 1) == ()
+    assert driver.log.expire_producers(NOW + DAY) == (1,)
+    driver.log.check_invariants()
+    assert driver.data(4711, pid=1) == 0
+    assert [producer.producer_id for producer in driver.log.producers.all()] == [2, 1]
+
+
+def test_verification_entries_expire_as_well(driver: LogDriver) -> None:
+    guard = driver.guard()
+    driver.log.expire_producers(NOW + DAY)
+    assert driver.append(batch(0, transactional=True), guard=guard) == 48
+
+
+def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -> None:
+    driver = LogDriver()
+    for sequence in range(3):
+        driver.data(sequence)
+    driver.txn(0, pid=8)
+    driver.txn(0, pid=9)
+    driver.log.advance_high_watermark(4)
+    driver.end(committed=False, pid=9)
+    log = driver.log
+    log.reopen(4, log_start_offset=log.log_start_offset, now_ms=NOW)
+    log.check_invariants()
+    state = log.snapshot()
+    assert {entry.producer_id: len(entry.batches) for entry in state.producers} == {
+        7: 1,
+        8: 1,
+        9: 1,
+    }
+    assert (state.ongoing, state.unreplicated) == (((3, 8),), ())
+    assert [entry.last_offset for entry in state.aborted] == [5]
+    assert driver.append(batch(2)) == 0, "the last batch is known for a duplicate"
+    assert driver.append(batch(1)) == 45, "the one before it is not"
+    assert driver.data(3) == 0
+
+
+def test_a_restart_forgets_producers_that_have_expired_meanwhile() -> None:
+    driver = LogDriver()
+    driver.data(0, pid=1)
+    driver.txn(0, pid=2)
+    driver.log.reopen(
+        2,
+        log_start_offset=driver.log.log_start_offset,
+        now_ms=NOW + driver.log.config.producer_id_expiration_ms,
+    )
+    assert [entry.producer_id for entry in driver.log.snapshot().producers] == [2]
+
+
+def test_producers_are_listed_with_or_without_a_transaction() -> None:
+    driver = LogDriver()
+    driver.txn(5, count=2, epoch=1)
+    driver.end(committed=True, pid=8, epoch=2, coordinator_epoch=4)
+    assert driver.log.producers.all() == (
+        ProducerSnapshot(
+            producer_id=PID,
+            producer_epoch=1,
+            last_sequence=6,
+            last_timestamp=NOW,
+            coordinator_epoch=-1,
+            current_txn_start_offset=0,
+        ),
+        ProducerSnapshot(
+            producer_id=8,
+            producer_epoch=2,
+            last_sequence=-1,
+            last_timestamp=NOW,
+            coordinator_epoch=4,
+            current_txn_start_offset=-1,
+        ),
+    )
+
+
+def test_the_open_transaction_of_one_producer() -> None:
+    driver = LogDriver()
+    driver.append(plain(3))
+    assert driver.log.producers.open_transaction_of(PID) == -1
+    driver.txn(0)
+    driver.txn(1)
+    assert driver.log.producers.open_transaction_of(PID) == 3
+    assert driver.log.producers.coordinator_epoch_of(PID) == -1
+    driver.end(committed=True)
+    assert driver.log.producers.open_transaction_of(PID) == -1
+    assert driver.log.producers.coordinator_epoch_of(PID) >= 0
+    assert driver.log.producers.coordinator_epoch_of(PID + 1) == -1

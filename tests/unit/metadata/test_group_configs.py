@@ -1,0 +1,138 @@
+"""Configs of groups: what they may be, and what they come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.images import B1, cluster
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.configs import ConfigSource
+from txnsim.metadata.group_configs import (
+    GROUP_CONFIGS,
+    GroupIntervals,
+    group_intervals,
+    group_refusal,
+    group_values,
+)
+from txnsim.settings import DEFAULTS, Settings
+
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+INVALID_CONFIG, INVALID_REQUEST = ErrorCode.invalid_config, ErrorCode.invalid_request
+
+
+def refusal(found: Rejection | None) -> tuple[ErrorCode, str] | None:
+    return None if found is None else (found.error, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({SESSION: "45000"}, None),
+        ({SESSION: "60000", HEARTBEAT: "15000"}, None),
+        ({"nonsense": "1"}, "Unknown group config name: nonsense"),
+        (
+            {SESSION: "x"},
+            "Invalid value x for configuration consumer.session.timeout.ms: Not a number of type "
+            "INT",
+        ),
+        (
+            {SESSION: "44999"},
+            f"{SESSION} must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+        (
+            {SESSION: "60001"},
+            f"{SESSION} must be less than or equal to group.consumer.max.session.timeout.ms",
+        ),
+        (
+            {"share.delivery.count.limit": "11"},
+            "share.delivery.count.limit must be less than or equal to "
+            "group.share.max.delivery.count.limit",
+        ),
+        ({"streams.num.standby.replicas": "2"}, None),
+        (
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to "
+            "group.streams.max.standby.replicas",
+        ),
+        ({"share.isolation.level": "read_committed"}, None),
+        ({"share.auto.offset.reset": "earliest"}, None),
+    ],
+)
+def test_a_group_is_configured_within_the_bounds_of_its_broker(
+    wanted: dict[str, str], why: str | None
+) -> None:
+    expected = None if why is None else (INVALID_CONFIG, why)
+    assert refusal(group_refusal("g", wanted, DEFAULTS)) == expected
+
+
+def test_a_group_needs_a_name() -> None:
+    expected = (INVALID_REQUEST, "Default group resources are not allowed.")
+    assert refusal(group_refusal("", {}, DEFAULTS)) == expected
+
+
+def test_a_session_is_longer_than_the_pause_between_heartbeats() -> None:
+    settings = Settings(
+        group_consumer_min_session_timeout_ms=1_000,
+        group_consumer_max_heartbeat_interval_ms=50_000,
+    )
+    why = f"{SESSION} must be greater than {HEARTBEAT}"
+    for wanted in ({SESSION: "5000"}, {HEARTBEAT: "45000"}, {SESSION: "9000", HEARTBEAT: "9000"}):
+        assert refusal(group_refusal("g", wanted, settings)) == (INVALID_CONFIG, why)
+    assert group_refusal("g", {SESSION: "9000", HEARTBEAT: "8000"}, settings) is None
+
+
+@pytest.mark.parametrize(
+    ("duration", "is_one"),
+    [
+        ("PT1H", True),
+        ("P1DT2H3M4.5S", True),
+        ("PT-1H", False),
+        ("-PT1H", False),
+        ("-PT-1H", True),
+        ("P", False),
+        ("PT", False),
+        ("P1DT", False),
+        ("soon", False),
+    ],
+)
+def test_share_groups_may_begin_some_time_ago(duration: str, *, is_one: bool) -> None:
+    found = group_refusal("g", {"share.auto.offset.reset": f"by_duration:{duration}"}, DEFAULTS)
+    assert (found is None) is is_one
+    if found is not None:
+        assert found.reason.endswith("of the format 'by_duration:<PnDTnHnMn.nS>'.")
+
+
+def test_share_groups_begin_at_an_end_or_some_time_ago() -> None:
+    assert group_refusal("g", {"share.auto.offset.reset": "none"}, DEFAULTS) is not None
+
+
+def test_a_groups_own_value_goes_before_the_brokers() -> None:
+    settings = Settings(group_consumer_session_timeout_ms=50_000)
+    image = cluster().with_broker_configs("", {"group.consumer.assignment.interval.ms": "7"})
+    found = {
+        value.name: value
+        for value in group_values(
+            {HEARTBEAT: " 6000 ", "share.renew.acknowledge.enable": "FALSE"},
+            image=image,
+            settings=settings,
+            broker_id=B1,
+        )
+    }
+    assert list(found) == list(GROUP_CONFIGS)
+    assert (found[HEARTBEAT].value, found[HEARTBEAT].source) == ("6000", ConfigSource.GROUP)
+    assert found[HEARTBEAT].synonyms == (
+        (HEARTBEAT, "6000", ConfigSource.GROUP),
+        (f"group.{HEARTBEAT}", "5000", ConfigSource.DEFAULT),
+    )
+    assert (found[SESSION].value, found[SESSION].source) == ("50000", ConfigSource.STATIC_BROKER)
+    pause = found["consumer.assignment.interval.ms"]
+    assert (pause.value, pause.source) == ("7", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    assert found["share.renew.acknowledge.enable"].value == "false"
+    level = found["share.isolation.level"]
+    assert level.synonyms == (("share.isolation.level", "read_uncommitted", ConfigSource.DEFAULT),)
+
+
+def test_members_are_held_to_what_their_group_says() -> None:
+    assert group_intervals(None, DEFAULTS) == GroupIntervals(45_000, 5_000, 1_000)
+    own = {SESSION: "50000", "consumer.assignment.interval.ms": "0"}
+    assert group_intervals(own, DEFAULTS) == GroupIntervals(50_000, 5_000, 0)

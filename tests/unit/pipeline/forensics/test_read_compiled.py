@@ -1,0 +1,61 @@
+"""The compiled walk finds in a replica what the reader in Python finds; damaged directories are in
+tests/pipeline/test_damaged.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_dirs import BrokerDir
+from tests.support.logs import PID, LogDriver, batch, plain
+from txnsim.pipeline.forensics.read_compiled import read_compiled
+from txnsim.pipeline.forensics.read_here import read_here
+from txnsim.pipeline.forensics.read_notes import NOTES_MAX, Gap
+from txnsim.pipeline.forensics.replica_state import notes_of, state_of
+from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.storage import names
+from txnsim.wire.batch import assign, read_batch_header
+
+
+def test_it_finds_the_same(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0, count=2)
+    driver.end(committed=True, coordinator_epoch=4)
+    driver.txn(2)
+    driver.txn(0, pid=99)
+    made = BrokerDir(tmp_path / "broker-1", 1)
+    made.replica(driver)
+    made.stop()
+    (replica,) = replicas_in([tmp_path])
+    state = state_of(replica, notes_of(Path(replica.log_dir), print), print, use_snapshots=False)
+    found = read_compiled(state)
+    assert found == read_here(state)
+    assert sorted(found.opened) == [PID, 99]
+    assert found.opened[PID].coordinator_epoch == 4
+
+
+@pytest.mark.parametrize("batches_per_segment", [1, 1_000])
+def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment: int) -> None:
+    """A cleaned log is full of them, and only one behind the transaction's beginning counts."""
+    count = 2 * NOTES_MAX
+    data = [assign(plain(), base_offset=2 * number, leader_epoch=0) for number in range(count)]
+    begins = 2 * count - 1
+    open_txn = batch(0, transactional=True)
+    data.append(assign(open_txn, base_offset=begins, leader_epoch=0))
+    data.append(assign(plain(), base_offset=begins + 9, leader_epoch=0))
+    folder = tmp_path / "broker-1" / "orders-0"
+    BrokerDir(tmp_path / "broker-1", 1).kill()
+    folder.mkdir()
+    for first in range(0, len(data), batches_per_segment):
+        share = data[first : first + batches_per_segment]
+        path = folder / names.file_name(read_batch_header(share[0]).base_offset, names.LOG_SUFFIX)
+        path.write_bytes(b"".join(share))
+    (replica,) = replicas_in([tmp_path])
+    state = state_of(replica, notes_of(Path(replica.log_dir), print), print)
+    found = read_compiled(state)
+    assert found == read_here(state)
+    assert len(found.notes.gaps) == NOTES_MAX
+    assert found.notes.gaps[-1] == Gap(first_offset=begins + 1, next_offset=begins + 9)
+    assert found.opened[PID].start_offset == begins

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from txnsim.runtime.nursery import Child, EndedError, Nursery
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+
+HELPER = """
+from txnsim.runtime.nursery import Channel, Checkpoints, serve
+
+def handle(channel: Channel) -> None:
+    kept, said = Checkpoints(), []
+    while True:
+        channel.send(" ".join(said).encode() + b"|")
+        word = channel.hear().decode()
+        if word.isdigit():
+            try:
+                kept.back(int(word))
+            except ValueError as error:
+                said = [str(error)]
+        elif word == "crash":
+            raise SystemExit(3)
+        elif not kept.keep():
+            said.append(word)
+
+def main() -> None:
+    serve(handle)
+
+if __name__ == "__main__":
+    main()
+"""
+
+FORKED = """
+import asyncio, helper_of_this_test, os, sys, threading
+from txnsim.runtime.nursery import Nursery
+
+helper_of_this_test.handle = lambda channel: channel.send(b"as it was imported here")
+
+async def hear(nursery):
+    child = await asyncio.to_thread(nursery.begin)
+    print((await child.hear()).decode())
+
+nursery = Nursery("helper_of_this_test")
+nursery.fork()
+asyncio.run(hear(nursery))
+nursery.close()
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("no process is left")
+"""
+FORKED_SAYS = "as it was imported here\nno process is left\n"
+
+
+@asynccontextmanager
+async def child_of(nursery: Nursery) -> AsyncIterator[Child]:
+    child = await asyncio.to_thread(nursery.begin)
+    assert await child.hear() == b"|"
+    try:
+        yield child
+    finally:
+        child.kill()
+
+
+@pytest.fixture
+def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+    (tmp_path / "helper_of_this_test.py").write_text(HELPER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    one = Nursery("helper_of_this_test")
+    yield one
+    one.close()
+
+
+async def test_a_helper_that_was_forked_early_imports_nothing_again(tmp_path: Path) -> None:
+    (tmp_path / "helper_of_this_test.py").write_text(HELPER)
+    done = await asyncio.to_thread(
+        partial(
+            subprocess.run,
+            [sys.executable, "-W", "error::DeprecationWarning", "-c", FORKED],
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (FORKED_SAYS, "", 0)
+
+
+async def say(child: Child, word: str) -> str:
+    await child.send(word.encode())
+    return (await child.hear()).decode()
+
+
+async def test_a_child_goes_back_to_any_moment_that_it_kept(nursery: Nursery) -> None:
+    async with child_of(nursery) as child:
+        assert await say(child, "a") == "a|"
+        assert await say(child, "b") == "a b|"
+        assert await say(child, "c") == "a b c|"
+        assert await say(child, "1") == "a b|"
+        assert await say(child, "d") == "a b d|"
+        assert await say(child, "3") == "|"
+        assert await say(child, "1") == "0 moments are kept, 1 back was asked for|"
+
+
+async def test_children_know_nothing_of_each_other(nursery: Nursery) -> None:
+    async with child_of(nursery) as one, child_of(nursery) as other:
+        assert await say(one, "a") == "a|"
+        assert await say(other, "b") == "b|"
+
+
+async def test_a_crash_and_a_kill_end_the_child_with_its_checkpoints(nursery: Nursery) -> None:
+    async with child_of(nursery) as child:
+        await say(child, "a")
+        with pytest.raises(EndedError):
+            await say(child, "crash")
+    async with child_of(nursery) as child:
+        await say(child, "a")
+        child.kill()
+        with pytest.raises(EndedError):
+            await child.hear()
+
+
+async def test_a_helper_that_can_not_be_started_is_an_error() -> None:
+    nursery = Nursery("txnsim.no_such_module")
+    with pytest.raises(EndedError, match="helper process"):
+        await asyncio.to_thread(nursery.begin)
+    nursery.close()

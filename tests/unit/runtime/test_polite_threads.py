@@ -1,0 +1,31 @@
+"""How often the interpreter's lock changes hands beside a thread that works."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from txnsim.runtime.polite_threads import SWITCH_S, often_switched
+
+
+def test_the_last_of_several_gives_it_back() -> None:
+    before = sys.getswitchinterval()
+    both, seen = threading.Barrier(2), threading.Event()
+
+    def work(*, is_last: bool) -> float:
+        with often_switched():
+            both.wait(30)
+            if is_last:
+                seen.wait(30)
+                return sys.getswitchinterval()
+        return 0.0
+
+    with ThreadPoolExecutor(2) as threads:
+        last = threads.submit(work, is_last=True)
+        threads.submit(work, is_last=False).result(30)
+        seen.set()
+        assert last.result(30) == pytest.approx(SWITCH_S)
+    assert sys.getswitchinterval() == before

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import asyncio
+from unittest.mock import create_autospec
+
+from txnsim.server.intake import FRAME_BYTES, Intake
+
+
+def framed(size: int) -> bytes:
+    return size.to_bytes(4, "big") + bytes(size)
+
+
+def test_requests_wait_in_order_and_count_for_more_than_their_bytes() -> None:
+    intake = Intake(1_000)
+    assert not intake.receive(framed(7)[:5])
+    assert intake.receive(framed(7)[5:] + framed(0))
+    assert intake.queued_bytes == 7 + 2 * FRAME_BYTES
+    assert [intake.take(), intake.take()] == [bytes(7), b""]
+    assert intake.queued_bytes == 0
+    intake.receive(framed(1))
+    intake.forget()
+    assert (len(intake.frames), intake.queued_bytes) == (0, 0)
+
+
+def test_reading_stops_above_the_limit_and_goes_on_at_half_of_it() -> None:
+    transport = create_autospec(asyncio.Transport, instance=True)
+    transport.is_closing.return_value = False
+    intake = Intake(1_000)
+    paused = []
+    for waiting_bytes in (100, 101, 51, 50, 0):
+        intake.queued_bytes = waiting_bytes
+        intake.keep_within(100, transport)
+        paused.append(intake.is_paused)
+    assert paused == [False, True, True, False, False]
+    assert transport.pause_reading.call_count == transport.resume_reading.call_count == 1
+
+
+def test_a_socket_that_closes_is_left_alone() -> None:
+    transport = create_autospec(asyncio.Transport, instance=True)
+    transport.is_closing.return_value = True
+    intake = Intake(1_000)
+    intake.receive(framed(10))
+    for found in (transport, None):
+        intake.keep_within(0, found)
+    assert not intake.is_paused
+    assert not transport.pause_reading.called

@@ -1,0 +1,359 @@
+"""What is read off a cluster: each metric of the table is seen moving in one of these stories."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.images import B1
+from tests.support.within import within
+from txnsim.client.admin import Admin
+from txnsim.client.producer import Producer
+from txnsim.client.requests import NewTopic
+from txnsim.faults.actions import Delay, Drop, Hold
+from txnsim.faults.cluster_actions import FillDisk
+from txnsim.faults.points import FaultPoint
+from txnsim.metrics import table
+from txnsim.metrics.table import METRICS, Kind
+from txnsim.server.views.readings import late_transactions, readings
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import Record, build_batch
+
+P0 = TopicPartition("orders", 0)
+
+
+class Watch:
+    """Reads metrics of a cluster, and remembers what each one was."""
+
+    def __init__(self, cluster: VirtualCluster) -> None:
+        self._cluster = cluster
+        self._seen: dict[str, list[dict[tuple[str, ...], float]]] = {}
+
+    def __call__(self, metric: str) -> dict[tuple[str, ...], float]:
+        """The metric's values that are not zero."""
+        found = {
+            one.labels: one.value
+            for one in readings(self._cluster.sim)
+            if one.metric == metric and one.value
+        }
+        self._seen.setdefault(metric, []).append(found)
+        return found
+
+    async def until(self, metric: str, expected: Callable[[float], bool]) -> None:
+        """Wait until the metric's sum is as expected; in virtual time this costs nothing."""
+        for _ in range(1_200):
+            if expected(sum(self(metric).values())):
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{metric} is {self(metric)}")
+
+    @property
+    def moved(self) -> set[str]:
+        """Metrics that were read with different values."""
+        return {metric for metric, seen in self._seen.items() if any(v != seen[0] for v in seen)}
+
+
+Story = Callable[[VirtualCluster, Watch], Awaitable[None]]
+
+
+def play(story: Story) -> set[str]:
+    """Run a story beside a cluster; which metrics moved."""
+
+    async def main(cluster: VirtualCluster) -> set[str]:
+        watch = Watch(cluster)
+        await story(cluster, watch)
+        return watch.moved
+
+    return run_cluster(main, rules={"leaderless_partitions_keep_markers": True})
+
+
+# Stories
+
+
+async def a_transaction(cluster: VirtualCluster, read: Watch) -> None:
+    cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers")
+    leader = str(cluster.leader(P0))
+    for metric in (table.PRODUCER_IDS, table.VERIFIED, table.VERIFICATIONS, table.MARKERS_SENT):
+        assert read(metric) == {}
+    assert read(table.VERIFICATION_MS) == {}
+    assert read(table.FAULTS_STRUCK) == {}
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        await producer.init_transactions()
+        home = str(cluster.leader(cluster.home("tx")))
+        assert read(table.TRANSACTIONS) == {(home, "Empty"): 1}
+        assert read(table.ACTIVE_MS) == {}
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        assert read(table.TRANSACTIONS) == {(home, "Ongoing"): 1}
+        before_ms = sum(read(table.ACTIVE_MS).values())
+        cluster.advance(5_000)
+        assert read(table.ACTIVE_MS) == {(home,): before_ms + 5_000}
+        assert read(table.LSO_LAG) == {("orders", "0"): 1}
+        assert read(table.PRODUCER_IDS)[(leader,)] == 1
+        assert read(table.VERIFIED) == {(leader,): 1}
+        assert read(table.UNVERIFIED) == {}
+        assert read(table.VERIFICATIONS) == {(leader,): 1}
+        assert read(table.VERIFICATION_MS)[(leader,)] > 0
+        assert sum(read(table.CONNECTIONS).values()) >= 2
+        await producer.commit()
+        await cluster.struck("lost")
+        assert read(table.TRANSACTIONS) == {(home, "PrepareCommit"): 1}
+        assert read(table.ACTIVE_MS) == {}, "it is decided"
+        assert read(table.MARKERS_PENDING) == {(home,): 1}
+        assert read(table.FAULTS_STRUCK) == {("lost",): 1}
+        cluster.sim.injector.disarm("lost")
+        await until_state(client, "tx", "CompleteCommit")
+        assert read(table.LSO_LAG) == {}
+        assert read(table.MARKERS_PENDING) == {}
+        assert read(table.MARKERS_SENT)[(home,)] >= 2
+    await asyncio.sleep(1)
+    assert read(table.CONNECTIONS) == {}
+
+
+async def a_late_transaction(cluster: VirtualCluster, read: Watch) -> None:
+    cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers")
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        assert read(table.TIMEOUTS) == {}
+        cluster.advance(20 * 60_000 - 1_000)
+        assert late_transactions(cluster.sim) == 0
+        assert read(table.LATE_TRANSACTIONS) == {}
+        cluster.advance(1_000)
+        assert late_transactions(cluster.sim) == 1
+        assert read(table.LATE_TRANSACTIONS) == {(str(cluster.leader(P0)),): 1}
+        assert sum(read(table.TIMEOUTS).values()) == 1
+
+
+async def a_verification_without_answer(cluster: VirtualCluster, read: Watch) -> None:
+    cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="AddPartitionsToTxn", limit=1)
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        assert read(table.UNVERIFIED) == {}
+        await producer.send("orders", 0, b"v")
+        assert read(table.UNVERIFIED) == {(str(cluster.leader(P0)),): 1}
+        await producer.commit()
+
+
+async def a_partition_without_leader(cluster: VirtualCluster, read: Watch) -> None:
+    """Its markers wait for a leader under the rule that keeps them (KAFKA-20734)."""
+    alone = TopicPartition("alone", 0)
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        await producer.init_transactions()
+        home = cluster.leader(cluster.home("tx"))
+        owner = next(broker for broker in cluster.sim.brokers if broker != home)
+        admin = Admin(client)
+        await admin.create_topics((NewTopic(name=alone.topic, assignments=((owner,),)),))
+        await admin.wait_for_topic(alone.topic)
+        producer.begin()
+        await producer.send(alone.topic, 0, b"v")
+        assert read(table.OFFLINE_PARTITIONS) == {}
+        await cluster.sim.kill_broker(owner)
+        await read.until(table.OFFLINE_PARTITIONS, lambda count: count == 1)
+        assert read(table.MARKERS_UNKNOWN) == {}
+        await producer.commit()
+        await read.until(table.MARKERS_UNKNOWN, lambda count: count == 1)
+        await cluster.sim.start_broker(owner)
+        await until_state(client, "tx", "CompleteCommit")
+        assert read(table.OFFLINE_PARTITIONS) == {}
+        assert read(table.MARKERS_UNKNOWN) == {}
+
+
+async def a_transaction_log_with_too_few_replicas(cluster: VirtualCluster, read: Watch) -> None:
+    cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers")
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        await producer.init_transactions()
+        home = cluster.leader(cluster.home("tx"))
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        await producer.commit()
+        await cluster.struck("lost")
+        assert read(table.UNDER_MIN_ISR) == {}
+        others = [broker for broker in cluster.sim.brokers if broker != home]
+        for broker in others:
+            await cluster.sim.kill_broker(broker)
+        await read.until(table.UNDER_MIN_ISR, lambda count: count >= 6)
+        assert set(read(table.UNDER_MIN_ISR)) == {(str(home),)}
+        assert read(table.COMPLETIONS_WAITING) == {}
+        cluster.sim.injector.disarm("lost")
+        await read.until(table.COMPLETIONS_WAITING, lambda count: count == 1)
+        for broker in others:
+            await cluster.sim.start_broker(broker)
+        await until_state(client, "tx", "CompleteCommit")
+        assert read(table.COMPLETIONS_WAITING) == {}
+        await read.until(table.UNDER_MIN_ISR, lambda count: count == 0)
+
+
+async def a_full_disk(cluster: VirtualCluster, read: Watch) -> None:
+    cluster.arm(FillDisk(broker=2), FaultPoint.NOW, "full")
+    assert read(table.OFFLINE_REPLICAS) == {}
+    await read.until(table.OFFLINE_REPLICAS, lambda count: count >= 3)
+    assert set(read(table.OFFLINE_REPLICAS)) == {("2",)}
+    cluster.sim.injector.release("full")
+    await read.until(table.OFFLINE_REPLICAS, lambda count: count == 0)
+
+
+async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
+    """An open transaction stops the cleaner; the end of it lets it go on."""
+    configs = (("cleanup.policy", "compact"), ("segment.ms", "1000"))
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        await Admin(client).create_topics(
+            (NewTopic(name="table", assignments=((1,),), configs=configs),)
+        )
+        await Admin(client).wait_for_topic("table")
+        plain = Producer(client)
+        await producer.init_transactions()
+        producer.begin()
+
+        def uncleanable() -> float:
+            return read(table.FIRST_UNCLEANABLE).get(("table", "0"), 0)
+
+        async def segment() -> None:
+            cluster.advance(2_000)
+            await plain.send("table", 0, b"v", key=b"k")
+
+        await segment()
+        await segment()
+        assert uncleanable() == 1, "where the active segment begins"
+        await producer.send("table", 0, b"open", key=b"k")
+        await segment()
+        await segment()
+        assert uncleanable() == 2, "where the open transaction begins"
+        await producer.commit()
+        await until_state(client, "tx", "CompleteCommit")
+        assert uncleanable() == 4
+
+
+async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> None:
+    """The cleaner gives its partition up."""
+    configs = (("cleanup.policy", "compact"), ("segment.ms", "1000"))
+    async with cluster.client() as client:
+        await Admin(client).create_topics(
+            (NewTopic(name="table", assignments=((1,),), configs=configs),)
+        )
+        await Admin(client).wait_for_topic("table")
+        await Producer(client).send("table", 0, b"v", key=b"k")
+        cluster.advance(2_000)
+        await Producer(client).send("table", 0, b"v", key=b"k")
+    broken = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
+    broken[61] = 0x7E  # the length of its first record
+    log = cluster.sim.brokers[B1].replicas.led[TopicPartition("table", 0)]
+    (segment,) = log.local.inactive_segments(0, 1)
+    segment.append(bytes(broken), 0, 1, max_timestamp=1, now_ms=1)
+    assert read(table.UNCLEANABLE) == {}
+    await read.until(table.UNCLEANABLE, lambda count: count == 1)
+    assert read(table.UNCLEANABLE) == {("1",): 1}
+
+
+def ticking(stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
+    """Work takes no virtual time: here each look at the watch takes a microsecond."""
+    ticks = itertools.count(0, 1_000)
+    return lambda: stopwatch_ns() + next(ticks)
+
+
+async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
+    """One EndTxn that is held, and a question about a transactional id that nobody knows."""
+    for listener in cluster.sim.listeners:
+        listener.stopwatch_ns = ticking(listener.stopwatch_ns)
+    for metric in STORIES[requests_of_a_client]:
+        assert read(metric) == {}
+    cluster.arm(Delay(delay_ms=250), FaultPoint.CLIENT_REQUEST, "slow", api="EndTxn")
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        await producer.commit()
+        home = str(cluster.leader(cluster.home("tx")))
+        assert read(table.REQUESTS)[(home, "EndTxn", "5")] == 1
+        (ended,) = (
+            one
+            for one in readings(cluster.sim)
+            if one.metric == table.REQUEST_REMOTE_MS and one.labels == (home, "EndTxn")
+        )
+        assert ended.value == pytest.approx(250, abs=50)
+        within = dict(zip(table.TIME_BOUNDS_MS, ended.counts, strict=False))
+        assert [count for bound, count in within.items() if bound < 200] == [0] * 12
+        assert [count for bound, count in within.items() if bound > 300] == [1] * 7
+        assert ended.counts[-1] == 1
+        assert read(table.REQUEST_REMOTE_MS)[(home, "EndTxn")] == ended.value
+        assert read(table.REQUEST_MS)[(home, "EndTxn")] >= ended.value
+        assert 0 < read(table.REQUEST_LOCAL_MS)[(home, "EndTxn")] < 50
+        assert read(table.REQUEST_BYTES)[(home, "EndTxn")] == 15, "without its header"
+        assert read(table.RESPONSE_BYTES)[(home, "EndTxn")] == 17
+        error = "TRANSACTIONAL_ID_NOT_FOUND"
+        assert error not in {name for _, _, name in read(table.REQUEST_ERRORS)}
+        await Admin(client).describe_transactions(["nobody"])
+        nobodys = str(cluster.leader(cluster.home("nobody")))
+        assert read(table.REQUEST_ERRORS)[(nobodys, "DescribeTransactions", error)] == 1
+
+
+STORIES: Final[Mapping[Story, set[str]]] = {
+    a_transaction: {
+        table.ACTIVE_MS,
+        table.CONNECTIONS,
+        table.FAULTS_STRUCK,
+        table.LSO_LAG,
+        table.MARKERS_PENDING,
+        table.MARKERS_SENT,
+        table.PRODUCER_IDS,
+        table.TRANSACTIONS,
+        table.VERIFICATION_MS,
+        table.VERIFICATIONS,
+        table.VERIFIED,
+    },
+    a_late_transaction: {table.LATE_TRANSACTIONS, table.TIMEOUTS},
+    a_verification_without_answer: {table.UNVERIFIED},
+    a_partition_without_leader: {table.MARKERS_UNKNOWN, table.OFFLINE_PARTITIONS},
+    a_transaction_log_with_too_few_replicas: {table.COMPLETIONS_WAITING, table.UNDER_MIN_ISR},
+    a_full_disk: {table.OFFLINE_REPLICAS},
+    a_compacted_topic: {table.FIRST_UNCLEANABLE},
+    a_batch_that_can_not_be_read: {table.UNCLEANABLE},
+    requests_of_a_client: {
+        table.REQUESTS,
+        table.REQUEST_ERRORS,
+        table.REQUEST_MS,
+        table.REQUEST_LOCAL_MS,
+        table.REQUEST_REMOTE_MS,
+        table.REQUEST_BYTES,
+        table.RESPONSE_BYTES,
+    },
+}
+"""Which metrics each of them moves."""
+
+# Tests
+
+
+@within(run_cluster)
+async def test_every_reading_is_in_the_table_with_its_labels(cluster: VirtualCluster) -> None:
+    cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        await Admin(client).describe_transactions(["nobody"])
+        found = list(readings(cluster.sim))
+    known = {metric.name: metric for metric in METRICS}
+    assert {one.metric for one in found} == set(known)
+    for one in found:
+        metric = known[one.metric]
+        assert len(one.labels) == len(metric.labels)
+        buckets = len(metric.bounds) + 1 if metric.kind is Kind.HISTOGRAM else 0
+        assert len(one.counts) == buckets
+        assert list(one.counts) == sorted(one.counts)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_a_story_moves_its_metrics(story: Story) -> None:
+    assert play(story) >= STORIES[story]
+
+
+def test_each_metric_has_its_story() -> None:
+    """What nothing moves may as well stand still for ever."""
+    assert set().union(*STORIES.values()) == {metric.name for metric in METRICS}

@@ -1,0 +1,67 @@
+"""Message classes from a few words per field."""
+
+from __future__ import annotations
+
+import pytest
+
+from txnsim.wire.declared import message, versions
+from txnsim.wire.decoder import reader
+from txnsim.wire.encoder import writer
+from txnsim.wire.schema import REQUIRED, describe
+
+
+def test_a_field_has_what_its_line_says() -> None:
+    inner = message("Inner", "One.", "number int8")
+    cls = message(
+        "Outer",
+        "Some.",
+        "name string?",
+        "inner []Inner",
+        "more Inner? tag 3 = NOTHING",
+        "ids []uuid = ()",
+        types={"Inner": inner, "NOTHING": None},
+        api={"__api_key__": 7},
+    )
+    assert (cls.__name__, cls.__doc__, cls.__api_key__) == ("Outer", "Some.", 7)
+    rows = describe(cls)
+    assert rows.flexible
+    name, array, ids = rows.plain
+    assert (name.kind, name.nullable, name.default) == ("string", True, REQUIRED)
+    assert (array.entity, array.array, array.nullable) == (inner, True, False)
+    assert (ids.kind, ids.array, ids.default) == ("uuid", True, ())
+    (more,) = rows.tagged
+    assert (more.entity, more.nullable, more.tag, more.default) == (inner, True, 3, None)
+
+
+def test_a_version_has_the_fields_that_were_there() -> None:
+    inner = versions("Inner", "One.", "a int8", "b int8 1+ = 5", flexible_since=2, newest=2)
+    found = versions(
+        "Value",
+        "Some.",
+        "always int32",
+        "once int32 1 = -1",
+        "inner Inner 2+",
+        flexible_since=2,
+        newest=2,
+        types={"Inner": inner},
+    )
+    names = [[row.name for row in describe(cls).plain] for cls in found]
+    assert names == [["always"], ["always", "once"], ["always", "inner"]]
+    assert [cls.__flexible__ for cls in found] == [False, False, True]
+    assert describe(found[2]).plain[1].entity is inner[2]
+    assert [cls.__name__ for cls in found] == ["ValueV0", "ValueV1", "ValueV2"]
+
+
+def test_its_bytes_are_those_of_any_message() -> None:
+    cls = message("Pair", "Two.", "name string", "number int16 = 3", flexible=False)
+    pieces: list[bytes] = []
+    writer(cls)(cls(name="ab"), pieces.append)
+    data = b"".join(pieces)
+    assert data == b"\x00\x02ab\x00\x03"
+    assert reader(cls)(data, 0, len(data)) == (cls(name="ab", number=3), len(data))
+
+
+@pytest.mark.parametrize("line", ["name", "name string since 3", "name [string]", "", "a int8 = "])
+def test_a_line_that_says_something_else_is_an_error(line: str) -> None:
+    with pytest.raises(ValueError, match="not a field of a message"):
+        message("Wrong", "", line)

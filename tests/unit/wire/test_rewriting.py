@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import Any
+
+from txnsim.wire import codec
+from txnsim.wire.rewriting import LIST, NUMBER, OTHER, TRUTH, answer_fields, rewritten
+from txnsim.wire.values import Rows
+
+PRODUCE, FETCH, OFFSET_FETCH, METADATA = 0, 1, 9, 3
+
+
+def test_an_answers_fields_are_those_of_all_versions_and_rows() -> None:
+    fields = answer_fields(FETCH)
+    assert fields["aborted_transactions"] == LIST
+    assert fields["last_stable_offset"] == NUMBER
+    assert fields["topic"] == fields["topic_id"] == OTHER  # of v12 and v13
+    assert answer_fields(OFFSET_FETCH)["committed_offset"] == NUMBER
+    assert answer_fields(METADATA)["is_internal"] == TRUTH
+
+
+def test_a_field_is_changed_wherever_it_stands_and_nothing_else() -> None:
+    schema = codec.response_schema(OFFSET_FETCH, 8)
+    rows = tuple(
+        codec.build(
+            schema.OffsetFetchResponsePartitions,
+            partition_index=index,
+            committed_offset=10 * index,
+            metadata="",
+            error_code=0,
+        )
+        for index in range(2)
+    )
+    topic = codec.build(schema.OffsetFetchResponseTopics, name="in", partitions=rows)
+    group = codec.build(schema.OffsetFetchResponseGroup, group_id="g", topics=(topic,))
+    answer = codec.build(schema.OffsetFetchResponse, throttle_time=0, groups=(group,))
+    off = rewritten(answer, "committed_offset", lambda offset: offset + 5)
+    (found,) = off.groups[0].topics
+    assert [row.committed_offset for row in found.partitions] == [5, 15]
+    assert [row.partition_index for row in found.partitions] == [0, 1]
+    assert rewritten(answer, "no_such_field", lambda _: 1) is answer
+    assert codec.encode_body(off) != codec.encode_body(answer)
+
+
+def test_rows_that_are_made_when_they_are_encoded_are_changed_too() -> None:
+    schema = codec.response_schema(PRODUCE, 9)
+
+    def error(index: int) -> Any:
+        return schema.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message="old")
+
+    part = codec.build(
+        schema.PartitionProduceResponse,
+        index=0,
+        error_code=0,
+        base_offset=0,
+        record_errors=Rows(error, range(3)),
+    )
+    changed = rewritten(part, "batch_index_error_message", lambda _: "new")
+    assert [one.batch_index_error_message for one in changed.record_errors] == ["new"] * 3
+    assert [one.batch_index for one in changed.record_errors] == [0, 1, 2]
