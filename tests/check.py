@@ -72,12 +72,16 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         ("tests/scenario/test_causes.py", "tests/scenario/test_matrix.py"),
     ),
     "seeds": ("whole clusters in virtual time lose nothing", ("tests/simulation",)),
+    "browser": ("the page in a browser does what it must", ("tests/browser",)),
 }
 """Steps that run tests, those that take longest first: what each asks, and its paths. A test
 belongs to the step whose path is the longest that it lies below.
 
-Each is one process, so that nothing is imported, collected or made twice.
+Each is one process, so that nothing is imported, collected or made twice. The browser has one of
+its own: Playwright keeps a loop running in it, and no other loop can run beside that.
 """
+NOT_QUICK: Final = frozenset({"browser"})
+"""Steps that ``--quick`` leaves out."""
 
 NO_BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"
 """A variable that would make each of some hundred processes compile all modules anew."""
@@ -135,7 +139,7 @@ def all_steps(*, quick: bool) -> list[Step]:
     """The steps in the order in which they are begun."""
     python = sys.executable
     return [
-        *(_of_tests(name, quick=quick) for name in TESTS),
+        *(_of_tests(name, quick=quick) for name in TESTS if not (quick and name in NOT_QUICK)),
         Step(
             name="types",
             asks="mypy --strict agrees",

@@ -64,7 +64,7 @@ def commands(*, quick: bool) -> dict[str, tuple[str, ...]]:
     return {step.name: step.command for step in check.all_steps(quick=quick)}
 
 
-@pytest.mark.parametrize("step", check.TESTS)
+@pytest.mark.parametrize("step", sorted(check.TESTS.keys() - check.NOT_QUICK))
 def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
     def markers(*, quick: bool) -> str:
         return next(word for word in commands(quick=quick)[step] if "not " in word)
@@ -73,6 +73,10 @@ def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
     assert "not slow" in markers(quick=True)
     assert "clients" not in markers(quick=False)
     assert "slow" not in markers(quick=False)
+
+
+def test_the_browser_is_left_to_the_full_check() -> None:
+    assert commands(quick=False).keys() - commands(quick=True).keys() == {"browser"}
 
 
 def test_each_file_of_tests_belongs_to_one_step() -> None:

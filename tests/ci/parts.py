@@ -317,7 +317,7 @@ def fuzzing(deadline: Deadline) -> PartOutcome:
     if installed.code != 0:
         return judge_step("atheris", installed)
     command = [str(_PYTHON), "-m", "tests.fuzz", "--all", "--minutes", "2"]
-    return judge_step("fuzzing", run(command, deadline=deadline))
+    return judge_checks("fuzzing", *run(command, deadline=deadline))
 
 
 def schemathesis(deadline: Deadline) -> PartOutcome:

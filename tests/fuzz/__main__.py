@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from tests.fuzz import corpus, totals
 from tests.fuzz.roster import TARGETS, load
+
+if TYPE_CHECKING:
+    from tests.fuzz.driver import Outcome
 
 TOTALS: Final = corpus.WORKING / "totals.json"
 
@@ -69,7 +72,7 @@ def _replay(name: str, path: Path) -> int:
 
 
 def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
-    from tests.fuzz.driver import Outcome, Workers, fuzz
+    from tests.fuzz.driver import Workers, fuzz
 
     minutes = options.minutes
     if minutes is None and options.inputs is None:
@@ -117,10 +120,25 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
                 print(f"    ended early: {outcome.trouble}")
             for find in outcome.finds:
                 print(f"    FOUND {find.kind}\n      {find.replay}", flush=True)
+    failures = [line for outcome in done for line in _failures(outcome)]
     if not options.json:
         print(f"{sum(one.inputs for one in done)} inputs in this run; in all runs here:")
         print("\n".join(totals.told(totals.read(TOTALS))))
-    return 1 if any(one.finds or one.trouble for one in done) else 0
+        print("\n".join(failures), end="\n" * bool(failures))
+        passed = sum(not (one.finds or one.trouble) for one in done)
+        print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+def _failures(outcome: Outcome) -> Iterator[str]:
+    """A line for each thing that is wrong. A find's carries its input as ``finds.jsonl`` has it:
+    whoever sees only the output of CI can play it too.
+    """
+    if outcome.trouble:
+        yield f"FAIL {outcome.target} ended early: {outcome.trouble}"
+    for find in outcome.finds:
+        line = {"target": outcome.target, "was": find.kind, "input": find.input}
+        yield f"FAIL {outcome.target}: {find.reason} {msgspec.json.encode(line).decode()}"
 
 
 if __name__ == "__main__":

@@ -41,6 +41,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     replay: str
     """The command that plays it again."""
+    reason: str
+    """The last line of what is known of it."""
+    input: bytes
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,13 +234,17 @@ def _found(name: str, kind: str, path: Path) -> Found:
     """A find, kept where no later run deletes it."""
     kept = corpus.WORKING / "finds" / name
     kept.mkdir(parents=True, exist_ok=True)
-    copy = kept / name_of(path.read_bytes())
+    data = path.read_bytes()
+    copy = kept / name_of(data)
     shutil.copy(path, copy)
+    reason = kind
     story = path.with_name(f"{path.name}.txt")
     if story.exists():
         shutil.copy(story, copy.with_name(f"{copy.name}.txt"))
-    shown = copy.relative_to(REPOSITORY)
-    return Found(kind=kind, path=str(shown), replay=f"python -m tests.fuzz {name} --replay {shown}")
+        reason = story.read_text().rstrip().rpartition("\n")[2]
+    shown = str(copy.relative_to(REPOSITORY))
+    replay_command = f"python -m tests.fuzz {name} --replay {shown}"
+    return Found(kind=kind, path=shown, replay=replay_command, reason=reason, input=data)
 
 
 def _is_broken_again(name: str, path: Path) -> bool:
