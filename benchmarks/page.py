@@ -260,7 +260,7 @@ where = urlsplit(sys.argv[1])
 chosen = selectors.DefaultSelector()
 for _ in range(int(sys.argv[2])):
     one = socket.create_connection((where.hostname, where.port))
-    one.sendall(b"GET /api/v1/events HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    one.sendall(b"GET /api/v1/events/packed HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
     chosen.register(one, selectors.EVENT_READ)
 while True:
     for key, _ in chosen.select():

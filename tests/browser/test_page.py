@@ -266,6 +266,32 @@ def test_events_are_searched_and_walked_by_keyboard(server: TxnsimServer, new_pa
     assert "marker.written" in page.inner_text("[aria-selected=true]")
 
 
+STREAMED: Final = """(before) => {
+  const all = Array.from({ length: __sim.count.value }, (_, at) => __sim.events[at]);
+  return all.filter((event) => event.i > before);
+}"""
+
+
+@pytest.mark.parametrize("level", ["brief", "full"])
+def test_events_that_are_streamed_are_those_of_the_trace(
+    fresh_server: TxnsimServer, new_page: Any, level: str
+) -> None:
+    page = new_page(fresh_server.http)
+    page.wait_for_selector(".link-state.live")
+    page.evaluate("(level) => __page['api.js'].post('/trace', { level })", level)
+    before = page.evaluate("__sim.events[__sim.count.value - 1].i")
+    make_one_hang(page)
+    page.click("#repair")
+    page.wait_for_selector(".cause.nothing")
+    streamed = {event["i"]: event for event in page.evaluate(STREAMED, before)}
+    assert len(streamed) > 30
+    header, *told, _ = page.evaluate("fetch('/api/v1/trace').then((it) => it.text())").splitlines()
+    nodes = json.loads(header)["nodes"]
+    for event in map(json.loads, told):
+        if event["i"] in streamed:
+            assert streamed[event["i"]] == {**event, "node": nodes[event["n"]]}
+
+
 def test_a_broken_connection_loses_no_event(fresh_server: TxnsimServer, new_page: Any) -> None:
     page = new_page(fresh_server.http, expects=("net::ERR_",))
     page.wait_for_selector("#practise")

@@ -76,7 +76,8 @@ class Judge:
         self._resident_kib = _peak_kib()
 
     def _hear(self, _logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
-        if method in ("error", "critical", "exception"):
+        is_bug = method in ("error", "critical", "exception")
+        if is_bug and event["event"] not in self._target.allowed:
             self._bugs.append(event)
         return ""
 

@@ -38,5 +38,7 @@ class Target(NamedTuple):
     """Whether jumps in compiled decoders and encoders count. To count them costs some ms for each
     of thousands of them, so a target that meets all APIs leaves that to others.
     """
+    allowed: frozenset[str] = frozenset()
+    """Events of the log that are told as errors and may happen: what an operator has done wrong."""
     figures: Callable[[], dict[str, float]] | None = None
     """What it has measured besides, by name."""

@@ -60,3 +60,8 @@ def test_what_breaks_nothing_is_no_find() -> None:
     judge = Judge(Target(play=lambda _: None, seeds=tuple))
     assert judge.play(b"x") is None
     assert judge.slowest_ms < 100
+
+
+def test_an_error_that_an_operator_has_made_is_no_find() -> None:
+    allowed = frozenset({"request failed by a bug"})
+    assert Judge(Target(play=told, seeds=tuple, allowed=allowed)).play(b"x") is None

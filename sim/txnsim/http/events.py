@@ -1,15 +1,19 @@
-"""The trace through the control port: whole, or as it grows (Server-Sent Events).
+"""The trace through the control port: whole, or as it grows, in one of two forms.
 
 A listener is a cursor into the trace, which is a ring: nothing is kept for it, so however slowly it
-reads, brokers never wait and memory does not grow. It is sent the lines of the trace with the name
-of the node in front; the lines are made once for all listeners. Once it is further behind than
+reads, brokers never wait and memory does not grow. Once it is further behind than
 ``EVENTS_BEHIND_MAX`` it goes on with the newest events and learns how many it has lost.
+
+Server-Sent Events are for people and programs: a line of the trace each, with the name of its node
+in front. The page listens to all events, and ten pages may listen. It gets them packed, as the ring
+keeps them: nothing is made for a listener but a few bytes per batch, and the page does the rest
+(``page/static/rows.js``).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -23,7 +27,7 @@ from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
 from txnsim.http.report import report
 from txnsim.runtime.env import Environment
-from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim.server.cluster import SimCluster
 
@@ -32,8 +36,8 @@ EVENTS_BEHIND_MAX: Final = 20_000
 EVENTS_PER_TURN_MAX: Final = 500
 """How many events one listener is sent before the brokers get their turn."""
 LISTENERS_MAX: Final = 32
-PIECES_MAX: Final = 64
-"""Pieces of the stream that are kept for other listeners: at most some 5 MB."""
+BATCHES_PER_TURN_MAX: Final = 8
+"""The same in packed batches, which cost less: of at most 256 events each."""
 LOOK_MS: Final = 25
 """Between two looks at the trace of one listener; of ten five times as long. So brokers spend about
 the same on looks and on writes, however many listen.
@@ -45,6 +49,17 @@ CURSOR_MAX: Final = 2**63 - 1
 EVENT_STREAM: Final = "text/event-stream"
 TEXT: Final = "text/plain"
 NDJSON: Final = "application/x-ndjson"
+MESSAGE_PACK: Final = "application/vnd.msgpack"
+STREAMS: Final = frozenset({EVENT_STREAM, MESSAGE_PACK})
+"""Of answers that have no end."""
+
+_pack: Final = msgspec.msgpack.Encoder().encode
+_PAIR: Final = b"\x92"
+"""MessagePack: an array of two."""
+_NOTHING_NEW: Final = _pack({})
+_NO_STORE: Final = {"Cache-Control": "no-store"}
+Piece = tuple[int, bytes]
+"""The cursor behind what a listener is sent next, and what that is; empty for nothing."""
 
 
 class TraceState(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +118,14 @@ STREAM: Final = Operation(
     ),
     refusals=("409", "422", "503"),
 )
+PACKED: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/events/packed",
+    summary="The same for the page: all events as MessagePack, in the form in which they are kept",
+    media_type=MESSAGE_PACK,
+    query=(Query("from", "First event, as far as it is kept; only new ones unless given"),),
+    refusals=("409", "422", "503"),
+)
 REPORT: Final = Operation(
     method="get",
     path=f"{PREFIX}/report",
@@ -112,7 +135,7 @@ REPORT: Final = Operation(
     query=(Query("from", "The story from this event on; the newest events unless given"),),
     refusals=("422",),
 )
-OF_EVERY_RUN: Final = (TRACE, SET, STREAM)
+OF_EVERY_RUN: Final = (TRACE, SET, STREAM, PACKED)
 OPERATIONS: Final = (*OF_EVERY_RUN, REPORT)
 
 
@@ -132,8 +155,6 @@ class EventRoutes:
         self._listeners = 0
         self._names: list[bytes] = []
         """Of the nodes, as JSON."""
-        self._pieces: dict[int, tuple[int, bytes]] = {}
-        """Cursor -> the cursor behind it and what lies between, for who listens to everything."""
         self._is_closed = False
 
     def routes(self) -> list[Route]:
@@ -142,6 +163,7 @@ class EventRoutes:
             TRACE.route(self.trace),
             SET.route(self.set_level),
             STREAM.route(self.stream),
+            PACKED.route(self.packed),
         ]
         return routes if self._cluster is None else [*routes, REPORT.route(self.report)]
 
@@ -181,14 +203,7 @@ class EventRoutes:
 
     async def stream(self, request: Request) -> Response:
         """The trace as it grows."""
-        if not self._tracer.on:
-            raise RefusedError(
-                409,
-                f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}, or start with '
-                "`--trace brief`",
-            )
-        if self._listeners >= LISTENERS_MAX:
-            raise RefusedError(503, f"{LISTENERS_MAX} listeners are connected: close one of them")
+        self._admit()
         kinds = request.query_params.getlist("kind")
         for kind in kinds:
             if not any(_is_within(known, kind, ".") for known in KINDS):
@@ -199,10 +214,42 @@ class EventRoutes:
         cursor = number_of(
             request, "from", default=self._resumed(request), least=0, most=CURSOR_MAX
         )
-        listener = self._listen(cursor, kinds, nodes)
-        return StreamingResponse(
-            listener, media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"}
+        listener = self._listen(
+            cursor,
+            lambda reached: self._lines(reached, kinds, nodes),
+            greeting=b": connected\n\n",
+            nothing_new=b": nothing new\n\n",
         )
+        return StreamingResponse(listener, media_type=EVENT_STREAM, headers=_NO_STORE)
+
+    async def packed(self, request: Request) -> Response:
+        """The same, packed: one MessagePack value after the other.
+
+        An array is a batch: the position of its first event, and its rows (``trace_forms.Row``). It
+        may begin before the cursor. A map tells about what comes next: ``start_ns``, from which
+        times count (none: they are microseconds of the run); ``nodes``, names of more nodes;
+        ``lost``, how many events are left out. An empty one only says that the stream lives.
+        """
+        self._admit()
+        cursor = number_of(request, "from", default=len(self._tracer), least=0, most=CURSOR_MAX)
+        listener = self._listen(
+            cursor,
+            _Packer(self._tracer).next_piece,
+            greeting=_pack({"start_ns": self._tracer.rows_start_ns}),
+            nothing_new=_NOTHING_NEW,
+        )
+        return StreamingResponse(listener, media_type=MESSAGE_PACK, headers=_NO_STORE)
+
+    def _admit(self) -> None:
+        """Raises ``RefusedError`` where there is nothing to hear, or where enough listen."""
+        if not self._tracer.on:
+            raise RefusedError(
+                409,
+                f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}, or start with '
+                "`--trace brief`",
+            )
+        if self._listeners >= LISTENERS_MAX:
+            raise RefusedError(503, f"{LISTENERS_MAX} listeners are connected: close one of them")
 
     def _resumed(self, request: Request) -> int:
         """Where a listener goes on that was connected before, as browsers ask for it."""
@@ -212,21 +259,26 @@ class EventRoutes:
     # One listener
 
     async def _listen(
-        self, cursor: int, kinds: Sequence[str], nodes: Sequence[str]
+        self,
+        cursor: int,
+        next_piece: Callable[[int], Piece],
+        *,
+        greeting: bytes,
+        nothing_new: bytes,
     ) -> AsyncIterator[bytes]:
         clock = self._environment.clock
         self._listeners += 1
         try:
-            yield b": connected\n\n"
+            yield greeting
             said_ms = clock.monotonic_ms()
             while not self._is_closed:
-                cursor, piece = self._next_piece(cursor, kinds, nodes)
+                cursor, piece = next_piece(cursor)
                 if piece:
                     # A caller that does not read makes this wait, and no other reader.
                     yield piece
                     said_ms = clock.monotonic_ms()
                 elif clock.monotonic_ms() - said_ms >= SILENCE_MS:
-                    yield b": nothing new\n\n"
+                    yield nothing_new
                     said_ms = clock.monotonic_ms()
                 if cursor >= len(self._tracer):
                     await self._pause(LOOK_MS * max(1, self._listeners // 2))
@@ -235,43 +287,20 @@ class EventRoutes:
         finally:
             self._listeners -= 1
 
-    def _next_piece(
-        self, cursor: int, kinds: Sequence[str], nodes: Sequence[str]
-    ) -> tuple[int, bytes]:
-        """The next events from a cursor on, and the cursor behind them.
-
-        Pages listen to all events, and look one after the other: what one of them was sent is kept
-        for the others for a while, so that ten pages cost little more than one.
-        """
-        if kinds or nodes:
-            return self._new_piece(cursor, kinds, nodes, EVENTS_PER_TURN_MAX)
-        if cursor in self._pieces:
-            return self._pieces[cursor]
-        # Up to where somebody else goes on, to go on with the same pieces.
-        ends = (end for end, _ in self._pieces.values())
-        ahead = min((end for end in ends if end > cursor), default=CURSOR_MAX)
-        found = self._new_piece(cursor, (), (), min(EVENTS_PER_TURN_MAX, ahead - cursor))
-        if found[0] > cursor:
-            self._pieces[cursor] = found
-            if len(self._pieces) > PIECES_MAX:
-                del self._pieces[next(iter(self._pieces))]
-        return found
-
-    def _new_piece(
-        self, cursor: int, kinds: Sequence[str], nodes: Sequence[str], count: int
-    ) -> tuple[int, bytes]:
+    def _lines(self, cursor: int, kinds: Sequence[str], nodes: Sequence[str]) -> Piece:
+        """The next events from a cursor on, as Server-Sent Events."""
         tracer = self._tracer
-        end = len(tracer)
-        oldest = max(tracer.first, end - EVENTS_BEHIND_MAX)
+        oldest = _oldest(tracer)
         pieces = []
         if cursor < oldest:
-            lost = msgspec.json.encode({"lost": oldest - cursor, "next": oldest})
+            lost = msgspec.json.encode(_lost(cursor, oldest))
             pieces.append(b"event: lost\ndata: %b\n\n" % lost)
             cursor = oldest
         names = tracer.nodes
         while len(self._names) < len(names):
             self._names.append(msgspec.json.encode(names[len(self._names)]))
-        for index, line in enumerate(islice(tracer.lines(cursor), count), cursor):
+        end = max(cursor, min(cursor + EVENTS_PER_TURN_MAX, len(tracer)))
+        for index, line in enumerate(islice(tracer.lines(cursor), EVENTS_PER_TURN_MAX), cursor):
             kind, node = _kind_and_node(line)
             if (kinds or nodes) and not _is_wanted(kind.decode(), names[node], kinds, nodes):
                 continue
@@ -279,7 +308,7 @@ class EventRoutes:
                 b'id: %d\nevent: %b\ndata: {"node":%b,%b\n\n'
                 % (index, kind, self._names[node], line[1:])
             )
-        return max(cursor, min(cursor + count, end)), b"".join(pieces)
+        return end, b"".join(pieces)
 
     async def _pause(self, ms: int) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -290,6 +319,42 @@ class EventRoutes:
             await over
         finally:
             timer.cancel()
+
+
+class _Packer:
+    """What one listener of packed events is sent."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._nodes_told = 0
+
+    def next_piece(self, cursor: int) -> Piece:
+        """The next batches from a cursor on, behind what a reader must know of them."""
+        tracer = self._tracer
+        oldest = _oldest(tracer)
+        notes: dict[str, object] = {}
+        if cursor < oldest:
+            notes |= _lost(cursor, oldest)
+            cursor = oldest
+        pieces: list[bytes] = []
+        for first, count, rows in islice(tracer.batches(cursor), BATCHES_PER_TURN_MAX):
+            pieces += (_PAIR, _pack(first), rows)
+            cursor = first + count
+        if more := tracer.nodes[self._nodes_told :]:
+            notes["nodes"] = more
+            self._nodes_told += len(more)
+        if notes:
+            pieces.insert(0, _pack(notes))
+        return cursor, b"".join(pieces)
+
+
+def _oldest(tracer: Tracer) -> int:
+    """The first event that a listener can still have."""
+    return max(tracer.first, len(tracer) - EVENTS_BEHIND_MAX)
+
+
+def _lost(cursor: int, oldest: int) -> dict[str, int]:
+    return {"lost": oldest - cursor, "next": oldest}
 
 
 def _kind_and_node(line: bytes) -> tuple[bytes, int]:

@@ -124,7 +124,7 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
         content: dict[str, Any] = {}
     elif operation.answer is None:
         # Of a stream of events a schema may mean the whole or each of them: none says either.
-        schema = {} if operation.media_type == events.EVENT_STREAM else {"type": "string"}
+        schema = {} if operation.media_type in events.STREAMS else {"type": "string"}
         content = {operation.media_type: {"schema": schema}}
     else:
         content = content_of(operation.answer, is_list=operation.is_list)

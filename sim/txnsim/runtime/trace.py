@@ -429,8 +429,21 @@ class Tracer:
             yield from self._ring.lines(reached)
             reached = self._ring.next
 
+    def batches(self, from_index: int) -> Iterator[tuple[int, int, bytes]]:
+        """Events from a cursor on in the batches in which they are kept: index of the first, how
+        many they are, and their rows as MessagePack (``trace_forms.Row``). The first batch may
+        begin before the cursor. Of older transactions nothing is told.
+        """
+        self._keep()
+        return self._ring.batches(from_index)
+
+    @property
+    def rows_start_ns(self) -> int | None:
+        """From when the times of such rows count, in ns; None: they are microseconds of the run."""
+        return self._form.rows_start_ns
+
     def events(self, from_index: int = 0) -> Iterator[Event]:
-        """The same, decoded."""
+        """The same as ``lines``, decoded."""
         return map(_decode, self.lines(from_index))
 
     @property

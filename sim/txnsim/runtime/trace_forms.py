@@ -40,6 +40,7 @@ Noted = tuple[int, int, tuple[int, ...], str, Transaction, Payload | LaterPayloa
 Row = tuple[int, int, Sequence[int], str, str | Sequence[Any], object, int | None]
 """The same with its payload made."""
 
+_read: Final = msgspec.json.Decoder(Event).decode
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(list[Row]).decode
@@ -53,6 +54,15 @@ class Form(Protocol):
 
     def lines(self, kept: bytes, first: int) -> bytes:
         """What was kept as lines, each with its line end."""
+
+    def packed(self, kept: bytes, first: int) -> bytes:
+        """What was kept as rows in MessagePack, for a reader elsewhere. A row may have one value
+        more: the Lamport clock, where it is not the one that ``Rows`` reckons.
+        """
+
+    @property
+    def rows_start_ns(self) -> int | None:
+        """From when the times of these rows count, in ns; None: they are those of the lines."""
 
 
 def rows_of(noted: Sequence[Noted]) -> list[Row]:
@@ -96,6 +106,19 @@ class Lines:
         """They are lines."""
         return kept
 
+    def packed(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Rows has it
+        """The lines as rows, made now: a reader of those needs no second way."""
+        return _pack(
+            [
+                (one.t, one.n, one.p, one.k, one.tx, one.d, one.w, one.l)
+                for one in map(_read, kept.splitlines())
+            ]
+        )
+
+    @property
+    def rows_start_ns(self) -> None:
+        """Lines tell microseconds of the run."""
+
 
 class Rows:
     """Events packed, lines when they are read.
@@ -126,6 +149,15 @@ class Rows:
             clocks[node] = clock + 1
             lamport.append(clock + 1)
         return _lines(rows, first, lamport, self._start_ns)
+
+    def packed(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Lines has it
+        """They are packed rows."""
+        return kept
+
+    @property
+    def rows_start_ns(self) -> int | None:
+        """As it was given."""
+        return self._start_ns
 
 
 def _lines(rows: Sequence[Row], first: int, lamport: Sequence[int], start_ns: int | None) -> bytes:

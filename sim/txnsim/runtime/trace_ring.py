@@ -256,12 +256,25 @@ class Ring:
         if from_index < self._first:
             yield from (line for index, line in self._older() if index >= from_index)
         index = max(from_index, self._first)
+        for batch in self._batches(index):
+            index = max(index, batch.first)
+            yield from self._lines(batch)[index - batch.first :]
+
+    def batches(self, from_index: int) -> Iterator[tuple[int, int, bytes]]:
+        """Events from a cursor on, in batches: index of the first, how many, packed rows.
+
+        The first batch may begin before the cursor. Events may be added between two steps.
+        """
+        for batch in self._batches(from_index):
+            yield batch.first, batch.count, self._form.packed(batch.kept, batch.first)
+
+    def _batches(self, from_index: int) -> Iterator[_Batch]:
+        index = max(from_index, self._first)
         while index < self._next:
             chunk = self._chunks[bisect_right(self._chunks, index, key=_first) - 1]
             batch = chunk.batches[bisect_right(chunk.batches, index, key=_first) - 1]
-            lines = self._lines(batch)[index - batch.first :]
-            yield from lines
-            index = max(index + len(lines), self._first)
+            yield batch
+            index = max(batch.first + batch.count, self._first)
 
     def texts(self) -> Iterator[bytes]:
         """All that is kept now, in pieces of whole lines; what comes later changes none of them.

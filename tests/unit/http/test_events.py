@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 import httpx
+import msgpack
 import msgspec
 import pytest
 from starlette.requests import Request
@@ -25,7 +26,8 @@ from txnsim.http.events import (
     EventRoutes,
 )
 from txnsim.http.replies import RefusedError
-from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.runtime.trace_forms import Rows
 
 
 @within(run_story)
@@ -174,27 +176,106 @@ async def test_a_listener_chooses_kinds_and_nodes(
         assert [event["d"]["text"] for kind, event in found if kind == "note"] == expected
 
 
+class Page:
+    """What the page makes of the packed stream (page/static/rows.js)."""
+
+    def __init__(self, routes: EventRoutes) -> None:
+        self.routes = routes
+        self.events: list[dict[str, Any]] = []
+        self.lost = 0
+        self._start_ns: int | None = None
+        self._nodes: list[str] = []
+
+    async def hear(self, query: str, until: int) -> None:
+        """Listen until the event of this position was heard."""
+        self._nodes = []  # a stream tells them all
+        response = await self.routes.packed(request(query))
+        assert isinstance(response, StreamingResponse)
+        assert response.media_type == "application/vnd.msgpack"
+        async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
+            async for piece in pieces:
+                for value in msgpack_values(bytes(piece)):  # type: ignore[arg-type]
+                    self._take(value)
+                if self.events and self.events[-1]["i"] >= until:
+                    return
+
+    def _take(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self._start_ns = value.get("start_ns", self._start_ns)
+            self._nodes += value.get("nodes", ())
+            self.lost += value.get("lost", 0)
+            return
+        first, rows = value
+        kept = msgspec.msgpack.encode([row[:7] for row in rows])
+        clocks = [row[7:] for row in rows]
+        lines = Rows(self._start_ns).lines(kept, first).splitlines()
+        for line, clock in zip(lines, clocks, strict=True):
+            event = msgspec.json.decode(line)
+            if clock:
+                (event["l"],) = clock
+            self.events.append({"node": self._nodes[event["n"]], **event})
+
+
+def msgpack_values(piece: bytes) -> list[Any]:
+    """Values that stand one behind the other."""
+    unpacker = msgpack.Unpacker(strict_map_key=False)
+    unpacker.feed(piece)
+    return list(unpacker)
+
+
+@pytest.mark.parametrize("ring_bytes", [None, 1 << 20])
 @within(run_cluster)
-async def test_what_one_page_was_sent_is_not_made_again_for_the_others(
+async def test_a_page_makes_the_lines_of_the_trace_of_what_it_is_sent(
+    cluster: VirtualCluster, ring_bytes: int | None
+) -> None:
+    now = cluster.env.clock.monotonic_us
+    tracer = Tracer(now, start_ns=None if ring_bytes is None else 5_000, ring_bytes=ring_bytes)
+    tracer.level = TraceLevel.FULL
+    cluster.env.tracer = tracer
+    routes = EventRoutes(cluster.env)
+    before = -1
+    for number in range(700):
+        tx = ("", "app/7:1", ("app", 7, 1))[number % 3]
+        before = tracer.emit(
+            "note",
+            f"node/{number // 100}",
+            parents=(before, before - 300),
+            tx=tx,
+            data={"text": str(number)} if number % 5 else None,
+            importance=2 if number % 7 else None,
+        )
+    page = Page(routes)
+    await page.hear("from=10", until=600)
+    tracer.emit("note", "node/new")
+    await page.hear(f"from={page.events[-1]['i'] + 1}", until=700)
+    names = tracer.nodes
+    wanted = [msgspec.json.decode(line) for line in tracer.lines(0)]
+    first = page.events[0]["i"]
+    assert first <= 10, "a batch is sent whole"
+    assert page.events == [{"node": names[one["n"]], **one} for one in wanted[first:]]
+
+
+@within(run_cluster)
+async def test_a_slow_page_is_told_how_many_events_it_has_lost(cluster: VirtualCluster) -> None:
+    routes = routes_of(cluster)
+    for number in range(EVENTS_BEHIND_MAX + 7):
+        say(cluster, str(number))
+    page = Page(routes)
+    oldest = len(cluster.sim.environment.tracer) - EVENTS_BEHIND_MAX
+    await page.hear("from=0", until=oldest)
+    assert page.lost == oldest
+    assert page.events[0]["i"] <= oldest
+
+
+@within(run_cluster)
+async def test_a_page_in_a_silent_cluster_hears_that_the_stream_lives(
     cluster: VirtualCluster,
 ) -> None:
-    routes = routes_of(cluster)
-    said = [say(cluster, str(number)) for number in range(700)]
-    begin = said[0]
-    async with (
-        aclosing(listen(routes, f"from={begin}")) as one,
-        aclosing(listen(routes, f"from={begin}")) as other,
-        aclosing(listen(routes, f"from={begin + 3}")) as later,
-    ):
-        for stream in (one, other, later):
-            await anext(stream)
-        first, again, apart = [await anext(stream) for stream in (one, other, later)]
-        assert first is again
-        # Who began elsewhere is brought to where the others go on.
-        assert events_of(apart) == events_of(first)[3:]
-        assert await anext(one) is await anext(later)
-        rest = await heard(other, 1)
-        assert [event["i"] for _, event in events_of(again) + rest][: len(said)] == said
+    response = await routes_of(cluster).packed(request())
+    assert isinstance(response, StreamingResponse)
+    async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
+        said = [bytes(await anext(pieces)) for _ in range(3)]  # type: ignore[arg-type,call-overload]
+    assert msgpack_values(b"".join(said))[-1] == {}
 
 
 @within(run_cluster)

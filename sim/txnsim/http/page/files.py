@@ -29,6 +29,7 @@ LIBRARIES: Final = {
     "htm": "vendor/htm.mjs",
     "@preact/signals": "vendor/signals.mjs",
     "@preact/signals-core": "vendor/signals-core.mjs",
+    "@msgpack/msgpack": "vendor/msgpack/Decoder.mjs",
 }
 """Name that modules import a library by -> its file."""
 SCRIPT: Final = "page.js"

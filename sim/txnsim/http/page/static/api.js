@@ -3,6 +3,7 @@
 
 import { batch } from "@preact/signals";
 import { Book, readBook } from "./book.js";
+import { batchesOf } from "./rows.js";
 import { busy, count, driven, events, explained, filed, go, indexOf, lesson, link, lost, partition, problem, put, reading, source, take, view } from "./store.js";
 
 const PREFIX = "/api/v1";
@@ -98,7 +99,7 @@ export async function listen() {
         put(book, { kind: "live" });
         next = book.newest + 1;
       }
-      const answer = await fetch(`${PREFIX}/events?from=${next}`);
+      const answer = await fetch(`${PREFIX}/events/packed?from=${next}`);
       if (answer.status === 409) {
         link.value = "off";
         return;
@@ -110,30 +111,11 @@ export async function listen() {
       if (!answer.ok) throw new Error(answer.statusText);
       if (mine !== generation) return void answer.body.cancel();
       link.value = "live";
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      let rest = "";
-      for (;;) {
-        const { done, value } = await reader.read();
-        if (mine !== generation) return void reader.cancel();
-        if (done) break;
-        rest += value;
-        const end = rest.lastIndexOf("\n\n");
-        if (end < 0) continue;
-        const some = [];
-        for (const message of rest.slice(0, end).split("\n\n")) {
-          const line = message.split("\n").find((one) => one.startsWith("data: "));
-          if (!line) continue;
-          const data = JSON.parse(line.slice(6));
-          if ("lost" in data) {
-            lost.value += data.lost;
-            continue;
-          }
-          data.p ??= [];
-          some.push(data);
-        }
-        rest = rest.slice(end + 2);
-        take(some);
-        if (some.length) next = some[some.length - 1].i + 1;
+      for await (const some of batchesOf(answer.body)) {
+        if (mine !== generation) return;
+        lost.value += some.lost;
+        take(some.events);
+        next = Math.max(next, some.events.at(-1).i + 1);
       }
     } catch {
       // The server went away, or the network did: try again below.

@@ -1,0 +1,51 @@
+// @ts-check
+// The stream of events as the server keeps them: rows in MessagePack. What a line of the trace says
+// is worked out here, so that it costs the brokers nothing (`Rows` in txnsim/runtime/trace_forms.py).
+
+import { Decoder } from "@msgpack/msgpack";
+
+async function* chunksOf(body) {
+  const reader = body.getReader();
+  try {
+    for (let one = await reader.read(); !one.done; one = await reader.read()) yield one.value;
+  } finally {
+    void reader.cancel();
+  }
+}
+
+/** A payload's bytes, as lines have them. */
+const textOf = (bytes) => btoa(Array.from(bytes, (one) => String.fromCharCode(one)).join(""));
+
+/** The events of a batch that begins at a position of the trace. */
+function eventsOf(first, rows, nodes, startNs) {
+  const clocks = new Map();
+  const lamport = [];
+  return rows.map(([time, n, p, k, tx, d, w, l], index) => {
+    let clock = clocks.get(n) ?? first;
+    for (const parent of p) if (parent >= first) clock = Math.max(clock, lamport[parent - first]);
+    clocks.set(n, clock + 1);
+    lamport.push(clock + 1);
+    const event = { node: nodes[n], i: first + index, t: startNs === null ? time : Math.floor((time - startNs) / 1000), n, l: l ?? clock + 1, p, k };
+    if (tx.length) event.tx = typeof tx === "string" ? tx : `${tx[0]}/${tx[1]}:${tx[2]}`;
+    if (d !== null) event.d = d;
+    if (w !== null) event.w = w;
+    return event;
+  });
+}
+
+/** Batches of events, as the stream brings them, and how many it has left out before each. */
+export const batchesOf = async function* (body) {
+  const nodes = [];
+  let startNs = null;
+  let lost = 0;
+  for await (const value of new Decoder().decodeStream(chunksOf(body))) {
+    if (Array.isArray(value)) {
+      yield { lost, events: eventsOf(value[0], value[1], nodes, startNs) };
+      lost = 0;
+      continue;
+    }
+    if (value.start_ns !== undefined) startNs = value.start_ns;
+    if (value.nodes) nodes.push(...value.nodes);
+    lost += value.lost ?? 0;
+  }
+};
