@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time  # noqa: TID251 - processes on the real machine
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from subprocess import DEVNULL
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.pipeline.following import follow
 from tests.support.growing_dirs import GrowingDir
-from txnsim.pipeline.following import LOGS
+from tests.support.quick_spark import quick_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
 
 pytestmark = pytest.mark.spark
 
-
-def follow(spark: SparkSession, directory: str, name: str, out: str) -> DataStreamWriter:
-    """A query that keeps a table as Parquet below ``out``."""
-    rows = spark.readStream.format("kafka_log").option("table", name).load(directory)
-    writer = rows.writeStream.option("checkpointLocation", f"{out}/checkpoints/{name}")
-    if name in LOGS:
-        return writer.format("parquet").option("path", f"{out}/{name}")
-    return writer.foreachBatch(
-        lambda found, _: found.write.mode("overwrite").parquet(f"{out}/{name}")
-    )
+KILLS: Final = 5
+PLANNED: Final = "checkpoints/records/offsets"
+WRITTEN: Final = "records/_spark_metadata"
+COMMITTED: Final = "checkpoints/records/commits"
+"""Where Spark notes a batch: before it is read, when its rows are written, when it is done."""
+BATCH_S_MAX: Final = 240
 
 
 def check(spark: SparkSession, growing: GrowingDir, name: str, out: Path) -> None:
@@ -49,3 +50,50 @@ def test_a_stream_has_the_rows_of_a_batch(spark: SparkSession, tmp_path: Path, n
     for _ in range(2):
         growing.grow()
         check(spark, growing, name, tmp_path / "out")
+
+
+@pytest.mark.slow  # each kill costs the start of a JVM: minutes
+@pytest.mark.parametrize("step", [PLANNED, WRITTEN])
+def test_kills_lose_nothing_and_double_nothing(
+    spark: SparkSession, tmp_path: Path, step: str
+) -> None:
+    growing, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    interrupted = 0
+    for _ in range(KILLS):
+        growing.grow()
+        killed_behind(out / step, str(growing.path), str(out))
+        interrupted += numbers_in(out / PLANNED) - numbers_in(out / COMMITTED) != set()
+    assert interrupted > KILLS // 2, "kills that strike between two batches show nothing"
+    check(spark, growing, "records", out)
+
+
+def killed_behind(folder: Path, *arguments: str) -> None:
+    """Follow the directory; kill all its processes as soon as a new batch stands in a folder."""
+    before = numbers_in(folder)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.pipeline.following", *arguments],
+        env=quick_environment(),
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: bool(numbers_in(folder) - before) or process.poll() is not None)
+        assert process.poll() is None, "it ended by itself"
+    finally:
+        session = ["--session", str(process.pid)]
+        subprocess.run(["pkill", "-KILL", *session], check=False)
+        process.wait()
+        alive = ["pgrep", "--runstates", "D,R,S,T", *session]  # nobody may bury the JVM
+        wait_until(lambda: subprocess.run(alive, check=False, stdout=DEVNULL).returncode != 0)
+
+
+def numbers_in(folder: Path) -> set[int]:
+    """Numbers of the batches that have a file here."""
+    there = folder.iterdir() if folder.exists() else ()
+    return {int(name) for one in there if (name := one.name.partition(".compact")[0]).isdigit()}
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + BATCH_S_MAX
+    while not is_so():
+        assert time.monotonic() < end_s, "Spark has not come so far"
+        time.sleep(0.002)

@@ -50,8 +50,10 @@ def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat
         log_format: How lines look.
     """
     global _floods  # a process has one log
+    loop_log = logging.getLogger("asyncio")
+    loop_log.removeFilter(_floods)
     _floods = Floods(real.monotonic_ms)
-    logging.getLogger("asyncio").addFilter(_floods)
+    loop_log.addFilter(_floods)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -29,9 +29,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Iterator[Time]:
     monkeypatch.setattr(event_log.real, "monotonic_ms", clock)
     set_up_logs(level="debug", log_format=LogFormat.JSON)
     yield clock
-    asyncio_logger = logging.getLogger("asyncio")
-    for each in list(asyncio_logger.filters):
-        asyncio_logger.removeFilter(each)
+    logging.getLogger("asyncio").removeFilter(event_log._floods)
     structlog.configure(**before)
 
 
@@ -130,6 +128,16 @@ def test_the_loops_own_complaints_are_counted_as_well(time: Time) -> None:
     time.ms += ONCE_MS
     assert logger.filter(records[0])
     assert records[0].msg == "Fatal error (2 more left out)"
+
+
+@pytest.mark.usefixtures("time")
+def test_a_log_that_is_set_up_again_counts_anew() -> None:
+    record = logging.LogRecord("asyncio", logging.ERROR, "x.py", 1, "Fatal error", None, None)
+    logger = logging.getLogger("asyncio")
+    assert logger.filter(record)
+    set_up_logs(level="debug", log_format=LogFormat.JSON)
+    assert logger.filter(record)
+    assert not logger.filter(record)
 
 
 def test_the_memory_of_kinds_has_a_bound() -> None:
