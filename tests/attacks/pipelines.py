@@ -22,6 +22,7 @@ BATCH_BYTES: Final = 1_000_000
 BATCHES: Final = 55
 UNREAD_S: Final = 5.0
 WIDE: Final = 9_990
+TORN_BYTES: Final = 50_000_000
 
 
 def small_requests(target: Target) -> int:
@@ -99,6 +100,16 @@ def parked_fetches(target: Target) -> int:
     return 20 * len(fetch)
 
 
+def torn_frames(target: Target) -> int:
+    """20 connections, one after the other, that end in the middle of a frame of 100 MB."""
+    part = bytes(TORN_BYTES)
+    for _ in range(20):
+        with target.socket() as connection:
+            connection.sendall((100_000_000).to_bytes(4, "big") + part)
+            time.sleep(0.1)
+    return TORN_BYTES  # what one of them carries: the others are gone
+
+
 def empty_frames(target: Target) -> int:
     """40 MiB of frames of length zero behind a Fetch that waits."""
     _make_topic(target)
@@ -155,4 +166,5 @@ ATTACKS: Final = (
     Attack("unread-metadata", unread_metadata),
     Attack("parked-fetches", parked_fetches, serve=("--brokers", "1", "--topic", f"wide:{WIDE}")),
     Attack("empty-frames", empty_frames),
+    Attack("torn-frames", torn_frames),
 )

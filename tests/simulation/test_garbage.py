@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 
-from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from txnsim.client.producer import Producer
 from txnsim.runtime.trace import TraceLevel
+from txnsim.server.connection import Connection
 
 TRANSACTIONS = 100
 
@@ -37,6 +39,29 @@ def unreachable_after(trace_level: TraceLevel, version: int) -> int:
                 gc.enable()
 
     return run_cluster(main, trace_level=trace_level, level=version)
+
+
+async def test_a_connection_that_is_gone_needs_no_collector() -> None:
+    async with real_cluster(brokers=1) as sim:
+        host, _, port = sim.bootstrap.rpartition(":")
+        gc.collect()
+        gc.disable()
+        try:
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write((50_000_000).to_bytes(4, "big") + bytes(5_000_000))
+            await writer.drain()
+            while not connections():  # noqa: ASYNC110 - an object tells nobody that it is there
+                await asyncio.sleep(0)
+            writer.transport.abort()
+            async with asyncio.timeout(60):
+                while connections():  # noqa: ASYNC110 - or that it is gone
+                    await asyncio.sleep(0)
+        finally:
+            gc.enable()
+
+
+def connections() -> list[Connection]:
+    return [one for one in gc.get_objects() if isinstance(one, Connection)]
 
 
 def test_transactions_leave_next_to_no_cycles() -> None:

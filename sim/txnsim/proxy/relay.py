@@ -227,6 +227,7 @@ class Relay:
             self._door.forget(self)
         if self._answers.is_stopped and not self._is_deaf:
             return  # an answer is held; ``_answer_done`` closes
+        self._answers.forget()
         self._requests.stop()
         self._wake()
         if exc is None:

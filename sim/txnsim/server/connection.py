@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         """The connection is gone: what was taken up goes on, what only waited is forgotten."""
         self._outbox.forget()
         self._listener.strangers.forget(self)
-        self._intake.forget()
+        self._intake.close()
         self._listener.connections.pop(self, None)
         self._link.closed()
         tracer, node = self._listener.tracer, self._listener.node

@@ -54,6 +54,14 @@ class Intake:
         self.frames.clear()
         self.queued_bytes = 0
 
+    def close(self) -> None:
+        """The connection is gone: nothing that waits will be handled, and nothing more will come.
+
+        What is collected of a frame may be 100 MB, and whoever still holds this may be long-lived.
+        """
+        self.forget()
+        self.reader.forget()
+
     def keep_within(self, limit_bytes: int, transport: asyncio.Transport | None) -> None:
         """Stop reading above the limit, go on below half of it."""
         if transport is None or transport.is_closing():

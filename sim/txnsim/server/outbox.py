@@ -197,8 +197,9 @@ class Outbox:
             self._forget_parked()
 
     def forget(self) -> None:
-        """The connection is gone."""
+        """The connection is gone, and needs no collector to be freed: this held it as well."""
         self.transport = None
+        self._go_on = self._give_up = _nothing
         self._output.clear()
         if self._parked is not None:
             self._forget_parked()
@@ -281,6 +282,10 @@ class HeldBytes:
     def forget(self, holder: Holder) -> None:
         """Nothing waits for it any more."""
         self.total -= self._held.pop(holder, 0)
+
+
+def _nothing() -> None:
+    """Nobody is there any more."""
 
 
 def whole(request: Request, reply: Any) -> bytes:

@@ -80,6 +80,12 @@ class FrameReader:
         self._cut(data, position, frames)
         return frames
 
+    def forget(self) -> None:
+        """Throw away what belongs to a frame that will never be whole."""
+        self._pieces.clear()
+        self._size_bytes = b""
+        self._missing = self._stored = 0
+
     def _cut(self, data: bytes, position: int, frames: list[bytes]) -> None:
         """Add the whole frames from ``position`` on, keep the rest."""
         end = len(data)

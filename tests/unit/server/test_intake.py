@@ -22,6 +22,13 @@ def test_requests_wait_in_order_and_count_for_more_than_their_bytes() -> None:
     assert (len(intake.frames), intake.queued_bytes) == (0, 0)
 
 
+def test_what_is_there_of_a_frame_goes_with_its_connection() -> None:
+    intake = Intake(1_000)
+    intake.receive(framed(1) + framed(900)[:800])
+    intake.close()
+    assert (len(intake.frames), intake.queued_bytes, intake.reader.buffered_bytes) == (0, 0, 0)
+
+
 def test_reading_stops_above_the_limit_and_goes_on_at_half_of_it() -> None:
     transport = create_autospec(asyncio.Transport, instance=True)
     transport.is_closing.return_value = False

@@ -48,6 +48,16 @@ def test_rest_of_a_chunk_waits_for_more() -> None:
     assert reader.receive_data(b"lf" + framed(b"next")) == [b"half", b"next"]
 
 
+@pytest.mark.parametrize("cut", [2, 4, 7])
+def test_a_frame_that_will_never_be_whole_is_thrown_away(cut: int) -> None:
+    reader = FrameReader(100)
+    reader.receive_data(bytes([0, 0, 0, 5, 1, 2, 3, 4, 5])[:cut])
+    assert reader.buffered_bytes == cut
+    reader.forget()
+    assert reader.buffered_bytes == 0
+    assert reader.receive_data(bytes([0, 0, 0, 1, 9])) == [bytes([9])]
+
+
 def test_empty_chunk_changes_nothing() -> None:
     reader = FrameReader(100)
     assert reader.receive_data(b"") == []
