@@ -2,9 +2,9 @@
 
 A server of one broker, with an authorizer, has a topic of 10,000 partitions. Each request has as
 many elements as a request may have, or asks for as much as there is, and is sent ten times, one
-after the other. A line tells the most CPU time of the loop between two ticks (ms), how long an
-answer took (ms), the neighbour's waits during them, and the peak of memory beyond what was sent
-(MiB).
+after the other; with ``--without-rights`` by somebody who may do none of it. A line tells the most
+CPU time of the loop between two ticks (ms), how long an answer took (ms), the neighbour's waits
+during them, and the peak of memory beyond what was sent (MiB).
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Final, NamedTuple
 
 from tests.attacks.largest_requests import ALL, CREATE_TOPICS, PARTITIONS, WIDE, Largest, World
+from tests.attacks.neighbour import TOPIC as NEIGHBOUR
 from tests.attacks.rig import Neighbour
 from tests.attacks.sending import read_answers
 from tests.attacks.target import Attack, Target, serving
 from txnsim.wire.apis import api_name
 
 SETTLED_S: Final = 20.0
-_SERVE: Final = (
-    *("--brokers", "1"),
-    *("--config", str(Path(__file__).with_name("authorizer.properties"))),
-)
 _INIT_PRODUCER_ID: Final = 22
+_CREATE_ACLS: Final = 30
+_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = 2, 3, 4, 5
+_LITERAL, _PREFIXED = 3, 4
+_ALL, _DENY = 2, 2
 
 
 class Row(NamedTuple):
@@ -43,11 +45,15 @@ class Row(NamedTuple):
     """Peak beyond what was resident before and what was sent."""
 
 
-def measured(chosen: Sequence[Largest]) -> Iterator[Row]:
+def measured(chosen: Sequence[Largest], *, has_rights: bool = True) -> Iterator[Row]:
     """Play them at one server, in order."""
-    attack = Attack("largest", lambda _: 0, serve=_SERVE)
+    config = Path(__file__).with_name("authorizer.properties" if has_rights else "acls.properties")
+    serve = ("--brokers", "1", "--config", str(config))
+    attack = Attack("largest", lambda _: 0, serve=serve)
     with serving(attack, None) as target, Neighbour(target.address) as neighbour:
         world = _world(target)
+        if not has_rights:
+            _deny(target)
         time.sleep(1.0)
         for one in chosen:
             frames = [one.make(world, number) for number in range(one.times)]
@@ -94,6 +100,31 @@ def _world(target: Target) -> World:
     return World(topic.topic_id, producer.producer_id, producer.producer_epoch)
 
 
+def _deny(target: Target) -> None:
+    """From now on nobody may do anything but to the topic of the neighbour."""
+    other_letters = sorted({*ascii_lowercase} - {NEIGHBOUR[0]})
+    denied = [(_TOPIC, letter, _PREFIXED) for letter in other_letters]
+    denied += [(_GROUP, "*", _LITERAL), (_TRANSACTIONAL_ID, "*", _LITERAL)]
+    denied += [(_CLUSTER, "kafka-cluster", _LITERAL)]
+    with target.connect() as connection:
+        made = connection.ask(
+            *(_CREATE_ACLS, 3),
+            creations=[
+                {
+                    "resource_type": kind,
+                    "resource_name": name,
+                    "resource_pattern_type": pattern,
+                    "principal": "User:ANONYMOUS",
+                    "host": "*",
+                    "operation": _ALL,
+                    "permission_type": _DENY,
+                }
+                for kind, name, pattern in denied
+            ],
+        )
+    assert all(one.error_code == 0 for one in made.results), made
+
+
 def _asked(target: Target, frame: bytes) -> float:
     """How long the answer took, in ms; a closed connection is one."""
     with target.socket() as connection:
@@ -111,13 +142,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Play all of them, or those that are named."""
     parser = argparse.ArgumentParser(prog="python -m tests.attacks.largest", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a name")
-    names = tuple(parser.parse_args(argv).names)
+    parser.add_argument(
+        "--without-rights", action="store_true", help="play them as somebody who may do nothing"
+    )
+    options = parser.parse_args(argv)
+    names = tuple(options.names)
     chosen = [one for one in ALL if not names or one.name.startswith(names)]
     sys.stdout.write(
         f"{'request':<34} {'MiB':>8} {'cpu':>8} {'answer':>8} {'p99':>8} {'worst':>8}"
         f" {'memory':>8}\n"
     )
-    for row in measured(chosen):
+    for row in measured(chosen, has_rights=not options.without_rights):
         sys.stdout.write(
             f"{row.name:<34} {row.sent_bytes / 2**20:>8.2f} {row.cpu_ms:>8.1f}"
             f" {row.answer_ms:>8.1f} {row.p99_ms:>8.1f} {row.worst_ms:>8.1f}"

@@ -47,7 +47,7 @@ async def _handle(handler: Handler, authorizer: Authorizer, request: Request) ->
     )
     error = refusal(request, access)
     if error is not None:
-        return worded(handler.key, handler.refuse(request, error))
+        return await worded(request, handler.refuse(request, error))
     guard = GUARDS.get(handler.key)
     if guard is not None:
         return await guard(request, access, handler)

@@ -5,6 +5,7 @@ see.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any, Final
 
 from txnsim.api.access import Access
@@ -39,19 +40,18 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
 async def describe_groups(request: Request, access: Access, handler: Handler) -> Reply:
     """Forbidden groups are errors."""
     answer: Any = await handle_parts(request, access, handler, DESCRIBED_GROUPS)
-    return _with_operations(request, access, answer)
+    return await _with_operations(request, access, answer)
 
 
 async def consumer_group_describe(request: Request, access: Access, handler: Handler) -> Reply:
     """A group that has topics which may not be described is an error as well."""
     answer: Any = await handle_parts(request, access, handler, DESCRIBED_CONSUMER_GROUPS)
-    answer = dataclasses.replace(
-        answer, groups=tuple(_shown(request, access, group) for group in answer.groups)
-    )
-    return _with_operations(request, access, answer)
+    shown = await request.each(partial(_shown, access), answer.groups, weight=4)
+    answer = dataclasses.replace(answer, groups=tuple(shown))
+    return await _with_operations(request, access, answer)
 
 
-def _shown(request: Request, access: Access, group: Any) -> Any:
+def _shown(access: Access, group: Any) -> Any:
     names = {
         topic.topic_name
         for member in group.members
@@ -73,13 +73,14 @@ def _shown(request: Request, access: Access, group: Any) -> Any:
     )
 
 
-def _with_operations(request: Request, access: Access, answer: Any) -> Any:
+async def _with_operations(request: Request, access: Access, answer: Any) -> Any:
     if not getattr(request.message, "include_authorized_operations", False):
         return answer
     operations = group_operations(request)
-    return dataclasses.replace(
-        answer, groups=tuple(_with_bits(access, group, operations) for group in answer.groups)
+    shown = await request.each(
+        lambda group: _with_bits(access, group, operations), answer.groups, weight=4
     )
+    return dataclasses.replace(answer, groups=tuple(shown))
 
 
 def _with_bits(access: Access, group: Any, operations: int) -> Any:

@@ -30,6 +30,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Field of the answer."""
     error: Callable[[Request, Access, Any], ErrorCode | None]
     """Why an element is forbidden; None where it is not."""
+    has_entries: bool = False
+    """Whether a refusal has an entry for each element, whatever the others are."""
+
+
+REFUSED_AT_ONCE: Final = 128
+"""Elements with entries of their own that are refused without a break."""
 
 
 async def handle_parts(request: Request, access: Access, handler: Handler, part: Part) -> Reply:
@@ -47,14 +53,27 @@ async def handle_parts(request: Request, access: Access, handler: Handler, part:
         return await handler.handle(request)
     reply = readable(request, await handler.handle(narrowed(request, part.asked, allowed)))
     for error, elements in denied.items():
-        refused = worded(
-            handler.key, handler.refuse(narrowed(request, part.asked, elements), error)
-        )
+        refused = await _refused(request, handler, part, elements, error)
         if isinstance(reply, NoResponse) or isinstance(refused, NoResponse):
             # Produce without acknowledgements: the error closes the connection.
             return reply if reply is NoResponse.NEVER else refused
-        reply = joined(reply, part.answered, getattr(refused, part.answered))
+        reply = joined(reply, part.answered, refused)
     return reply
+
+
+async def _refused(
+    request: Request, handler: Handler, part: Part, elements: list[Any], error: ErrorCode
+) -> tuple[Any, ...] | NoResponse:
+    """What the answer says of elements that are all refused."""
+    step = REFUSED_AT_ONCE if part.has_entries else len(elements)
+    found: list[Any] = []
+    for start in range(0, len(elements), step):
+        wanted = narrowed(request, part.asked, elements[start : start + step])
+        refused: Any = await worded(wanted, handler.refuse(wanted, error))
+        if isinstance(refused, NoResponse):
+            return refused
+        found += getattr(refused, part.answered)
+    return tuple(found)
 
 
 def narrowed(request: Request, field: str, elements: list[Any]) -> Request:
@@ -177,27 +196,36 @@ PARTS: Final[Mapping[int, Part]] = {
     23: Part(asked="topics", answered="topics", error=_leader_epoch),  # OffsetForLeaderEpoch
     28: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # TxnOffsetCommit
     32: Part(
-        asked="resources", answered="results", error=_configs(Operation.DESCRIBE_CONFIGS)
+        asked="resources",
+        answered="results",
+        error=_configs(Operation.DESCRIBE_CONFIGS),
+        has_entries=True,
     ),  # DescribeConfigs
     33: Part(
         asked="resources",
         answered="responses",
         error=_configs(Operation.ALTER_CONFIGS, without=_NO_LOGGERS),
+        has_entries=True,
     ),  # AlterConfigs
     37: Part(asked="topics", answered="results", error=_topic(Operation.ALTER)),  # CreatePartitions
     42: Part(
         asked="groups_names", answered="results", error=_groups(Operation.DELETE)
     ),  # DeleteGroups
     44: Part(
-        asked="resources", answered="responses", error=_configs(Operation.ALTER_CONFIGS)
+        asked="resources",
+        answered="responses",
+        error=_configs(Operation.ALTER_CONFIGS),
+        has_entries=True,
     ),  # IncrementalAlterConfigs
     61: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # DescribeProducers
 }
 """API key -> its resources."""
 
-DESCRIBED_GROUPS: Final = Part(asked="groups", answered="groups", error=_groups(Operation.DESCRIBE))
+DESCRIBED_GROUPS: Final = Part(
+    asked="groups", answered="groups", error=_groups(Operation.DESCRIBE), has_entries=True
+)
 """Rights for DescribeGroups."""
 DESCRIBED_CONSUMER_GROUPS: Final = Part(
-    asked="group_ids", answered="groups", error=_groups(Operation.DESCRIBE)
+    asked="group_ids", answered="groups", error=_groups(Operation.DESCRIBE), has_entries=True
 )
 """Rights for ConsumerGroupDescribe."""

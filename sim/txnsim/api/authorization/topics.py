@@ -50,8 +50,10 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
         return _with_operations(request, access, answer)
     allowed: list[Any] = []
     denied: list[Any] = []
-    for topic in message.topics:
-        forbidden = _metadata_denial(request, access, topic)
+    denials = await request.each(
+        partial(_metadata_denial, request, access), message.topics, weight=4
+    )
+    for topic, forbidden in zip(message.topics, denials, strict=True):
         if forbidden is None:
             allowed.append(topic)
         else:
@@ -148,11 +150,10 @@ async def create_topics(request: Request, access: Access, handler: Handler) -> R
     def error(_request: Request, access: Access, topic: Any) -> ErrorCode | None:
         return None if _may_create(access, topic.name) else _FORBIDDEN
 
-    part = Part(asked="topics", answered="topics", error=error)
+    part = Part(asked="topics", answered="topics", error=error, has_entries=True)
     answer: Any = await handle_parts(request, access, handler, part)
-    return dataclasses.replace(
-        answer, topics=tuple(_created(request, access, topic) for topic in answer.topics)
-    )
+    shown = await request.each(partial(_created, request, access), answer.topics, weight=4)
+    return dataclasses.replace(answer, topics=tuple(shown))
 
 
 def _created(request: Request, access: Access, topic: Any) -> Any:
@@ -180,8 +181,9 @@ async def delete_topics(request: Request, access: Access, handler: Handler) -> R
     field = "topics" if hasattr(request.message, "topics") else "topic_names"
     allowed: list[Any] = []
     denied: dict[Any, Any] = {}
-    for topic in getattr(request.message, field):
-        forbidden = _deletion_denial(request, access, topic)
+    topics = getattr(request.message, field)
+    denials = await request.each(partial(_deletion_denial, request, access), topics, weight=4)
+    for topic, forbidden in zip(topics, denials, strict=True):
         if forbidden is None:
             allowed.append(topic)
         else:

@@ -20,7 +20,9 @@ def _error(_request: Request, access: Access, transactional_id: str) -> ErrorCod
     return FORBIDDEN[ResourceType.TRANSACTIONAL_ID]
 
 
-_DESCRIBED: Final = Part(asked="transactional_ids", answered="transaction_states", error=_error)
+_DESCRIBED: Final = Part(
+    asked="transactional_ids", answered="transaction_states", error=_error, has_entries=True
+)
 
 
 async def describe_transactions(request: Request, access: Access, handler: Handler) -> Reply:

@@ -7,9 +7,11 @@ which some APIs give and some don't, as measured on a real broker.
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from typing import Any, Final
 
 from txnsim.api.access import TEXTS
+from txnsim.api.request import Request
 from txnsim.errors import ErrorCode
 
 DEVIATIONS: Final = (
@@ -30,23 +32,35 @@ _SILENT: Final = frozenset(
     }
 )
 """API keys whose refusals say nothing."""
+_MESSAGE: Final = "error_message"
 _DESCRIBE_CONFIGS: Final = 32
 _BROKER_LOGGER: Final = 8
 
 
-def worded(api_key: int, answer: Any) -> Any:
-    """The answer of a refusal with Kafka's texts."""
-    if not dataclasses.is_dataclass(answer):
-        return answer
+async def worded(request: Request, answer: Any) -> Any:
+    """The answer of a refusal with Kafka's texts; a large one is gone through with breaks."""
+    fields = _fields(answer.__class__)
     changes: dict[str, Any] = {}
-    for field in dataclasses.fields(answer):
-        value = getattr(answer, field.name)
-        if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-            changes[field.name] = tuple(worded(api_key, one) for one in value)
+    for name in fields:
+        value = getattr(answer, name)
+        if type(value) is tuple and value and _fields(value[0].__class__):
+            request.expect(len(value))
+            changes[name] = tuple([await worded(request, one) for one in value])
     error = getattr(answer, "error_code", ErrorCode.none)
-    if hasattr(answer, "error_message") and error in TEXTS:
-        changes["error_message"] = _text(api_key, answer, ErrorCode(error))
-    return dataclasses.replace(answer, **changes) if changes else answer  # type: ignore[type-var]  # messages are dataclasses, but nothing says so
+    if _MESSAGE in fields and error in TEXTS:
+        text = _text(request.api_key, answer, ErrorCode(error))
+        if text != answer.error_message:
+            changes[_MESSAGE] = text
+    await request.have_done(1)
+    return dataclasses.replace(answer, **changes) if changes else answer
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    """Of a message's class; none of anything else."""
+    if not dataclasses.is_dataclass(kind):
+        return ()
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def _text(api_key: int, answer: Any, error: ErrorCode) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.security import GuardedApi
+from txnsim.api.authorization.parts import REFUSED_AT_ONCE
 from txnsim.api.authorization.words import worded
 from txnsim.api.request import NoResponse
 
@@ -54,5 +55,23 @@ async def test_some_say_what_is_missing(
     assert told.error_message == text
 
 
-def test_an_answer_without_a_message_is_left_alone() -> None:
-    assert worded(0, NoResponse.CLOSE) is NoResponse.CLOSE
+async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> None:
+    request = api.api.request("Produce", 9)
+    assert await worded(request, NoResponse.CLOSE) is NoResponse.CLOSE
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "asked", "answered"),
+    [
+        ("DescribeGroups", 5, "groups", "groups"),
+        ("ConsumerGroupDescribe", 1, "group_ids", "groups"),
+        ("DescribeTransactions", 0, "transactional_ids", "transaction_states"),
+    ],
+)
+async def test_many_are_refused_one_by_one_and_in_order(
+    api: GuardedApi, name: str, version: int, asked: str, answered: str
+) -> None:
+    names = [f"n-{number}" for number in range(3 * REFUSED_AT_ONCE + 1)] + ["n-0"]
+    told = getattr(await api.ask(name, version, **{asked: names}), answered)
+    assert [getattr(one, "group_id", None) or one.transactional_id for one in told] == names
+    assert {one.error_code.name.endswith("authorization_failed") for one in told} == {True}
