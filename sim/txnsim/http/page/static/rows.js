@@ -13,9 +13,6 @@ async function* chunksOf(body) {
   }
 }
 
-/** A payload's bytes, as lines have them. */
-const textOf = (bytes) => btoa(Array.from(bytes, (one) => String.fromCharCode(one)).join(""));
-
 /** The events of a batch that begins at a position of the trace. */
 function eventsOf(first, rows, nodes, startNs) {
   const clocks = new Map();
