@@ -15,13 +15,19 @@ _PATIENCE_S: Final = 30.0
 Answer = TypeVar("Answer")
 
 
-def until(ask: Callable[[], Answer], is_so: Callable[[Answer], bool], what: str) -> Answer:
+def until(
+    ask: Callable[[], Answer],
+    is_so: Callable[[Answer], bool],
+    what: str,
+    *,
+    patience_s: float = _PATIENCE_S,
+) -> Answer:
     """The first answer of which it is so.
 
     Raises:
-        AssertionError: None was, for half a minute.
+        AssertionError: None was, for so long.
     """
-    deadline_s = world().monotonic_s() + _PATIENCE_S
+    deadline_s = world().monotonic_s() + patience_s
     while True:
         answer = ask()
         if is_so(answer):

@@ -6,6 +6,7 @@ What the tasks of an application did is read from its event log, which Spark's d
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -25,6 +26,8 @@ from tests.support.quick_spark import quick_environment
 
 HOST: Final = "127.0.0.1"
 WORKERS: Final = 2
+_START_TIMEOUT_S: Final = 180.0
+_PAUSE_S: Final = 0.2
 _STOP_TIMEOUT_S: Final = 20.0
 _DAEMON_MEMORY: Final = "128m"
 _WORKER_MEMORY: Final = "512m"
@@ -216,11 +219,14 @@ class StandaloneSpark:
             try:
                 return self.state()
             except OSError:
+                # It does not listen yet: it needs the processor more than we do.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._processes[0].wait(_PAUSE_S)
                 return None
             except json.JSONDecodeError:
                 return None  # pages of the web UI are attached one by one; another one answered
 
-        until(ask, lambda told: told is not None and is_so(told), what)
+        until(ask, lambda told: told is not None and is_so(told), what, patience_s=_START_TIMEOUT_S)
 
     def _log_tails(self) -> str:
         return "\n".join(path.read_text()[-2_000:] for path in self._directory.glob("*.log"))
