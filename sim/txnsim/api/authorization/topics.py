@@ -47,7 +47,7 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
         answer: Any = await handler.handle(request)
         seen = [one for one in answer.topics if access.may_topic(Operation.DESCRIBE, one.name)]
         answer = dataclasses.replace(answer, topics=tuple(seen))
-        return _with_operations(request, access, answer)
+        return await _with_operations(request, access, answer)
     allowed: list[Any] = []
     denied: list[Any] = []
     denials = await request.each(
@@ -59,14 +59,14 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
         else:
             denied.append(forbidden)
     if not denied:
-        return _with_operations(request, access, await handler.handle(request))
+        return await _with_operations(request, access, await handler.handle(request))
     if not allowed and request.api_version < metadata_api.NONE_MEANS_ALL_FROM:
         # No topics would mean all of them.
         everything: Any = await handler.handle(narrowed(request, "topics", []))
         answer = dataclasses.replace(everything, topics=())
     else:
         answer = await handler.handle(narrowed(request, "topics", allowed))
-    return _with_operations(request, access, joined(answer, "topics", tuple(denied)))
+    return await _with_operations(request, access, joined(answer, "topics", tuple(denied)))
 
 
 def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None:
@@ -104,14 +104,12 @@ def _may_create(access: Access, name: str) -> bool:
     return access.may_cluster(Operation.CREATE) or access.may_topic(Operation.CREATE, name)
 
 
-def _with_operations(request: Request, access: Access, answer: Any) -> Any:
+async def _with_operations(request: Request, access: Access, answer: Any) -> Any:
     """The bit fields of authorized operations on the topics and the cluster."""
     message = request.message
     if getattr(message, "include_topic_authorized_operations", False):
-        answer = dataclasses.replace(
-            answer,
-            topics=tuple(_with_topic_bits(access, topic) for topic in answer.topics),
-        )
+        shown = await request.each(partial(_with_topic_bits, access), answer.topics, weight=4)
+        answer = dataclasses.replace(answer, topics=tuple(shown))
     if getattr(message, "include_cluster_authorized_operations", False):
         answer = dataclasses.replace(answer, cluster_authorized_operations=_cluster_bits(access))
     return answer
@@ -226,11 +224,11 @@ async def describe_topic_partitions(request: Request, access: Access, handler: H
     """Forbidden topics are errors where the request names them, else left out."""
     message = request.message
     may = partial(access.may_topic, Operation.DESCRIBE)
+    denied: set[str] = set()
     if message.topics:
-        denied = [topic.name for topic in message.topics if topic.name and not may(topic.name)]
+        denied = {topic.name for topic in message.topics if topic.name and not may(topic.name)}
         seen = [topic for topic in message.topics if topic.name not in denied]
     else:
-        denied = []
         schema = codec.request_schema(request.api_key, request.api_version)
         names = filter(may, sorted(request.broker.image.topics))
         seen = [schema.TopicRequest(name=name) for name in names]
@@ -239,7 +237,7 @@ async def describe_topic_partitions(request: Request, access: Access, handler: H
             request,
             dataclasses.replace(
                 message,
-                topics=tuple(topic for topic in message.topics if topic.name in frozenset(denied)),
+                topics=tuple(topic for topic in message.topics if topic.name in denied),
             ),
         ),
         _FORBIDDEN,
