@@ -153,7 +153,7 @@ def ready(browser: Browser, url: str) -> tuple[Page, Cpu]:
 
 
 class Cpu:
-    """CPU time of a page's main thread: what it has to do, whatever else the machine does."""
+    """CPU time of a page's main thread: how much it has to do."""
 
     def __init__(self, page: Page) -> None:
         self._session = page.context.new_cdp_session(page)
