@@ -11,6 +11,8 @@ import re
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+import msgspec
+
 from txnsim.api.registry import HANDLERS, SHIPPED
 from txnsim.api.request import Handler, NoResponse, Request
 from txnsim.broker.broker import Broker
@@ -32,33 +34,6 @@ _BROKER: Final = re.compile(r"(\d+)|broker-(\d+)-.*|.*-client-(\d+)")
 """
 
 
-class Sent:
-    """A request that has come from a client, until its answer has gone there."""
-
-    __slots__ = (
-        "api_key",
-        "api_version",
-        "correlation_id",
-        "fate",
-        "is_answered",
-        "mute_ms",
-        "request",
-    )
-
-    def __init__(self, api_key: int, api_version: int, correlation_id: int) -> None:
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.fate = ORDINARY
-        """What becomes of its answer."""
-        self.is_answered = True
-        """The broker answers it; not so a Produce with acks=0."""
-        self.mute_ms = 0
-        """The client is throttled for so long."""
-        self.request: Request | None = None
-        """Decoded, where a rule has asked for that."""
-
-
 ORDINARY: Final = 0
 TOKEN: Final = 1
 """No request: a token of SASL, as before SaslAuthenticate; answers have no correlation id."""
@@ -66,6 +41,22 @@ MADE_HERE: Final = 2
 """The answer is made here: the request went nowhere."""
 LOST: Final = 3
 """The answer is thrown away."""
+
+
+class Sent(msgspec.Struct):
+    """A request that has come from a client, until its answer has gone there."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    fate: int = ORDINARY
+    """What becomes of its answer."""
+    is_answered: bool = True
+    """The broker answers it; not so a Produce with acks=0."""
+    mute_ms: int = 0
+    """The client is throttled for so long."""
+    request: Request | None = None
+    """Decoded, where a rule has asked for that."""
 
 
 def decoded(frame: bytes, names: TopicNames) -> Request | None:

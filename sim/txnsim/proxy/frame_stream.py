@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
+from struct import Struct
 from typing import Final
 
 SIZE_BYTES: Final = 4
+_size: Final = Struct(">I").unpack_from
 
 
 class Course(IntEnum):
@@ -134,7 +136,7 @@ class FrameStream:
             not self._left
             and not self._head
             and end >= self.head_bytes
-            and SIZE_BYTES + int.from_bytes(data[:SIZE_BYTES], "big") == end
+            and SIZE_BYTES + _size(data)[0] == end
         ):
             # One whole frame, as nearly always: where it passes, there is nothing to cut.
             decided = self._decide(data, 0, end)

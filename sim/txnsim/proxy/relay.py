@@ -431,7 +431,13 @@ class Relay:
 
     def _decide_answer(self, data: bytes, position: int, _end: int) -> Course:
         _, correlation_id = peek.answer_head(data, position)
-        sent = self._matched(correlation_id)
+        in_flight = self._in_flight
+        sent = None
+        while in_flight:
+            sent = in_flight.popleft()
+            if sent.correlation_id == correlation_id or sent.fate == TOKEN:
+                break
+            sent = None  # passed over: a damaged request that the broker has not answered
         if sent is not None and sent.fate == LOST:
             return Course.SKIP
         if self._is_orphan:
@@ -451,15 +457,6 @@ class Relay:
             self._answered = sent
             return Course.WHOLE
         return Course.PASS
-
-    def _matched(self, correlation_id: int) -> Sent | None:
-        in_flight = self._in_flight
-        while in_flight:
-            sent = in_flight.popleft()
-            if sent.fate == TOKEN or sent.correlation_id == correlation_id:
-                return sent
-            # Passed over: a damaged request that the broker has not answered.
-        return None
 
     def _asked_of_answer(self, sent: Sent) -> bool:
         asked = self._injector.asked(self._door.points[1], sent.api_key)
