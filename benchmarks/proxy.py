@@ -1,30 +1,43 @@
-"""What an unarmed fault proxy costs: the same requests to a broker directly and through the proxy,
-in alternation.
+"""What an unarmed fault proxy costs: the same requests to a broker directly, through the proxy, and
+through a relay that looks at nothing (``bare_relay``), in alternation.
 
-    python -m benchmarks.proxy --direct HOST:PORT --proxy HOST:PORT [--megabytes 400]
+    python -m benchmarks.proxy [--rounds 3] [--awake] [--direct HOST:PORT --proxy HOST:PORT]
 
-Both addresses lead to the same broker; the topic ``proxy-bench`` is made there with one partition.
-Latency: Produce of one small record with acks=1, one at a time, blocks of 50 in turn. Throughput:
-Produce of 1 MB batches, five under way; then Fetch of what is there, in a version whose answers
-pass as they come (12) and in one whose answers are collected (17).
+A broker of txnsim is started, and the proxy and the relay in front of it. With ``--direct`` and
+``--proxy`` both addresses lead to one broker that is there already. The topic ``proxy-bench`` is
+made there with one partition. Latency: Produce of one small record with acks=1, one at a time,
+blocks of 50 in turn. Throughput: Produce of 1 MB batches, five under way; then Fetch of what is
+there, in a version whose answers pass as they come (12) and in one whose answers are collected
+(17).
+
+An idle processor of a virtual machine sleeps, and to be woken takes it longer than the proxy's
+work. ``--awake`` keeps the processors busy with loops that run only when nothing else wants to
+(Linux, ``SCHED_IDLE``).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
+import os
 import socket
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 from uuid import UUID
 
+from tests.support.txnsim_proxy import TxnsimProxy
+from tests.support.txnsim_server import TxnsimServer
 from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.requests import NewTopic
+from txnsim.runtime.real import free_ports
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.records import Record, build_batch
@@ -125,35 +138,96 @@ async def topic_id_of(address: str) -> UUID:
         return topic.topic_id
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.proxy", description=__doc__)
-    parser.add_argument("--direct", required=True)
-    parser.add_argument("--proxy", required=True)
-    parser.add_argument("--megabytes", type=int, default=200)
-    parser.add_argument("--requests", type=int, default=3_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    topic_id = asyncio.run(topic_id_of(options.direct))
-    lines = {"direct": Line(options.direct), "proxy": Line(options.proxy)}
-    took = latencies(lines, options.requests)
-    medians = {name: round(statistics.median(one), 1) for name, one in took.items()}
-    added = round(medians["proxy"] - medians["direct"], 1)
-    result: dict[str, Any] = {"p50_us": medians, "added_us": added}
+def measured(lines: dict[str, Line], options: argparse.Namespace, topic_id: UUID) -> dict[str, Any]:
+    """All figures of one run."""
+    took: dict[str, list[float]] = {name: [] for name in lines}
+    for _ in range(options.rounds):
+        took = {
+            name: took[name] + more
+            for name, more in latencies(lines, options.requests).items()
+        }  # fmt: skip
+    medians = {name: statistics.median(one) for name, one in took.items()}
+    result: dict[str, Any] = {
+        "p50_us": {name: round(one, 1) for name, one in medians.items()},
+        "added_us": {name: round(one - medians["direct"], 1) for name, one in medians.items()},
+    }
     big = produce(bytes(BATCH_BYTES - 200))
-    count = options.megabytes
+    first = options.rounds * options.requests * len(lines)
+    """The first offset of the large batches."""
     for what, send in (
         ("produce_mb_s", lambda _: big),
-        ("fetch_v12_mb_s", lambda i: fetch(12, options.requests * 2 + 8 * (i % 20), None)),
-        ("fetch_v17_mb_s", lambda i: fetch(17, options.requests * 2 + 8 * (i % 20), topic_id)),
+        ("fetch_v12_mb_s", lambda i: fetch(12, first + 8 * (i % 20), None)),
+        ("fetch_v17_mb_s", lambda i: fetch(17, first + 8 * (i % 20), topic_id)),
     ):
-        many = count if what.startswith("produce") else count // 8
+        count = options.megabytes if what.startswith("produce") else options.megabytes // 8
         rates: dict[str, list[int]] = {name: [] for name in lines}
         for _ in range(options.rounds):
             for name, line in lines.items():
-                rates[name].append(round(rate(many, send, line)))
+                rates[name].append(round(rate(count, send, line)))
         result[what] = rates
-    print(json.dumps(result, indent=2))
+    return result
+
+
+@contextlib.contextmanager
+def relayed(bootstrap: str) -> Iterator[str]:
+    """A bare relay in front of a broker: its address."""
+    (port,) = free_ports(1)
+    target = bootstrap.rpartition(":")[2]
+    command = [sys.executable, "-m", "benchmarks.bare_relay", str(port), target]
+    relay = subprocess.Popen(command)
+    try:
+        while relay.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+            else:
+                break
+        yield f"127.0.0.1:{port}"
+    finally:
+        relay.terminate()
+        relay.wait()
+
+
+@contextlib.contextmanager
+def awake() -> Iterator[None]:
+    """No processor sleeps meanwhile."""
+    idle = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
+    spinners = [subprocess.Popen([sys.executable, "-c", idle]) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.proxy", description=__doc__)
+    parser.add_argument("--direct", help="a broker that is there already")
+    parser.add_argument("--proxy", help="the proxy in front of it")
+    parser.add_argument("--awake", action="store_true", help="keep the processors from sleeping")
+    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--requests", type=int, default=6_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    if bool(options.direct) is not bool(options.proxy):
+        parser.error("--direct and --proxy go together")
+    with contextlib.ExitStack() as started:
+        addresses = {"direct": options.direct, "proxy": options.proxy}
+        if not options.direct:
+            server = started.enter_context(TxnsimServer(brokers=1))
+            proxy = started.enter_context(TxnsimProxy(server.bootstrap))
+            addresses = {"direct": server.bootstrap, "proxy": proxy.bootstrap}
+        addresses["bare relay"] = started.enter_context(relayed(addresses["direct"]))
+        topic_id = asyncio.run(topic_id_of(addresses["direct"]))
+        if options.awake:
+            started.enter_context(awake())
+        load = os.getloadavg()[0]
+        lines = {name: Line(address) for name, address in addresses.items()}
+        result = measured(lines, options, topic_id)
+    print(json.dumps({"load": round(load, 1), **result}, indent=2))
 
 
 if __name__ == "__main__":

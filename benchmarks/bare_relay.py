@@ -1,0 +1,65 @@
+"""A relay that passes bytes and looks at none: what a hop costs on this machine, whoever takes it.
+
+    python -m benchmarks.bare_relay PORT TARGET_PORT
+
+It is the peer of ``benchmarks.proxy``: the same loop (uvloop) and the same kind of transports as
+the fault proxy has, without anything that makes it one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Final, cast
+
+from txnsim.runtime.real import run
+
+HOST: Final = "127.0.0.1"
+
+
+class Side(asyncio.Protocol):
+    """One side of a connection; what comes is written to the other one."""
+
+    def __init__(self, take: Callable[[bytes], object]) -> None:
+        """A side that is not connected yet."""
+        self._take = take
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what has come."""
+        self._take(data)
+
+
+class ClientSide(Side):
+    """The client's side."""
+
+    def __init__(self, target_port: int) -> None:
+        """A client is about to connect."""
+        self._early: list[bytes] = []
+        super().__init__(self._early.append)
+        self._target_port = target_port
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Connect to the target."""
+        client = cast(asyncio.Transport, transport)
+        self._task = asyncio.get_running_loop().create_task(self._join(client))
+
+    async def _join(self, client: asyncio.Transport) -> None:
+        loop = asyncio.get_running_loop()
+        target, _ = await loop.create_connection(
+            lambda: Side(client.write), HOST, self._target_port
+        )
+        target.writelines(self._early)
+        self._take = target.write
+
+
+async def relay(port: int, target_port: int) -> None:
+    """Pass on until the process is ended."""
+    server = await asyncio.get_running_loop().create_server(
+        lambda: ClientSide(target_port), HOST, port
+    )
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    run(relay(int(sys.argv[1]), int(sys.argv[2])))
