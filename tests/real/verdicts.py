@@ -84,7 +84,8 @@ exit status is 0 only if every verdict agrees and nothing is left, 1 otherwise; 
   what came later switched off.
 - **Logs.** No request ends a segment: `roll` sets `segment.ms` to 1, so the next record begins one.
   The cleaner comes every 200 ms, retention every second, and the story waits until their traces
-  are on the brokers' disks.
+  are on the brokers' disks. Where a story waits for `delete.retention.ms`, which is a day, it is
+  15 s.
 - **Who plays.** Applications are played by our own client unless `--player kafka-python` or
   `--program` is given; only our own client logs in at a cluster with SASL."""
 

@@ -23,7 +23,7 @@ from txnsim.scenario.ground.apache import ApacheOptions
 from txnsim.scenario.ground.cleaning import Left
 from txnsim.scenario.ground.jars import fetch
 from txnsim.scenario.ground.kafka import KafkaGround, kafka_ground
-from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS
+from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS, RETAINED_MS, SHORTLY_RETAINED_MS
 from txnsim.scenario.ground.obstacles import counterpart_of, only_simulated, why_not_there
 from txnsim.scenario.ground.started import RealCluster, apache_cluster, cluster_there
 from txnsim.scenario.players.casting import Casting
@@ -43,6 +43,7 @@ BROKEN_OFF: Final = "it was broken off"
 CLEANER_MEMORY: Final = "log.cleaner.dedupe.buffer.size"
 CLEANER_MEMORY_MIN: Final = 2 * 1024 * 1024
 """Real brokers want more than 1 MiB."""
+DELETE_RETENTION: Final = "log.cleaner.delete.retention.ms"
 CLEANER_LOAD: Final = 0.9
 """``log.cleaner.io.buffer.load.factor``, unless set."""
 
@@ -156,6 +157,8 @@ def _world_of(telling: Telling) -> _World:
             CLEANER_MEMORY: str(CLEANER_MEMORY_MIN),
             "log.cleaner.io.buffer.load.factor": f"{load:.12f}",
         }
+    if any((step.advance or 0) >= RETAINED_MS for step in scenario.steps):
+        properties = {DELETE_RETENTION: str(SHORTLY_RETAINED_MS), **properties}
     properties = {**SHORT_SETTINGS, **properties}
     return _World(
         brokers=scenario.brokers,

@@ -15,7 +15,7 @@ from txnsim.proxy.options import ProxyOptions
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.scenario.catalog import find
 from txnsim.scenario.ground.kafka import KafkaGround
-from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS
+from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS, SHORTLY_RETAINED_MS
 from txnsim.security.login import Password
 from txnsim.security.options import SecurityProtocol
 from txnsim.settings import DEFAULTS
@@ -44,6 +44,22 @@ def test_a_ghost_keeps_the_cleaner_away_and_a_cured_log_is_cleaned() -> None:
         level=0,
         transaction_partition_verification_enable=False,
         log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
+    )
+    declared(found)
+    assert found.left == []
+
+
+@pytest.mark.parametrize("run", ["V-/before", "V-/fixed"])
+def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
+    found = told(
+        find("abort-marker-before-its-data")[1],
+        run=run,
+        level=0,
+        rules={"half_cleaned_segments_are_indexed": run == "V-/fixed"},
+        transaction_partition_verification_enable=False,
+        log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
+        log_cleaner_dedupe_buffer_size=120,
+        log_cleaner_delete_retention_ms=SHORTLY_RETAINED_MS,
     )
     declared(found)
     assert found.left == []
