@@ -47,8 +47,8 @@ Afterwards, also after Ctrl-C, open transactions are ended, topics and groups de
 hangs in `__consumer_offsets` is aborted. Transactional ids can't be deleted in Kafka: they expire
 after `transactional.id.expiration.ms` (7 days).
 
-A user with these rights can do all of that, on names that begin with `txnsim-` unless said
-otherwise:
+Most stories take these rights, on names that begin with `txnsim-` unless said otherwise; one that
+moves leaders or changes configs takes more:
 
 | Resource | To tell stories | To clean up too |
 | --- | --- | --- |
