@@ -5,21 +5,30 @@ the real brokers come to. Every story on every release: ``make stage``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import SIGINT, default_int_handler, signal
+from typing import Final
 
 import pytest
 
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.apache_listeners import plain_users
+from tests.support.apache_kafka import ApacheKafka, ToolResult, run_kafka_tool
+from tests.support.apache_listeners import logins
+from tests.support.denials import GUEST, creation
+from tests.support.handlers import KEYS
+from tests.support.raw_wire import RawConnection
+from tests.support.security import acl
 from txnsim.cli.main import INTERRUPTED_STATUS, main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.txn_admin import TransactionAdmin
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
+from txnsim.server.certificates import Authority
 
 pytestmark = pytest.mark.real
 
@@ -48,52 +57,248 @@ def test_the_simulator_and_real_brokers_come_to_the_same(
     assert [line for cell in cells for line in cell["left"]] == []
 
 
+WAYS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MODULES: Final = "org.apache.kafka.common.security."
+PASSWORDS: Final = {"admin": "admin-secret", GUEST: "guests-secret"}
+UPGRADE, DOWNGRADE = 1, 2
+STORYS: Final = "txnsim-"
+"""What the names of a story begin with."""
+RIGHTS_OF_GUEST: Final = (
+    (ResourceType.TOPIC, STORYS, (Operation.CREATE, Operation.READ, Operation.WRITE)),
+    (ResourceType.TRANSACTIONAL_ID, STORYS, (Operation.WRITE,)),
+    (ResourceType.GROUP, STORYS, (Operation.READ,)),
+    (ResourceType.TOPIC, "__", (Operation.READ,)),
+)
+"""Enough to tell a story, and not enough to take it away."""
+TOOLS: Final = {
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
+}
+
+
+class Secured:
+    """A real broker at which users log in, by every mechanism, in clear and by TLS; its plain
+    listener is for those who look.
+    """
+
+    def __init__(self, kafka: ApacheKafka, directory: Path) -> None:
+        self.kafka = kafka
+        self.directory = directory
+
+    def config(self, way: str, *, tls: bool = False, user: str = "admin") -> Path:
+        """Client properties."""
+        kind = "plain.Plain" if way == "PLAIN" else "scram.Scram"
+        path = self.directory / f"{user}-{way}-{tls}.properties"
+        trust = f"ssl.truststore.type=PEM\nssl.truststore.location={self.directory / 'ca.pem'}\n"
+        path.write_text(
+            f"security.protocol={'SASL_SSL' if tls else 'SASL_PLAINTEXT'}\nsasl.mechanism={way}\n"
+            f"{trust if tls else ''}sasl.jaas.config={MODULES}{kind}LoginModule required "
+            f'username="{user}" password="{PASSWORDS[user]}";\n'
+        )
+        return path
+
+    def place(self, way: str, *, tls: bool = False, user: str = "admin") -> tuple[str, ...]:
+        """Options of a story there."""
+        where = self.kafka.bootstrap_at("SASL_SSL" if tls else "SASL")
+        config = self.config(way, tls=tls, user=user)
+        return ("--on", where, "--yes", "--command-config", str(config))
+
+    def allow(self, *acls: AclBinding) -> None:
+        """These rights besides those that there are."""
+        with RawConnection(self.kafka.bootstrap) as admin:
+            creations = [creation(one) for one in acls]
+            answer = admin.ask(KEYS["CreateAcls"], 3, creations=creations)
+        assert {one.error_code for one in answer.results} == {ErrorCode.none}
+
+    def do(self, command: str, *, tls: bool = False) -> ToolResult:
+        """What somebody who may comes to, who types a command that was printed."""
+        script, *words = command.split()
+        config = str(self.config("SCRAM-SHA-512", tls=tls))
+        return run_kafka_tool(
+            TOOLS[script], *(config if word == "admin.properties" else word for word in words)
+        )
+
+
 @pytest.fixture(scope="module")
-def with_sasl() -> Iterator[ApacheKafka]:
-    """A broker whose users log in; its plain listener is for those who look."""
-    with ApacheKafka(listeners=plain_users({"narrator": "narrators-secret"})) as kafka:
-        yield kafka
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """The broker, and a guest who may tell stories and may not clean up."""
+    directory = tmp_path_factory.mktemp("secured")
+    stamp = directory / "stamp"
+    stamp.touch()  # its time is the present
+    authority = Authority(directory, now_ms=stamp.stat().st_mtime_ns // 1_000_000)
+    authority.issue("broker", hosts=("127.0.0.1",))
+    with ApacheKafka(listeners=logins(directory, PASSWORDS)) as kafka:
+        found = Secured(kafka, directory)
+        found.allow(
+            *(
+                acl(kind, name, right, principal=f"User:{GUEST}", pattern=PatternType.PREFIXED)
+                for kind, name, rights in RIGHTS_OF_GUEST
+                for right in rights
+            )
+        )
+        yield found
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_story_on_a_cluster_that_is_there_with_sasl(
+    secured: Secured, way: str, *, tls: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = secured.place(way, tls=tls)
+    assert main(["scenario", "run", "z24", "--mode", "TV2+", "--armed", *place, "--json"]) == 0
+    (cell,) = json.loads(capfd.readouterr().out)
+    assert (cell["real"]["verdict"]["observed"], cell["left"]) == (["duplicate"], [])
+    assert left_behind(secured.kafka, STORYS) == []
+
+
+@pytest.mark.parametrize(("way", "tls"), [("PLAIN", False), ("SCRAM-SHA-512", True)])
+def test_ctrl_c_with_sasl_ends_what_is_open(secured: Secured, way: str, *, tls: bool) -> None:
+    with interrupted_once_open(secured, *secured.place(way, tls=tls), "--quiet") as story:
+        pass
+    assert story.status == INTERRUPTED_STATUS, story.err
+    assert "could not be cleaned" not in story.err
+    assert left_behind(secured.kafka, story.prefix) == []
+
+
+def test_a_login_that_is_refused_leaves_nothing(
+    secured: Secured, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = secured.place("SCRAM-SHA-256")
+    Path(place[-1]).write_text(Path(place[-1]).read_text().replace("admin-secret", "wrong"))
+    assert main(["scenario", "run", "z24", "--mode", "TV2+", "--armed", *place]) == 1
+    assert "invalid credentials" in capfd.readouterr().err
 
 
 @pytest.fixture
-def place(with_sasl: ApacheKafka, tmp_path: Path) -> tuple[str, ...]:
-    """Options of a story on that broker."""
-    config = tmp_path / "client.properties"
-    config.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'username="narrator" password="narrators-secret";\n'
-    )
-    there = ("--on", with_sasl.bootstrap_at("SASL"), "--yes", "--command-config", str(config))
-    return ("--mode", "TV2+", "--armed", *there)
+def without_verification(secured: Secured) -> Iterator[None]:
+    """The broker as those before 3.6 are: there ghosts hang."""
+
+    async def switch(level: int, verifies: str | None, *, upgrade_type: int) -> None:
+        async with Cluster(secured.kafka.bootstrap) as cluster:
+            admin = Admin(cluster)
+            levels = {"transaction.version": level}
+            await admin.update_features(levels, upgrade_type=upgrade_type)
+            await admin.set_broker_default("transaction.partition.verification.enable", verifies)
+
+    asyncio.run(switch(0, "false", upgrade_type=DOWNGRADE))
+    yield
+    asyncio.run(switch(2, None, upgrade_type=UPGRADE))
 
 
-def test_a_story_on_a_cluster_that_is_there_with_sasl(
-    with_sasl: ApacheKafka, place: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("without_verification")
+def test_what_may_not_be_cleaned_is_listed_with_the_commands_that_take_it_away(
+    secured: Secured, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["scenario", "run", "z24", *place, "--json"]) == 0
-    (cell,) = json.loads(capfd.readouterr().out)
-    assert (cell["real"]["verdict"]["observed"], cell["left"]) == (["duplicate"], [])
-    assert left_behind(with_sasl, "txnsim-") == []
+    """The guest may neither abort what hangs, nor delete topics and groups."""
+    place = secured.place("SCRAM-SHA-256", user=GUEST)
+    stories = ("partition-never-added", "zombie-member")
+    assert main(["scenario", "run", *stories, "--mode", "V-", "--armed", *place, "--json"]) == 1
+    out, err = capfd.readouterr()
+    cells = {cell["scenario"]: cell for cell in json.loads(out)}
+    ghost, zombie = (cells[name] for name in stories)
+    assert zombie["real"]["verdict"]["observed"] == ["duplicate"]
+    assert "CLUSTER_AUTHORIZATION_FAILED" in "".join(ghost["real"]["cured"]["because"])
+    prefix = ghost["left"][0]["name"].removesuffix("t")
+    assert [(one["kind"], one["name"], one["why"]) for one in ghost["left"]] == [
+        ("topic", f"{prefix}t", "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"),
+        (
+            "hanging transaction",
+            f"{prefix}t-1",
+            "open since offset 0, may not be aborted: CLUSTER_AUTHORIZATION_FAILED, it takes"
+            " ALTER on the cluster",
+        ),
+    ]
+    assert {(one["kind"], one["name"][len(prefix) :]) for one in zombie["left"]} == {
+        ("topic", "in"),
+        ("topic", "out"),
+        ("group", "billing"),
+    }
+    left = [*reversed(ghost["left"]), *zombie["left"]]
+    assert all(one["command"] in err for one in left)
+    take_away(secured, left)
+    assert left_behind(secured.kafka, STORYS) == []
 
 
-def test_ctrl_c_with_sasl_ends_what_is_open(with_sasl: ApacheKafka, place: tuple[str, ...]) -> None:
-    words = ["scenario", "run", "z23", *place, "--quiet"]
+def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(secured: Secured) -> None:
+    """Its right is taken away from the guest in the middle of the story."""
+    place = secured.place("SCRAM-SHA-512", tls=True, user=GUEST)
+    with interrupted_once_open(secured, *place, "--json") as story:
+        name = f"{story.prefix}app"
+        secured.allow(
+            acl(ResourceType.TRANSACTIONAL_ID, name, Operation.WRITE, principal=f"User:{GUEST}",
+                permission=Permission.DENY)
+        )  # fmt: skip
+    assert story.status == INTERRUPTED_STATUS, story.err
+    (cell,) = json.loads(story.out)
+    assert (cell["why_not"], cell["real"]) == ("it was broken off", None)
+    transaction, *topics = cell["left"]
+    assert (transaction["kind"], transaction["name"]) == ("transaction", name)
+    assert transaction["why"] == (
+        "Ongoing, and may not be ended: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, it takes WRITE on"
+        " the transactional id; its coordinator aborts it 20 s after it began"
+    )
+    assert [one["kind"] for one in topics] == ["topic"]
+    assert f"could not be cleaned: transaction {name}: Ongoing" in story.err
+    take_away(secured, cell["left"], tls=True)
+    assert left_behind(secured.kafka, story.prefix) == []
+    assert asyncio.run(state_of(secured.kafka, name)) != "Ongoing"
+
+
+def take_away(secured: Secured, left: Sequence[Mapping[str, str]], *, tls: bool = False) -> None:
+    """Do what was printed; of each kind once, as a tool takes a JVM. Other topics are deleted."""
+    done: dict[str, str] = {}
+    others: list[str] = []
+    for one in left:
+        if done.setdefault(one["kind"], one["name"]) != one["name"]:
+            assert one["kind"] == "topic"
+            others.append(one["name"])
+            continue
+        result = secured.do(one["command"], tls=tls)
+        assert result.code == 0, (one, result)
+
+    async def delete() -> None:
+        async with Cluster(secured.kafka.bootstrap) as cluster:
+            assert set((await Admin(cluster).delete_topics(others)).values()) <= {None}
+
+    asyncio.run(delete())
+
+
+class Interrupted:
+    """A story that Ctrl-C has ended."""
+
+    prefix = ""
+    status = 0
+    out = ""
+    err = ""
+
+
+@contextlib.contextmanager
+def interrupted_once_open(secured: Secured, *options: str) -> Iterator[Interrupted]:
+    """Tell a story until its transaction is open, do what the block does, and end it by Ctrl-C."""
+    words = ["scenario", "run", "z23", "--mode", "TV2+", "--armed", *options]
     was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
     try:
         story = subprocess.Popen(
-            [sys.executable, "-m", "txnsim", *words], stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "txnsim", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     finally:
         signal(SIGINT, was)
     assert story.stderr is not None
-    prefix = story.stderr.readline().split()[-1]
-    asyncio.run(until_ongoing(with_sasl, f"{prefix}app"))
-    story.send_signal(SIGINT)
-    _, err = story.communicate(timeout=60)
-    assert story.returncode == INTERRUPTED_STATUS, err
-    assert "could not be cleaned" not in err
-    assert left_behind(with_sasl, prefix) == []
+    found = Interrupted()
+    try:
+        found.prefix = story.stderr.readline().split()[-1]
+        asyncio.run(until_ongoing(secured.kafka, f"{found.prefix}app"))
+        yield found
+        story.send_signal(SIGINT)
+        found.out, found.err = story.communicate(timeout=60)
+    finally:
+        story.kill()
+        story.wait()
+    found.status = story.returncode
 
 
 def left_behind(kafka: ApacheKafka, prefix: str) -> list[str]:
@@ -116,3 +321,12 @@ async def until_ongoing(kafka: ApacheKafka, transactional_id: str) -> None:
             if not isinstance(found, Exception) and found.state == "Ongoing":
                 return
             await asyncio.sleep(0.05)
+
+
+async def state_of(kafka: ApacheKafka, transactional_id: str) -> str:
+    """What its coordinator says."""
+    async with Cluster(kafka.bootstrap) as cluster:
+        admin = TransactionAdmin(cluster)
+        found = (await admin.describe_transactions((transactional_id,)))[transactional_id]
+        assert not isinstance(found, Exception)
+        return found.state

@@ -37,11 +37,39 @@ held, lost and doubled between real coordinators and real leaders. Stories of on
 their brokers; each has topics, groups and transactional ids of its own.
 
 `--on HOST:PORT` takes a cluster that is there already, and writes to it, so it wants `--yes`. All
-names begin with `txnsim-` and some letters drawn at random. Afterwards, also after Ctrl-C, open
-transactions are ended, topics and groups deleted, and what could not be cleaned is listed.
-Transactional ids can't be deleted in Kafka: they expire after `transactional.id.expiration.ms` (7
-days). `--command-config FILE` is for TLS and SASL. There the proxy is not between the brokers,
-and brokers are not killed.
+names begin with `txnsim-` and some letters drawn at random. There the proxy is not between the
+brokers, and brokers are not killed. `--command-config FILE` is for TLS and SASL: PLAIN and SCRAM
+are tried in CI at a real 4.3.1, in clear and with TLS.
+
+### What stays behind
+
+Afterwards, also after Ctrl-C, open transactions are ended, topics and groups deleted, and what
+hangs in `__consumer_offsets` is aborted. Transactional ids can't be deleted in Kafka: they expire
+after `transactional.id.expiration.ms` (7 days).
+
+Most stories take these rights, on names that begin with `txnsim-` unless said otherwise; one that
+moves leaders or changes configs takes more:
+
+| Resource | To tell stories | To clean up too |
+| --- | --- | --- |
+| topics | CREATE, READ, WRITE | DELETE |
+| groups | READ | DELETE |
+| transactional ids | WRITE | |
+| topics `__transaction_state` and `__consumer_offsets` | READ | |
+| the cluster | | ALTER, to abort what hangs |
+
+What may not be cleaned is listed at the end, each thing with the reason and with the command of
+Kafka's by which an operator takes it away. `admin.properties` stands for the operator's own file:
+
+```
+zombie-member V- armed on kafka:9093: could not be cleaned: group txnsim-k3x9qa-1-billing: …
+   kafka-consumer-groups.sh --bootstrap-server kafka:9093 --command-config admin.properties …
+```
+
+With `--json` each cell has them under `left`: `kind` (`topic`, `group`, `transaction`, `hanging
+transaction`), `name`, `why` and `command`. After Ctrl-C the cells until then are printed too. The
+exit status is 0 only if every verdict agrees and nothing is left, 1 otherwise; after Ctrl-C it is
+130.
 
 ## What is different from a run on the simulator
 
@@ -56,7 +84,8 @@ and brokers are not killed.
   what came later switched off.
 - **Logs.** No request ends a segment: `roll` sets `segment.ms` to 1, so the next record begins one.
   The cleaner comes every 200 ms, retention every second, and the story waits until their traces
-  are on the brokers' disks.
+  are on the brokers' disks. Where a story waits for `delete.retention.ms`, which is a day, it is
+  15 s.
 - **Who plays.** Applications are played by our own client unless `--player kafka-python` or
   `--program` is given; only our own client logs in at a cluster with SASL."""
 

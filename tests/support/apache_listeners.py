@@ -9,7 +9,7 @@ from typing import Final
 from tests.support.apache_kafka import ApacheKafka, ApacheKafkaError, Listeners
 
 _MODULES: Final = "org.apache.kafka.common.security"
-_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def plain_users(passwords: Mapping[str, str]) -> Listeners:
@@ -23,6 +23,29 @@ def plain_users(passwords: Mapping[str, str]) -> Listeners:
     )
 
 
+def logins(directory: Path, passwords: Mapping[str, str]) -> Listeners:
+    """A listener ``SASL`` in clear and one ``SASL_SSL``, for PLAIN and SCRAM, with an authorizer.
+
+    Args:
+        directory: With the broker's certificate and its authority's (``Authority``).
+        passwords: By user; each logs in by every mechanism. ``admin`` and who comes through the
+            plain listener may everything.
+    """
+    return Listeners(
+        {"SASL": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL"},
+        {
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            **{
+                f"listener.name.{listener}.{name}": value
+                for listener in ("sasl", "sasl_ssl")
+                for name, value in _passwords(passwords).items()
+            },
+            **_with_rights(directory),
+        },
+        _scram_users(passwords),
+    )
+
+
 def demo(directory: Path, passwords: Mapping[str, str]) -> Listeners:
     """Those of ``serve --security demo`` whose names are ``SASL_SSL`` and ``SSL``.
 
@@ -31,36 +54,54 @@ def demo(directory: Path, passwords: Mapping[str, str]) -> Listeners:
         passwords: By user; each has them for PLAIN and SCRAM. What users may, ``grant`` says, but
             ``admin`` and who comes through the plain listener may everything.
     """
+    bearer = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule"
+    mine = "listener.name.sasl_ssl."
+    return Listeners(
+        {"SASL_SSL": "SASL_SSL", "SSL": "SSL"},
+        {
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            **{mine + name: value for name, value in _passwords(passwords).items()},
+            f"{mine}oauthbearer.sasl.jaas.config": f"{bearer} required "
+            'unsecuredLoginStringClaim_sub="none";',
+            **_with_rights(directory),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(directory / "ca.pem"),
+            "listener.name.ssl.ssl.client.auth": "required",
+        },
+        _scram_users(passwords),
+    )
+
+
+def _passwords(passwords: Mapping[str, str]) -> dict[str, str]:
+    """Who logs in at a listener by PLAIN and SCRAM."""
+    scram = f"{_MODULES}.scram.ScramLoginModule required;"
+    return {
+        "plain.sasl.jaas.config": _plain(passwords),
+        **{f"{mechanism.lower()}.sasl.jaas.config": scram for mechanism in _SCRAM},
+    }
+
+
+def _with_rights(directory: Path) -> dict[str, str]:
+    """TLS with the certificate that lies there, and an authorizer."""
     keystore = directory / "broker.keystore.pem"
     keystore.write_bytes(
         (directory / "broker.key").read_bytes() + (directory / "broker.pem").read_bytes()
     )
-    jaas = "listener.name.sasl_ssl.{}.sasl.jaas.config"
-    bearer = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule"
-    scram = f"{_MODULES}.scram.ScramLoginModule required;"
-    return Listeners(
-        {"SASL_SSL": "SASL_SSL", "SSL": "SSL"},
-        {
-            "sasl.enabled.mechanisms": ",".join(_MECHANISMS),
-            jaas.format("plain"): _plain(passwords),
-            jaas.format("scram-sha-256"): scram,
-            jaas.format("scram-sha-512"): scram,
-            jaas.format("oauthbearer"): f'{bearer} required unsecuredLoginStringClaim_sub="none";',
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(keystore),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(directory / "ca.pem"),
-            "listener.name.ssl.ssl.client.auth": "required",
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:admin;User:ANONYMOUS",
-        },
-        tuple(
-            word
-            for name, password in passwords.items()
-            for mechanism in _MECHANISMS
-            if mechanism.startswith("SCRAM")
-            for word in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
-        ),
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(keystore),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+
+
+def _scram_users(passwords: Mapping[str, str]) -> tuple[str, ...]:
+    """Options of the tool that formats the storage."""
+    return tuple(
+        word
+        for name, password in passwords.items()
+        for mechanism in _SCRAM
+        for word in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
     )
 
 

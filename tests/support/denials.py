@@ -86,7 +86,7 @@ class Side:
             return
         self.admin.ask(KEYS["DeleteAcls"], 3, filters=[ANY_ACL])
         if acls:
-            creations = [_creation(one) for one in acls]
+            creations = [creation(one) for one in acls]
             answer = self.admin.ask(KEYS["CreateAcls"], 3, creations=creations)
             assert {one.error_code for one in answer.results} == {ErrorCode.none}
         until(self._count, lambda count: count == len(acls), "the ACLs are in force")
@@ -179,7 +179,7 @@ def plainly(value: Any, *, api: str, ids: Mapping[Any, str] | None = None) -> An
             return value if isinstance(value, bool | int | float | None) else str(value)
 
 
-def _creation(binding: AclBinding) -> dict[str, Any]:
+def creation(binding: AclBinding) -> dict[str, Any]:
     return {
         "resource_type": binding.resource_type,
         "resource_name": binding.name,

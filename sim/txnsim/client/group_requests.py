@@ -158,3 +158,8 @@ def delete_groups(group_ids: Sequence[str]) -> Request:
         return build(schema.DeleteGroupsRequest, groups_names=tuple(group_ids))
 
     return Request(api=Api.DELETE_GROUPS, build=make)
+
+
+def list_groups() -> Request:
+    """Ask a broker for the groups that it coordinates; it shows those that we may describe."""
+    return Request(api=Api.LIST_GROUPS, build=lambda schema: build(schema.ListGroupsRequest))

@@ -32,6 +32,7 @@ class Api(IntEnum):
     HEARTBEAT = 12
     LEAVE_GROUP = 13
     SYNC_GROUP = 14
+    LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
@@ -78,6 +79,7 @@ OURS: Final[Mapping[int, VersionRange]] = {
     Api.HEARTBEAT: VersionRange(1, 4),
     Api.LEAVE_GROUP: VersionRange(1, 5),
     Api.SYNC_GROUP: VersionRange(1, 5),
+    Api.LIST_GROUPS: VersionRange(0, 4),
     # After 0 the tokens come without headers; every broker since 1.0 knows 1 (KIP-152).
     Api.SASL_HANDSHAKE: VersionRange(1, 1),
     Api.API_VERSIONS: VersionRange(0, 4),

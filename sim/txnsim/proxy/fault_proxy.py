@@ -115,7 +115,9 @@ class FaultProxy:
         while True:
             try:
                 await self._cluster.connect()
-                break
+                # A broker that has just started may answer before it has heard of itself.
+                if self._cluster.view.brokers or clock.monotonic_ms() >= until_ms:
+                    break
             except (ConnectionLostError, RequestTimeoutError):
                 if clock.monotonic_ms() >= until_ms:
                     raise

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.support.clusters import IMPATIENT, options
+from tests.support.clusters import IMPATIENT, VirtualCluster, options, run_cluster
 from tests.support.proxied import ProxiedCluster, run_proxied
 from tests.support.wires import Wire
 from tests.support.within import within
@@ -15,7 +15,9 @@ from tests.unit.server.test_connection import open_wire
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ConnectionLostError
 from txnsim.client.producer import Producer
-from txnsim.faults.actions import Hold
+from txnsim.errors import ConfigError
+from txnsim.faults.actions import Hold, Rewrite
+from txnsim.faults.crossings import RewriteHow
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import CannotStrikeError
@@ -79,6 +81,24 @@ async def test_a_cluster_that_does_not_answer_is_waited_for_where_that_is_wanted
             await starting
     await proxy.stop()
     await sim.stop()
+
+
+@pytest.mark.parametrize("wait_ms", [0, 10_000])
+@within(run_cluster)
+async def test_a_broker_that_has_not_heard_of_itself_is_asked_again_where_that_is_wanted(
+    cluster: VirtualCluster, wait_ms: int
+) -> None:
+    rewrite = Rewrite(field="brokers", how=RewriteHow.CLEAR)
+    cluster.arm(rewrite, FaultPoint.CLIENT_RESPONSE, api="Metadata", limit=2)
+    there = ProxyOptions(bootstrap=cluster.sim.bootstrap, port=0, wait_ms=wait_ms)
+    proxy = FaultProxy(cluster.env, there)
+    if wait_ms:
+        await proxy.start()
+        assert len(list(proxy.clients)) == len(cluster.sim.brokers)
+    else:
+        with pytest.raises(ConfigError, match="the cluster names no broker"):
+            await proxy.start()
+    await proxy.stop()
 
 
 @within(run_proxied)

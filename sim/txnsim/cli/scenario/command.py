@@ -256,7 +256,8 @@ def _run_elsewhere(plan: Sequence[Telling], args: argparse.Namespace) -> int:
         if any(one.plays == "application" for one in telling.scenario.actors.values()):
             casts_of(telling, casting)  # a wish that can't be granted is refused before any run
     cells = elsewhere.run(plan, casting, args)
-    return 0 if all(cell.agrees for cell in cells) else DIFFERENT_STATUS
+    is_well = all(cell.agrees and not cell.left for cell in cells)
+    return 0 if is_well else DIFFERENT_STATUS
 
 
 def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[Telling]:

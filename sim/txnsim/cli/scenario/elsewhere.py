@@ -67,14 +67,19 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
         on = place if ":" in place else version_of(place)
         simulated = told_twice.beforehand(plan, on)
         on_cell = _teller(cells, simulated, args)
-        if ":" in place:
-            real.run(
-                told_twice.tell_on_cluster(
-                    place, plan, casting, settings=settings, say=warn, on_cell=on_cell
+        try:
+            if ":" in place:
+                real.run(
+                    told_twice.tell_on_cluster(
+                        place, plan, casting, settings=settings, say=warn, on_cell=on_cell
+                    )
                 )
-            )
-        else:
-            real.run(told_twice.tell_on_apache(on, plan, casting, say=warn, on_cell=on_cell))
+            else:
+                real.run(told_twice.tell_on_apache(on, plan, casting, say=warn, on_cell=on_cell))
+        except KeyboardInterrupt:
+            if args.json:  # a program learns what was done, and what is left
+                print_json([facts(cell) for cell in cells])
+            raise
     if args.json:
         print_json([facts(cell) for cell in cells])
     else:
@@ -114,11 +119,16 @@ def _teller(
     """Keeps cells, and shows each as soon as it is done."""
     import msgspec
 
+    from txnsim.scenario.ground import told_twice
+
     said: set[str] = set()
 
     def on_cell(cell: Cell) -> None:
         cell = msgspec.structs.replace(cell, simulated=simulated.get(str(cell.telling)))
         cells.append(cell)
+        if args.json or cell.why_not == told_twice.BROKEN_OFF:  # no table will say it
+            for line in leftovers(cell):
+                warn(line)
         if cell.real is None:
             return
         if args.quiet or args.json:
@@ -144,11 +154,22 @@ def table(cells: Sequence[Cell]) -> str:
             for found in (cell.real.verdict, cell.real.cured):
                 if found is not None:
                     lines += [wrapped(f"{name}: {because}") for because in found.because]
-        lines += [wrapped(f"{name}: could not be cleaned: {one}") for one in cell.left]
+        lines += leftovers(cell)
     played = [cell for cell in cells if cell.real is not None]
     agree = sum(cell.agrees for cell in played)
     lines.append(f"{agree} of {len(played)} tellings on real brokers agree with the simulator")
     return "\n".join(lines)
+
+
+def leftovers(cell: Cell) -> list[str]:
+    """What could not be cleaned: each thing and why, and by which command it goes. Names and
+    commands are not broken, so that they can be copied.
+    """
+    name = f"{cell.telling} on {cell.on}"
+    lines: list[str] = []
+    for one in cell.left:
+        lines += [f"{name}: could not be cleaned: {one}", f"   {one.command}"]
+    return lines
 
 
 def _row(cell: Cell) -> tuple[str, ...]:

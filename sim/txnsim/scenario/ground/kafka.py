@@ -15,7 +15,6 @@ import msgspec
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.errors import ClientError
-from txnsim.client.group_requests import delete_groups
 from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.client.partition_requests import (
     alter_partition_reassignments,
@@ -24,7 +23,7 @@ from txnsim.client.partition_requests import (
 from txnsim.client.positions import group_coordinator
 from txnsim.client.requests import NewTopic
 from txnsim.client.waiting import Deadline, pause
-from txnsim.errors import ConfigError, ErrorCode
+from txnsim.errors import ConfigError
 from txnsim.injection.injector import Injector
 from txnsim.placement import partition_for
 from txnsim.proxy.fault_proxy import FaultProxy
@@ -33,6 +32,7 @@ from txnsim.scenario.actors.operator import TIMEOUT_MS
 from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.cluster_options import new_topic, topic_of
 from txnsim.scenario.ground import log_care
+from txnsim.scenario.ground.cleaning import ONGOING, Belongings, Cleaner, Left
 from txnsim.scenario.model import Scenario, Topic
 from txnsim.scenario.steps_model import ClusterAct
 from txnsim.security.options import SecurityProtocol
@@ -50,8 +50,6 @@ REALLY_WAITED_MS: Final = 35_000
 """An advance of at most so much is waited for: brokers ask each other again after 30 s."""
 SCAN_MS: Final = 15_000
 """How much later than its timeout a coordinator may end a transaction: its scan, and markers."""
-ONGOING: Final = "Ongoing"
-SETTLED: Final = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
 
 class Hands(log_care.Disks, Protocol):
@@ -189,14 +187,17 @@ class KafkaGround:
             assignments=assignments,
             configs=tuple((key, value or "") for key, value in wanted.configs.items()),
         )
+        # From now on it may be there, also where no answer comes.
+        self._topics[name] = len(assignments)
         try:
             outcome = (await self._admin.create_topics([asked]))[name]
             if isinstance(outcome, ClientError):
+                if outcome.error is not None and not outcome.error.retriable:
+                    del self._topics[name]
                 raise outcome
             await self._admin.wait_for_topic(name)
         except ClientError as error:
             raise ConfigError(f"{self._scenario.name}: topic {name}: {error}") from None
-        self._topics[name] = len(assignments)
 
     async def act(self, stage: Any, act: ClusterAct) -> None:
         """See ``Ground``."""
@@ -227,8 +228,12 @@ class KafkaGround:
 
     async def advance(self, ms: int) -> None:
         """Wait for what would time out; the rest is moved past those who look."""
+        clock = self.environment.clock
         if ms <= REALLY_WAITED_MS:
-            await pause(self.environment.clock, ms)
+            await pause(clock, ms)
+        elif ms >= log_care.RETAINED_MS:
+            # Nobody's clock goes on: brokers since 3.6 refuse records of the day after.
+            await pause(clock, log_care.SHORTLY_RETAINED_MS)
         else:
             await self.wait_out(ms)
 
@@ -397,59 +402,47 @@ class KafkaGround:
 
     # Cleaning up
 
-    async def clean(self) -> list[str]:
+    async def close(self) -> None:
+        """Hang up."""
+        await self._cluster.close()
+
+    async def clean(self) -> list[Left]:
         """End what the story left open, and delete its topics and groups.
 
         Returns:
-            What could not be cleaned, a line each.
+            What could not be cleaned.
         """
-        left: list[str] = []
+        settings = self._proxy.options.settings
+        cleaner = Cleaner(
+            self._cluster,
+            self.environment.clock,
+            prefix=self._prefix,
+            bootstrap=self._proxy.options.bootstrap,
+            secured=settings.security.protocol is not SecurityProtocol.PLAINTEXT,
+        )
         try:
-            left += await self._end_transactions()
-            left += await self._delete_topics()
-            left += await self._delete_groups()
-        except ClientError as error:
-            left.append(f"the cluster did not answer, look for {self._prefix}*: {error}")
+            return await cleaner.clean(self._made())
         finally:
             await self._cluster.close()
-        return left
 
-    async def _end_transactions(self) -> list[str]:
-        """Fence each producer that has one open; its coordinator aborts it."""
-        names = [one.transactional_id for one in await self._ours() if one.state not in SETTLED]
-        for name in names:
-            with contextlib.suppress(ClientError):  # said below, by its state
-                await self._admin.fence_producers([name], timeout_ms=TIMEOUT_MS)
-        deadline = Deadline(self.environment.clock, TIMEOUT_MS)
-        while names and not deadline.passed:
-            states = {one.transactional_id: one.state for one in await self._ours()}
-            names = [name for name in names if states.get(name, "Dead") not in SETTLED]
-            await pause(self.environment.clock, POLL_MS)
-        return [f"transactional id {name}: its transaction is still open" for name in names]
-
-    async def _delete_topics(self) -> list[str]:
-        if not self._topics:
-            return []
-        outcomes = await self._admin.delete_topics(tuple(self._topics))
-        return [f"topic {name}: {error}" for name, error in outcomes.items() if error is not None]
-
-    async def _delete_groups(self) -> list[str]:
+    def _made(self) -> Belongings:
         steps = (*self._scenario.steps, *self._scenario.cure)
-        groups = {step.call.group for step in steps if step.call is not None and step.call.group}
-        groups |= {actor.group for actor in self._scenario.actors.values() if actor.group}
-        left = []
-        for group in sorted(groups):
-            home = await group_coordinator(self._cluster, group, self._cluster.deadline())
-            message = await self._cluster.ask(home, delete_groups([group]))
-            (row,) = message.results
-            if row.error_code not in (ErrorCode.none, ErrorCode.group_id_not_found):
-                left.append(f"group {group}: error {row.error_code}")
-        return left
+        actors = self._scenario.actors.values()
+        groups = {step.call.group for step in steps if step.call is not None}
+        ids = {step.call.transactional_id for step in steps if step.call is not None}
+        groups |= {actor.group for actor in actors}
+        ids |= {actor.transactional_id for actor in actors}
+        return Belongings(
+            topics=self._topics,
+            groups={name for name in groups if name},
+            transactional_ids={name for name in ids if name},
+            position_partitions=self._settings.offsets_topic_num_partitions,
+        )
 
 
 @contextlib.asynccontextmanager
 async def kafka_ground(
-    ground: KafkaGround, *, left: Callable[[list[str]], object]
+    ground: KafkaGround, *, left: Callable[[list[Left]], object]
 ) -> AsyncIterator[KafkaGround]:
     """Prepare the ground of one story, and clean it afterwards, also where the story was broken
     off; the clock of those who look is set back.
@@ -461,6 +454,10 @@ async def kafka_ground(
     clock = ground.environment.clock
     try:
         await ground.prepare()
+    except BaseException:
+        await ground.close()  # nothing was made yet
+        raise
+    try:
         yield ground
     finally:
         ground.injector.disarm_all()

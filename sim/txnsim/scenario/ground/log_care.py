@@ -23,6 +23,12 @@ CLEANER_IDLE_MS: Final = 25 * CLEANER_PAUSE_MS
 """A cleaner that has not moved for so many of its pauses can't go on."""
 RETENTION_MAX_MS: Final = 40_000
 """Brokers look for the first time 30 s after their start."""
+RETAINED_MS: Final = 86_400_000
+"""``delete.retention.ms``: how long the cleaner keeps a marker that ends nothing any more."""
+SHORTLY_RETAINED_MS: Final = 15_000
+"""What it is where a story waits for that; two turns of the cleaner, one after the other, are
+quicker.
+"""
 LATEST: Final = -1
 
 

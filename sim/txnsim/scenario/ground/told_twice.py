@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -20,9 +20,10 @@ from txnsim.scenario.cluster_options import (
 )
 from txnsim.scenario.ground.adapting import adapted
 from txnsim.scenario.ground.apache import ApacheOptions
+from txnsim.scenario.ground.cleaning import Left
 from txnsim.scenario.ground.jars import fetch
 from txnsim.scenario.ground.kafka import KafkaGround, kafka_ground
-from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS
+from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS, RETAINED_MS, SHORTLY_RETAINED_MS
 from txnsim.scenario.ground.obstacles import counterpart_of, only_simulated, why_not_there
 from txnsim.scenario.ground.started import RealCluster, apache_cluster, cluster_there
 from txnsim.scenario.players.casting import Casting
@@ -38,9 +39,11 @@ SHORT_SETTINGS: Final = {
 """What makes real brokers look more often for what is due. A release that does not know a name
 passes over it.
 """
+BROKEN_OFF: Final = "it was broken off"
 CLEANER_MEMORY: Final = "log.cleaner.dedupe.buffer.size"
 CLEANER_MEMORY_MIN: Final = 2 * 1024 * 1024
 """Real brokers want more than 1 MiB."""
+DELETE_RETENTION: Final = "log.cleaner.delete.retention.ms"
 CLEANER_LOAD: Final = 0.9
 """``log.cleaner.io.buffer.load.factor``, unless set."""
 
@@ -55,7 +58,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     real: RunResult | None = None
     why_not: str = ""
     """Why it was not played on real brokers."""
-    left: tuple[str, ...] = ()
+    left: tuple[Left, ...] = ()
     """What could not be cleaned."""
 
     @property
@@ -123,7 +126,7 @@ async def tell_on_apache(
                 number += 1
                 prefix = f"cell{number}-"
                 cell = await _told(
-                    telling, environment, cluster, casting, on=version, prefix=prefix
+                    telling, environment, cluster, casting, on=version, prefix=prefix, left=[]
                 )
                 on_cell(_without(prefix, cell))
                 if cluster.brokers is not None:
@@ -154,6 +157,8 @@ def _world_of(telling: Telling) -> _World:
             CLEANER_MEMORY: str(CLEANER_MEMORY_MIN),
             "log.cleaner.io.buffer.load.factor": f"{load:.12f}",
         }
+    if any((step.advance or 0) >= RETAINED_MS for step in scenario.steps):
+        properties = {DELETE_RETENTION: str(SHORTLY_RETAINED_MS), **properties}
     properties = {**SHORT_SETTINGS, **properties}
     return _World(
         brokers=scenario.brokers,
@@ -212,9 +217,14 @@ async def tell_on_cluster(
                 continue
             prefix = f"txnsim-{token}-{number}-"
             say(f"topics, groups and transactional ids begin with {prefix}")
-            cell = await _told(
-                telling, environment, cluster, casting, on=bootstrap, prefix=prefix, say=say
-            )
+            left: list[Left] = []
+            try:
+                cell = await _told(
+                    telling, environment, cluster, casting, on=bootstrap, prefix=prefix, left=left
+                )
+            except BaseException:  # mostly Ctrl-C: what is left is told all the same
+                on_cell(Cell(telling=telling, on=bootstrap, why_not=BROKEN_OFF, left=tuple(left)))
+                raise
             on_cell(cell)
 
 
@@ -229,18 +239,10 @@ async def _told(
     *,
     on: str,
     prefix: str,
-    say: Say | None = None,
+    left: list[Left],
 ) -> Cell:
+    """Tell a story; ``left`` gets what could not be cleaned, also where it is broken off."""
     scenario = adapted(telling.scenario, prefix)
-    left: list[str] = []
-
-    def note(lines: Iterable[str]) -> None:
-        found = list(lines)
-        left.extend(found)
-        if say is not None:  # at once: after Ctrl-C there is no cell that could tell it
-            for line in found:
-                say(f"could not be cleaned: {line}")
-
     ground = KafkaGround(
         environment,
         cluster.proxy,
@@ -252,7 +254,7 @@ async def _told(
     its_own = msgspec.structs.replace(telling, scenario=scenario)
     try:
         real = await tell(
-            its_own, environment, casts_of(its_own, casting), kafka_ground(ground, left=note)
+            its_own, environment, casts_of(its_own, casting), kafka_ground(ground, left=left.extend)
         )
     except ConfigError as error:
         return Cell(telling=telling, on=on, why_not=str(error), left=tuple(left))

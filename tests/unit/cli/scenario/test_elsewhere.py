@@ -40,11 +40,12 @@ def test_a_story_is_told_on_both_sides_and_cleaned_up(
 @pytest.mark.slow
 def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) -> None:
     """The story waits for a timeout when it is interrupted, with a transaction open."""
-    words = ["scenario", "run", "z23", "--mode", "TV2+/before", "--armed", "--yes", "--quiet"]
+    words = ["scenario", "run", "z23", "--mode", "TV2+/before", "--armed", "--yes", "--json"]
     was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
     try:
         told = subprocess.Popen(
             [sys.executable, "-m", "txnsim", *words, "--on", kafka.bootstrap],
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -54,14 +55,39 @@ def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) 
     prefix = told.stderr.readline().split()[-1]
     kafka.transactions.wait_for_state(f"{prefix}app", "Ongoing")
     told.send_signal(SIGINT)
-    _, err = told.communicate(timeout=60)
+    out, err = told.communicate(timeout=60)
     assert told.returncode == INTERRUPTED_STATUS, err
     assert "could not be cleaned" not in err
+    assert [(cell["why_not"], cell["left"]) for cell in json.loads(out)] == [
+        ("it was broken off", [])
+    ]
     # The commit that the story had held is let go when it ends.
     ended = ("Empty", "CompleteAbort", "CompleteCommit")
     kafka.transactions.wait_for_state(f"{prefix}app", *ended, timeout_ms=1)
     topics = kafka.cluster.metadata.image.topics
     assert [name for name in topics if name.startswith(prefix)] == []
+
+
+def test_what_is_left_is_told_with_its_command_and_is_no_success(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    args = ("late-commit-leaves-a-ghost", "--mode", "TV2+", "--armed", "--yes")
+    with SimulatedKafka(brokers=3, settings={"delete.topic.enable": False}) as undeletable:
+        assert run(undeletable, *args) == 1
+        out, err = capfd.readouterr()
+        assert run(undeletable, *args, "--json") == 1
+        as_json, said = capfd.readouterr()
+        prefix = err.splitlines()[0].split()[-1]
+        where = f"--bootstrap-server {undeletable.bootstrap}"
+    assert f"could not be cleaned: topic {prefix}t: " in out
+    assert "TOPIC_DELETION_DISABLED" in out
+    assert f"\n   kafka-topics.sh {where} --delete --topic {prefix}t\n" in out
+    assert "1 of 1 tellings on real brokers agree with the simulator" in out
+    (cell,) = json.loads(as_json)
+    (left,) = cell["left"]
+    assert left.keys() == {"kind", "name", "why", "command"}
+    assert (left["kind"], cell["agrees"]) == ("topic", True)
+    assert left["command"] in said
 
 
 def test_what_can_not_be_told_there_says_which_step_it_was(

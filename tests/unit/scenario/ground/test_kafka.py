@@ -6,88 +6,21 @@ from typing import Any
 
 import pytest
 
-from tests.support.proxied import ProxiedCluster, SimDisks, run_proxied
 from tests.support.stories import call, failure, small, transaction
-from txnsim.client.admin import Admin
+from tests.support.told_over_wire import PREFIX, Told, told
 from txnsim.client.authentication import ClientSecurity
-from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.proxy.fault_proxy import FaultProxy
 from txnsim.proxy.options import ProxyOptions
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.scenario.catalog import find
-from txnsim.scenario.ground.adapting import adapted
-from txnsim.scenario.ground.kafka import KafkaGround, kafka_ground
-from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS
-from txnsim.scenario.model import Scenario
-from txnsim.scenario.players.casting import Casting
-from txnsim.scenario.runner import RunResult, Telling, casts_of, tell
+from txnsim.scenario.ground.kafka import KafkaGround
+from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS, SHORTLY_RETAINED_MS
 from txnsim.security.login import Password
 from txnsim.security.options import SecurityProtocol
 from txnsim.settings import DEFAULTS
-from txnsim.types import BrokerId
 
-PREFIX = "mine-"
 INIT = call("init-producer-id")
-
-
-class Brokers(SimDisks):
-    """Hands on the brokers of the cluster."""
-
-    async def kill(self, number: int) -> None:
-        await self.sim.kill_broker(BrokerId(number))
-
-    async def shut_down(self, number: int) -> None:
-        await self.sim.stop_broker(BrokerId(number))
-
-    async def start_again(self, number: int) -> None:
-        await self.sim.start_broker(BrokerId(number))
-
-
-class Told:
-    """What came of a story, and what it left."""
-
-    def __init__(self) -> None:
-        self.result: RunResult | None = None
-        self.left: list[str] | None = None
-        self.topics: list[str] = []
-        self.states: dict[str, str] = {}
-
-
-def told(
-    scenario: Scenario,
-    *,
-    run: str = "V-",
-    take: str = "armed",
-    prefix: str = PREFIX,
-    **cluster: Any,
-) -> Told:
-    """Tell a story on a cluster behind a proxy."""
-    told = Told()
-
-    async def main(there: ProxiedCluster) -> None:
-        own = adapted(scenario, prefix)
-        telling = Telling(scenario=own, run=run, take=take)
-        ground = KafkaGround(
-            there.env, there.proxy, own, prefix=prefix, settings=DEFAULTS, hands=Brokers(there.sim)
-        )
-
-        def left(lines: list[str]) -> None:
-            told.left = lines
-
-        casts = casts_of(telling, Casting(player="own"))
-        told.result = await tell(telling, there.env, casts, kafka_ground(ground, left=left))
-        env = there.env
-        async with Cluster(there.sim.bootstrap, clock=env.clock, tasks=env.tasks,
-                           dial=env.network.connect) as client:  # fmt: skip
-            admin = Admin(client)
-            told.topics = [one.name for one in await admin.describe_topics(None)]
-            for listed in (await admin.list_transactions()).values():
-                assert isinstance(listed, tuple)
-                told.states |= {one.transactional_id: one.state for one in listed}
-
-    run_proxied(main, brokers=3, **cluster)
-    return told
 
 
 def declared(told: Told) -> None:
@@ -111,6 +44,22 @@ def test_a_ghost_keeps_the_cleaner_away_and_a_cured_log_is_cleaned() -> None:
         level=0,
         transaction_partition_verification_enable=False,
         log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
+    )
+    declared(found)
+    assert found.left == []
+
+
+@pytest.mark.parametrize("run", ["V-/before", "V-/fixed"])
+def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
+    found = told(
+        find("abort-marker-before-its-data")[1],
+        run=run,
+        level=0,
+        rules={"half_cleaned_segments_are_indexed": run == "V-/fixed"},
+        transaction_partition_verification_enable=False,
+        log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
+        log_cleaner_dedupe_buffer_size=120,
+        log_cleaner_delete_retention_ms=SHORTLY_RETAINED_MS,
     )
     declared(found)
     assert found.left == []

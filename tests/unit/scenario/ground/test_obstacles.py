@@ -134,6 +134,17 @@ def test_a_long_time_in_which_nothing_is_due_can_pass() -> None:
     assert control == "step 12: it moves the clock by 50 minutes"
 
 
+def test_a_day_is_waited_for_only_where_our_cleaner_keeps_things_so_long() -> None:
+    cleans = find("abort-marker-before-its-data")[1]
+    assert only_simulated(cleans, "V-/fixed", "armed", is_ours=True) is None
+    theirs = only_simulated(cleans, "V-/fixed", "armed", is_ours=False)
+    assert theirs == "step 27: it has to end a segment, and these brokers are yours"
+    story = small([call("begin"), {"advance": "25h"}])
+    for is_ours in (True, False):
+        why = only_simulated(story, "V-", "armed", is_ours=is_ours)
+        assert why == "step 2: it moves the clock by 1500 minutes"
+
+
 def test_a_step_of_the_cure_is_called_so() -> None:
     story = small([call("begin")], cure=[{"advance": "11m"}])
     why = only_simulated(story, "V-", "armed", is_ours=True)

@@ -1,0 +1,90 @@
+"""Stories told over the wire, on a simulated cluster behind a proxy that stands for a real one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.support.proxied import ProxiedCluster, SimDisks, run_proxied
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.scenario.ground.adapting import adapted
+from txnsim.scenario.ground.cleaning import Left
+from txnsim.scenario.ground.kafka import KafkaGround, kafka_ground
+from txnsim.scenario.model import Scenario
+from txnsim.scenario.players.casting import Casting
+from txnsim.scenario.runner import RunResult, Telling, casts_of, tell
+from txnsim.settings import DEFAULTS
+from txnsim.types import BrokerId, TopicPartition
+
+PREFIX: Final = "mine-"
+
+
+class Brokers(SimDisks):
+    """Hands on the brokers of the cluster."""
+
+    async def kill(self, number: int) -> None:
+        await self.sim.kill_broker(BrokerId(number))
+
+    async def shut_down(self, number: int) -> None:
+        await self.sim.stop_broker(BrokerId(number))
+
+    async def start_again(self, number: int) -> None:
+        await self.sim.start_broker(BrokerId(number))
+
+
+class Told:
+    """What came of a story, and what it left."""
+
+    def __init__(self) -> None:
+        self.result: RunResult | None = None
+        self.left: list[Left] | None = None
+        self.topics: list[str] = []
+        self.states: dict[str, str] = {}
+        self.open: set[str] = set()
+        """Topics that have a transaction open."""
+
+
+def told(
+    scenario: Scenario,
+    *,
+    run: str = "V-",
+    take: str = "armed",
+    prefix: str = PREFIX,
+    looks: bool = True,
+    **cluster: Any,
+) -> Told:
+    """Tell a story on a cluster behind a proxy; unless ``looks``, nobody looks at it afterwards."""
+    told = Told()
+
+    async def main(there: ProxiedCluster) -> None:
+        own = adapted(scenario, prefix)
+        telling = Telling(scenario=own, run=run, take=take)
+        ground = KafkaGround(
+            there.env, there.proxy, own, prefix=prefix, settings=DEFAULTS, hands=Brokers(there.sim)
+        )
+
+        def left(lines: list[Left]) -> None:
+            told.left = lines
+
+        casts = casts_of(telling, Casting(player="own"))
+        told.result = await tell(telling, there.env, casts, kafka_ground(ground, left=left))
+        if not looks:
+            return
+        env = there.env
+        async with Cluster(there.sim.bootstrap, clock=env.clock, tasks=env.tasks,
+                           dial=env.network.connect) as client:  # fmt: skip
+            admin = Admin(client)
+            topics = await admin.describe_topics(None)
+            told.topics = [one.name for one in topics]
+            places = [TopicPartition(t.name, n) for t in topics for n in range(len(t.partitions))]
+            for place, found in (await admin.describe_producers(places)).items():
+                assert not isinstance(found, ClientError)
+                if any(one.txn_start_offset is not None for one in found):
+                    told.open.add(place.topic)
+            for listed in (await admin.list_transactions()).values():
+                assert isinstance(listed, tuple)
+                told.states |= {one.transactional_id: one.state for one in listed}
+
+    run_proxied(main, brokers=3, **cluster)
+    return told
