@@ -6,7 +6,7 @@ ids and sessions are the handler's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -21,7 +21,7 @@ from txnsim.node.crossings import Crossings, error_in
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming
 from txnsim.replica.replicas import Replicas
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.turns import LOOK_ELEMENTS, Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -109,25 +109,31 @@ class _Enough:
         """Of partitions that have anything."""
         self.by_partition: dict[TopicPartition, FetchPartition | list[FetchPartition]] = {}
         """What is wanted of each; a list where it is several things."""
-        for wanted in command.partitions:
+        self._is_ready = self._is_wrong = False
+        self._total = 0
+        self._touched: dict[TopicPartition, None] = {}
+
+    def add(self, partitions: Sequence[FetchPartition]) -> None:
+        """These are wanted, too."""
+        for wanted in partitions:
             key = wanted.topic_partition
             before = self.by_partition.setdefault(key, wanted)
             if isinstance(before, list):
                 before.append(wanted)
             elif before is not wanted:
                 self.by_partition[key] = [before, wanted]
-        self._is_ready = self._is_wrong = False
-        self._total = 0
-        self._touched: dict[TopicPartition, None] = {}
 
     async def prepare(self, pace: Pace | None) -> bool:
-        """See what there is; whether that is enough because of what has happened meanwhile."""
+        """See what there is; whether that is enough (DelayedFetch.tryComplete, before it is
+        watched).
+        """
         for key in self.by_partition:
             self._look(key)
-            if pace is not None and pace.has_done(1):
-                await pace.rest()
+            await rest_where_due(pace, 1)
         self._is_ready = True
-        return any(self(key) for key in self._touched)
+        for key in self._touched:
+            self._look(key)
+        return self._is_wrong or self._total >= self._command.min_bytes
 
     def __call__(self, key: TopicPartition) -> bool:
         """Something has happened to a partition."""
@@ -169,6 +175,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         outcomes = await self._read(command, pace)
         if self._is_answered(command, outcomes):
             return outcomes
+        await rest_where_due(pace, len(outcomes))
         # KafkaApis keeps unknown partitions from the replica manager, which neither waits for them
         # nor looks them up again.
         there = [at for at, outcome in enumerate(outcomes) if not outcome.is_missing]
@@ -202,6 +209,13 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
 
     async def _wait(self, command: FetchCommand, pace: Pace | None) -> None:
         enough = _Enough(command, self._available)
+        partitions = command.partitions
+        if pace is None:
+            enough.add(partitions)
+        else:
+            for at in range(0, len(partitions), LOOK_ELEMENTS):
+                enough.add(partitions[at : at + LOOK_ELEMENTS])
+                await rest_where_due(pace, LOOK_ELEMENTS)
         await self.purgatory.wait(
             enough.by_partition,
             timeout_ms=command.max_wait_ms,

@@ -8,6 +8,7 @@ counterpart: RequestMetrics.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ import msgspec
 from txnsim.wire import codec
 from txnsim.wire.error_codes import errors_of, position_of_error
 
+MANY: Final = 100
+"""So many errors of one answer are counted together."""
 BITS_MAX: Final = 64
 """Bits of a time: nanoseconds of centuries."""
 
@@ -81,8 +84,16 @@ class ApiMeter:
     def tell_errors_of(self, message: Any) -> None:
         """Count the errors of an answer, if any."""
         tell = errors_of(message.__class__)
-        if tell is not None:
-            tell(message, self.tell_error)
+        if tell is None:
+            return
+        found: list[int] = []
+        tell(message, found.append)
+        if len(found) < MANY:
+            for error in found:
+                self.tell_error(error)
+            return
+        for error, count in Counter(found).items():
+            self.errors[int(error)] = self.errors.get(int(error), 0) + count
 
 
 NO_METER: Final = ApiMeter(None)

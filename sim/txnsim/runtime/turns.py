@@ -83,15 +83,15 @@ class Turns:
         self.spent_ns = 0
         """Work of this turn so far."""
 
-    def wait(self, worker: Worker, *, size: int = 0) -> None:
-        """Let ``worker``, who does not wait yet, go on in a later turn; ``size`` bytes of requests
-        wait with it.
+    def wait(self, worker: Worker, *, wanted_ns: int) -> None:
+        """Let ``worker``, who does not wait yet, go on in a later turn; what it will do then may
+        take so long.
         """
         if worker.contest != self._contest or worker.used_ns < self._least_ns:
             # Newcomers are neither ahead of all others for long nor behind for what was before.
             worker.contest, worker.used_ns = self._contest, self._least_ns
         self._number += 1
-        heappush(self._waiting, (worker.used_ns + size * BYTE_NS, self._number, worker))
+        heappush(self._waiting, (worker.used_ns + wanted_ns, self._number, worker))
         self._see_to_turn()
 
     def _see_to_turn(self) -> None:
@@ -135,7 +135,7 @@ class Slices:
     async def next(self) -> None:
         """Wait for the next slice."""
         self._granted = asyncio.get_running_loop().create_future()
-        self._turns.wait(self)
+        self._turns.wait(self, wanted_ns=SLICE_NS)
         await self._granted
 
     def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
@@ -144,6 +144,12 @@ class Slices:
         self.used_ns += SLICE_NS
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)
+
+
+async def rest_where_due(pace: Pace | None, elements: int) -> None:
+    """Note so many elements that are done; let the others have their turns where it is time."""
+    if pace is not None and pace.has_done(elements):
+        await pace.rest()
 
 
 class Pace:

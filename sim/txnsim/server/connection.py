@@ -25,7 +25,7 @@ from txnsim.faults.crossings import FaultEffect, SubmitOutcome
 from txnsim.faults.damage import damaged
 from txnsim.metrics.requests import NO_METER, ApiMeter
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.runtime.turns import REQUEST_NS, Pace
+from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, Pace
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
         has_room = outbox.bytes < self._send_buffer_bytes
         if outbox.is_parted or (self._intake.frames and not self._is_busy and has_room):
             self._waits_for_turn = True
-            self._turns.wait(self, size=self._intake.queued_bytes)
+            self._turns.wait(self, wanted_ns=self._intake.queued_bytes * BYTE_NS)
 
     def close(self) -> None:
         """Close the connection; what was answered is still sent."""
@@ -281,12 +281,14 @@ class Connection(asyncio.Protocol):
                     partial(self._parsed_large, frame, received_ns, pace),
                     name="connection.parse",
                 )
+                self._turns.spent_ns += self._stopwatch_ns() - received_ns + REQUEST_NS
                 return
             request, handler, refused = self._parse(frame)
         except BadInputError as error:
             self._abandon(error)
             return
-        self._handle(request, handler, refused, frame, received_ns)
+        done_ns = self._handle(request, handler, refused, frame, received_ns)
+        self._turns.spent_ns += done_ns - received_ns + REQUEST_NS
 
     def _parsed_large(
         self, frame: bytes, received_ns: int, pace: Pace, found: Any, error: BaseException | None
@@ -298,7 +300,10 @@ class Connection(asyncio.Protocol):
         elif self._listener.is_open:
             request, handler, refused = self._request(frame, found)
             request.pace = pace if pace.has_rested else None
-            self._handle(request, handler, refused, frame, received_ns)
+            begun_ns = self._stopwatch_ns()
+            self._turns.spent_ns += (
+                self._handle(request, handler, refused, frame, received_ns) - begun_ns
+            )
 
     def _handle(
         self,
@@ -307,8 +312,8 @@ class Connection(asyncio.Protocol):
         refused: ErrorCode | None,
         frame: bytes,
         received_ns: int,
-    ) -> None:
-        """Answer a request."""
+    ) -> int:
+        """Answer a request; when the first step of that was over, by the stopwatch."""
         if self._sasl is not None and refused is None:
             self._sasl.handled(request)
         self._is_busy = True
@@ -317,11 +322,11 @@ class Connection(asyncio.Protocol):
         meter = self._meter = self._meters[request.api_key, request.api_version]
         if refused is not None:
             self._send(request, handler.refuse(request, refused))
-            took_ns = self._stopwatch_ns() - received_ns
-            self._turns.spent_ns += took_ns + REQUEST_NS
+            refused_ns = self._stopwatch_ns()
+            took_ns = refused_ns - received_ns
             meter.observe(took_ns, self._request_bytes, self._response_bytes)
             self._is_busy = False
-            return
+            return refused_ns
         listener = self._listener
         if request.api_key in FORWARDED and not request.broker.reaches_controller:
             coroutine = self._handle_once_forwarded(request, handler, frame)
@@ -349,12 +354,12 @@ class Connection(asyncio.Protocol):
             cause=cause,
         )
         local_ns = self._stopwatch_ns()
-        took_ns = local_ns - received_ns
-        self._turns.spent_ns += took_ns + REQUEST_NS
         if self._response_bytes >= 0:
+            took_ns = local_ns - received_ns
             meter.observe(took_ns, self._request_bytes, self._response_bytes)
         else:
             self._received_ns, self._local_ns = received_ns, local_ns
+        return local_ns
 
     def _passes(self, session: SaslSession, frame: bytes) -> bool:
         """Whether a frame is an ordinary request; what belongs to the authentication is done with.

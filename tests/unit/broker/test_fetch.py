@@ -301,9 +301,16 @@ async def test_waiting_ends_at_max_wait_of_monotonic_time(leader: Leader) -> Non
     assert (await task)[0].records == ()
 
 
-async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(leader: Leader) -> None:
+@pytest.mark.parametrize("rest", [3, 4, 6])
+async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
+    leader: Leader, rest: int
+) -> None:
+    """Behind the first read, once it is known what is wanted, and when P0 has been looked at."""
+
     class Interrupted:
-        """A pace that breaks at each partition: at two of the first read, then of the wait."""
+        """A pace that breaks at each partition of the first read, behind it, behind the list of
+        what is wanted, and at each partition that is looked at.
+        """
 
         def __init__(self) -> None:
             self.rests = 0
@@ -313,7 +320,7 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(leader
 
         async def rest(self) -> None:
             self.rests += 1
-            if self.rests == 3:  # P0 has been looked at
+            if self.rests == rest:
                 await append(leader)
 
     command = fetch(wanted(), wanted(P1), max_wait_ms=1_000)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Generator
 
 from txnsim.runtime.turns import (
-    BYTE_NS,
     LOOK_ELEMENTS,
     LOOKS,
     SLICE_NS,
@@ -22,12 +21,12 @@ WORK_NS = 1_000_000
 class Worker:
     """Has so many pieces of work."""
 
-    def __init__(self, turns: Turns, log: list[str], name: str, pieces: int, *, size: int = 0):
+    def __init__(self, turns: Turns, log: list[str], name: str, pieces: int, *, wanted_ns: int = 0):
         self.turns, self.log, self.name = turns, log, name
-        self.pieces, self.size = pieces, size
+        self.pieces, self.wanted_ns = pieces, wanted_ns
         self.used_ns = self.contest = 0
         self.on_done: Callable[[], None] = lambda: None
-        turns.wait(self, size=size)
+        turns.wait(self, wanted_ns=wanted_ns)
 
     def go_on(self, limit_ns: int) -> None:
         while self.pieces:
@@ -38,7 +37,7 @@ class Worker:
             if self.turns.spent_ns >= limit_ns:
                 break
         if self.pieces:
-            self.turns.wait(self, size=self.size)
+            self.turns.wait(self, wanted_ns=self.wanted_ns)
         else:
             self.on_done()
 
@@ -90,8 +89,8 @@ async def test_a_small_request_goes_ahead_of_large_ones() -> None:
     turns, log = Turns(asyncio.get_running_loop()), list[str]()
     turns.limit_ns = WORK_NS
     for number in range(20):
-        Worker(turns, log, f"large{number}", 2, size=100 * WORK_NS // BYTE_NS)
-    Worker(turns, log, "small", 1, size=1)
+        Worker(turns, log, f"large{number}", 2, wanted_ns=100 * WORK_NS)
+    Worker(turns, log, "small", 1, wanted_ns=100)
     await turns_taken(log)
     assert log[0] == "small"
     assert len(log) == 41
@@ -104,7 +103,7 @@ async def test_what_was_used_before_a_contest_does_not_count_in_it() -> None:
     await turns_taken(log)
     veteran.pieces = 3
     Worker(turns, log, "new", 3)
-    turns.wait(veteran)
+    turns.wait(veteran, wanted_ns=0)
     await turns_taken(log)
     assert sorted(log[500:502]) == ["new", "veteran"]
 
@@ -133,6 +132,24 @@ async def test_slices_of_a_turn_go_to_no_more_than_it_bears() -> None:
     assert sum(taken) == 30
     assert max(taken) == 2
     assert {log[at * 6 : at * 6 + 6].count(name) for at in range(5) for name in "abcdef"} == {1}
+    for task in tasks:
+        await task
+
+
+async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
+    """Large requests that begin wait for their slices behind what wants less than a slice."""
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    turns.limit_ns = 2 * SLICE_NS
+
+    async def work(name: str) -> None:
+        await Slices(turns).next()
+        log.append(name)
+
+    tasks = [asyncio.get_running_loop().create_task(work(f"large{at}")) for at in range(30)]
+    await asyncio.sleep(0)
+    Worker(turns, log, "small", 1, wanted_ns=SLICE_NS // 20)
+    await turns_taken(log)
+    assert log[0] == "small"
     for task in tasks:
         await task
 

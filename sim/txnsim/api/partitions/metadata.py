@@ -43,20 +43,18 @@ async def handle(request: Request) -> Reply:
     topics = message.topics
     if topics is None or (request.api_version < NONE_MEANS_ALL_FROM and not topics):
         return await _answer(request, [image.topics[name] for name in sorted(image.topics)])
-    if 10 <= request.api_version < BY_TOPIC_ID_FROM and any(
-        topic.name is None or _id_of(topic) != ZERO_ID for topic in topics
-    ):
+    ids: dict[uuid.UUID, None] = {}  # what the request repeats is answered once
+    names: dict[str | None, None] = {}
+    await request.each(partial(_note, ids, names), topics)
+    if 10 <= request.api_version < BY_TOPIC_ID_FROM and (ids or None in names):
         return refuse(request, ErrorCode.invalid_request)
-    # An id that the request repeats is answered once.
-    ids = list(dict.fromkeys(_id_of(topic) for topic in topics if _id_of(topic) != ZERO_ID))
     if ids:
         # If any id is given, names are ignored.
         return await _answer(request, await request.each(partial(_by_id, request), ids))
-    if any(topic.name is None for topic in topics):
+    if None in names:
         # Neither id nor name: Kafka trips over the null.
         return refuse(request, ErrorCode.unknown_server_error)
     may_create = getattr(message, "allow_auto_topic_creation", True)
-    names = dict.fromkeys(topic.name for topic in topics)
     missing: list[str] = []
     found = await request.each(partial(_by_name, request, missing), names)
     broker = request.broker
@@ -83,6 +81,14 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         ),
         error_code=error,
     )
+
+
+def _note(ids: dict[uuid.UUID, None], names: dict[str | None, None], topic: Any) -> None:
+    """Note by what a topic is asked for."""
+    topic_id = getattr(topic, "topic_id", None)
+    if topic_id is not None and topic_id != ZERO_ID:
+        ids[topic_id] = None
+    names[topic.name] = None
 
 
 def _id_of(topic: Any) -> uuid.UUID:

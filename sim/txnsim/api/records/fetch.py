@@ -9,7 +9,7 @@ Kafka's counterpart: KafkaApis.handleFetchRequest.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -75,8 +75,8 @@ async def handle(request: Request) -> Reply:
         return request.answer(error_code=plan, session_id=NO_SESSION, responses=())
     if request.message.isolation_level not in _ISOLATIONS:
         return refuse(request, ErrorCode.unknown_server_error)
-    if request.pace is not None:
-        _let_go(request, [*asked.values(), *plan.partitions])
+    if request.pace is not None and len(plan.partitions) > len(asked):
+        request.subject = _about([*asked.values(), *plan.partitions])
     del asked  # the plan has what is needed of it, and the request may wait for long
     request.expect(len(plan.partitions))
     await request.have_done(len(plan.partitions))
@@ -114,15 +114,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     )
 
 
-def _let_go(request: Request, wanted: list[FetchPartition]) -> None:
-    """Keep of a large message what is needed while the request waits: its elements take most of
-    the memory.
-    """
-    named = dict.fromkeys([each.topic_partition for each in wanted])
-    request.subject = Subject(partitions=tuple(named))
-    request.message = replace(request.message, topics=())
-
-
 def subject(request: Request) -> Subject:
     """The partitions wanted: those listed, and those of the session."""
     if request.subject is not None:
@@ -132,6 +123,10 @@ def subject(request: Request) -> Subject:
     if session is not None and request.message.session_epoch == session.epoch:
         listed += [cached.wanted.topic_partition for cached in session.partitions.values()]
     return Subject(partitions=tuple(dict.fromkeys(listed)))
+
+
+def _about(wanted: Iterable[FetchPartition]) -> Subject:
+    return Subject(partitions=tuple(dict.fromkeys([each.topic_partition for each in wanted])))
 
 
 # Reading
@@ -198,9 +193,15 @@ def _asked(request: Request) -> dict[PartitionKey, FetchPartition]:
 
 
 async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartition]:
+    """The same of a large message, of which only that is kept: its elements take most of the
+    memory while the request waits.
+    """
     asked: dict[PartitionKey, FetchPartition] = {}
     for topic in request.message.topics:
         asked.update(await request.each(_wanted(request, topic), topic.partitions))
+    request.subject = _about(asked.values())
+    request.message = replace(request.message, topics=())
+    await request.have_done(len(asked))
     return asked
 
 
