@@ -36,8 +36,11 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
     """Keep the collector from what thousands of tests have left while a client of others plays.
 
     A full collection of a long run takes longer than the time-outs that a story gives its producer.
+    Unit tests tell their stories in virtual time.
     """
-    if "scenario" in request.node.nodeid or request.node.get_closest_marker("clients") is not None:
+    name = request.node.nodeid
+    is_told = "scenario" in name and not name.startswith("tests/unit/scenario/")
+    if is_told or request.node.get_closest_marker("clients") is not None:
         gc.collect()
         gc.freeze()
 
