@@ -46,7 +46,11 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder of ``tests.support.told_once``, unless another process has made it."""
+    """Make the folder of ``tests.support.told_once``, unless another process has made it.
+
+    What is imported and collected stays: a collector that looks at it finds nothing.
+    """
+    gc.set_threshold(COLLECTED_AFTER)
     from tests.support.shared_folder import FOLDER  # behind the line that has its asserts rewritten
 
     if FOLDER not in os.environ:
@@ -61,7 +65,6 @@ def pytest_collection_finish() -> None:
     """What has been imported and collected stays: the collector need not look at it again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECTED_AFTER)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
