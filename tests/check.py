@@ -52,8 +52,8 @@ AFTERWARDS: Final = "coverage"
 """The step that asks what was measured."""
 
 TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "clients": ("client libraries are served", ("tests/clients", "tests/real", "tests/testing")),
     "shells": ("what surrounds the cores behaves as its tests state", ("tests/unit",)),
+    "clients": ("client libraries are served", ("tests/clients", "tests/real")),
     "rest": ("so does all the rest", ("tests",)),
     COVERING: (
         "the pure cores behave as their tests state",
@@ -65,6 +65,7 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
             *(f"tests/{name}" for name in ("checkers", "kip_text", "property", "releases", "wire")),
         ),
     ),
+    "plugin": ("tests of others run with it", ("tests/testing",)),
     "kafka": ("the simulator answers as Kafka did", ("tests/conformance",)),
     "stories": ("stories with clients, and what is said of them, are right", ("tests/scenario",)),
     "told": (

@@ -36,14 +36,21 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
     """Keep the collector from what thousands of tests have left while a client of others plays.
 
     A full collection of a long run takes longer than the time-outs that a story gives its producer.
+    Unit tests tell their stories in virtual time.
     """
-    if "scenario" in request.node.nodeid or request.node.get_closest_marker("clients") is not None:
+    name = request.node.nodeid
+    is_told = "scenario" in name and not name.startswith("tests/unit/scenario/")
+    if is_told or request.node.get_closest_marker("clients") is not None:
         gc.collect()
         gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder of ``tests.support.told_once``, unless another process has made it."""
+    """Make the folder of ``tests.support.told_once``, unless another process has made it.
+
+    What is imported and collected stays: a collector that looks at it finds nothing.
+    """
+    gc.set_threshold(COLLECTED_AFTER)
     from tests.support.shared_folder import FOLDER  # behind the line that has its asserts rewritten
 
     if FOLDER not in os.environ:
@@ -58,7 +65,6 @@ def pytest_collection_finish() -> None:
     """What has been imported and collected stays: the collector need not look at it again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECTED_AFTER)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -51,7 +51,7 @@ def test_pytests_own_summary_is_repeated_for_ci(
 def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         check.main(["--only", "spelling"])
-    assert "no step spelling; there are: clients, shells" in capsys.readouterr().err
+    assert "no step spelling; there are: shells, clients" in capsys.readouterr().err
 
 
 def test_the_steps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:

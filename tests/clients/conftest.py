@@ -21,6 +21,16 @@ PAST_TIMEOUT_MS: Final = TIMEOUT_MS + 10_001
 
 NEWEST: Final = 2
 
+QUICK_GROUPS: Final = """\
+settings:
+  group_initial_rebalance_delay_ms: 0
+  group_consumer_heartbeat_interval_ms: 200
+  group_consumer_min_heartbeat_interval_ms: 200
+"""
+"""A new classic group waits for nobody, and members of the consumer protocol ask often: a rebalance
+takes as many heartbeats as ever, each of them sooner.
+"""
+
 _numbers = itertools.count(1)
 
 
@@ -58,13 +68,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def servers() -> Iterator[Callable[[int], Server]]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Server]]:
     """The server of a level."""
+    config = tmp_path_factory.mktemp("clients") / "cluster.yaml"
+    config.write_text(QUICK_GROUPS)
+    arguments = ("--http", "0", "--config", str(config))
     running: dict[int, tuple[TxnsimServer, Server]] = {}
 
     def at(level: int) -> Server:
         if level not in running:
-            process = TxnsimServer(transaction_version=level, arguments=("--http", "0"))
+            process = TxnsimServer(transaction_version=level, arguments=arguments)
             process.start()
             running[level] = (process, Server(process))
         return running[level][1]

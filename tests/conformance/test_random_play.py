@@ -17,7 +17,7 @@ from tests.conformance.session import PLAYS_PER_SEED, Session
 
 SEED = 20_261_120
 PLAYS = 8
-PLAYS_OF_OURS = 4
+PLAYS_OF_OURS = 2
 
 
 @pytest.mark.real

@@ -59,11 +59,19 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(tmp_path_factory.mktemp("kept"))
 
 
-@pytest.fixture
-def log_dir(request: pytest.FixtureRequest, kept: Path, tmp_path: Path) -> Path:
-    """The variant that a test is about."""
+@pytest.fixture(scope="module")
+def log_dir(
+    request: pytest.FixtureRequest, kept: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The variant that a test is about, once for all tests of it; not to be changed."""
     variant: Variant = VARIANTS[request.param]
-    return made(variant, kept, tmp_path / "broker-1")
+    return made(variant, kept, tmp_path_factory.mktemp("variant") / "broker-1")
+
+
+@pytest.fixture(scope="module")
+def report(log_dir: Path) -> Report:
+    """What is found in it, read here and by its snapshots."""
+    return report_on(log_dir)
 
 
 def report_on(log_dir: Path, spark: SparkSession | None = None, **values: object) -> Report:
@@ -105,10 +113,9 @@ def test_there_are_enough() -> None:
 
 @pytest.mark.parametrize("log_dir", sorted(VARIANTS), indirect=True, ids=sorted(VARIANTS))
 def test_no_command_follows_from_broken_evidence(
-    log_dir: Path, request: pytest.FixtureRequest
+    log_dir: Path, report: Report, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.callspec.id
-    report = report_on(log_dir)
     told = {place_of(one) for one in report.findings if one.abort is not None}
     assert told <= FIVE or name in UNTOLD
     for one in report.findings:
@@ -249,8 +256,7 @@ def test_the_compiled_walk_says_the_same(log_dir: Path, monkeypatch: pytest.Monk
     ],
     indirect=True,
 )
-def test_what_was_collected_says_the_same(log_dir: Path, tmp_path: Path) -> None:
-    here = report_on(log_dir)
+def test_what_was_collected_says_the_same(log_dir: Path, report: Report, tmp_path: Path) -> None:
     archive = tmp_path / "broker-1.zip"
     found = collect([log_dir], now_ms=ASKED_MS, progress=lambda _: None)
     write_archive(archive, found)
@@ -261,8 +267,8 @@ def test_what_was_collected_says_the_same(log_dir: Path, tmp_path: Path) -> None
         max_transaction_timeout_ms=MINUTE,
     )
     there = find_hanging_in_archives(search, progress=lambda _: None)
-    assert there.findings == here.findings
-    assert (there.partitions, there.owed) == (here.partitions, here.owed)
+    assert there.findings == report.findings
+    assert (there.partitions, there.owed) == (report.partitions, report.owed)
 
 
 @pytest.mark.spark

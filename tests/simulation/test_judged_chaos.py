@@ -196,9 +196,9 @@ async def chaos(cluster: VirtualCluster) -> JudgedChaos:
 
 
 @pytest.mark.seeds
-@pytest.mark.parametrize("level", [0, 2])
-def test_the_judges_find_nothing_wrong_in_chaos(level: int, seed: int) -> None:
-    run = run_cluster(chaos, seed=seed, level=level)
+def test_the_judges_find_nothing_wrong_in_chaos(seed: int) -> None:
+    """Each seed at one level; ``test_seeds`` plays the chaos itself at both."""
+    run = run_cluster(chaos, seed=seed, level=0 if seed % 2 else 2)
     verdict = judge(run.history)
     assert verdict.anomalies == ()
     assert len(run.history) > 500

@@ -115,7 +115,7 @@ async def story(cluster: VirtualCluster) -> Moves:
 
 
 @pytest.mark.seeds
-@pytest.mark.parametrize("as_bytes", [False, True])
-def test_transactions_go_on_while_replicas_move(seed: int, *, as_bytes: bool) -> None:
-    run = run_cluster(story, seed=seed, codec=KafkaPeerCodec() if as_bytes else None)
+def test_transactions_go_on_while_replicas_move(seed: int) -> None:
+    """Every other seed with Kafka's bytes between the brokers."""
+    run = run_cluster(story, seed=seed, codec=KafkaPeerCodec() if seed % 2 else None)
     assert len(run.committed) > MOVES

@@ -40,18 +40,18 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_it_is_refused_at_once_wherever_yaml_is_read(name: str) -> None:
     text, message = BOMBS[name]
-    for reading in (lambda: read_mapping(text.encode(), file="f"), lambda: read("f", text)):
-        began = time.process_time()
-        with pytest.raises(ConfigError) as refusal:
-            reading()
-        took = time.process_time() - began
-        assert str(refusal.value).startswith(message)
-        assert took < 10
+    began = time.process_time()
+    with pytest.raises(ConfigError) as refusal:
+        read("f", text)
+    took = time.process_time() - began
+    assert str(refusal.value).startswith(message)
+    assert took < 10
     tracemalloc.start()
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as refusal:
         read_mapping(text.encode(), file="f")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    assert str(refusal.value).startswith(message)
     assert peak < 64 << 20
 
 

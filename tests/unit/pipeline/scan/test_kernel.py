@@ -203,6 +203,13 @@ def test_a_file_that_ends_in_zeros_ends_there() -> None:
     assert (rows, at, why) == (expected_rows(sound), len(sound), kernel.BAD_LENGTH)
 
 
+def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:
+    data = bytearray(segment_of([act()]))
+    data[8:12] = (len(data) - LOG_OVERHEAD - 7).to_bytes(4)
+    rows, at, why = scan(bytes(data))
+    assert (len(rows), at, why) == (1, len(data) - 7, kernel.AT_END)
+
+
 @given(st.binary(max_size=17))
 def test_a_control_record_that_makes_no_sense_is_no_marker(record: bytes) -> None:
     data = bytearray(segment_of([act("commit")]))
@@ -218,5 +225,7 @@ def test_damage_anywhere_ends_in_an_answer(history: list[Act], draw: st.DataObje
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(NUMBERS)
     rows, at, why = scan(bytes(data))
     assert 0 <= at <= len(data)
-    assert at == len(data) or why in (kernel.CUT_OFF, kernel.BAD_FORMAT, kernel.BAD_LENGTH)
+    is_torn = why == kernel.AT_END and len(data) - at < HEADER_SIZE
+    is_named = why in (kernel.CUT_OFF, kernel.BAD_FORMAT, kernel.BAD_LENGTH)
+    assert at == len(data) or is_torn or is_named
     assert [row[kernel.POSITION] for row in rows] == sorted({row[kernel.POSITION] for row in rows})
