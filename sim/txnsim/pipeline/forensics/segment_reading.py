@@ -59,7 +59,7 @@ def _notes(segment: SegmentFile, found: Examined, *, is_cut: bool) -> Iterator[N
         )
     following = segment.next_base_offset
     is_followed = damage is None or (found.is_torn and not is_cut)
-    if not is_followed or found.has_old_end or following is None:
+    if not is_followed or following is None:
         return
     if following > found.damaged_offset:
         yield _noted(segment, NoteKind.GAP, from_offset=found.damaged_offset, to_offset=following)
