@@ -8,7 +8,6 @@ readers do not see what lies behind. Kafka's counterparts: LogLoader.recoverLog,
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +27,7 @@ SMALL_BATCH_BYTES: Final = 1 << 10
 """Below, the compiled loop is quicker than a call of the library for each batch."""
 
 GAPS_MAX: Final = 20
-"""That are listed for one segment: the last ones."""
+"""That are listed for one segment: those of the highest offsets."""
 ODD_CONTROLS_MAX: Final = 20
 """The same of control records: the first ones."""
 
@@ -111,30 +110,39 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """(position, type) of control records of a producer that are no markers."""
     is_torn: bool = False
     """The damage is where the batches end: nothing behind it can be read."""
+    lowest_offset: int | None = None
+    highest_offset: int | None = None
+    """Of sound batches; None where there are none."""
 
 
-def examined(path: Path, *, until: int, base_offset: int) -> Examined:
+def examined(path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
     """Go through a segment up to the first damage.
 
     Args:
         path: The ``.log`` file.
-        until: How much of it there is.
-        base_offset: Its own number, where its offsets begin.
+        until: Where it ends.
+        base_offset: Where its offsets begin: its own number.
+        start: Position of the first batch that is looked at.
 
     Raises:
         OSError: The file can't be read.
     """
     torn: list[Damage] = []
     old: list[OldRun] = []
-    gaps: deque[tuple[int, int]] = deque(maxlen=GAPS_MAX)
+    gaps: list[tuple[int, int]] = []
+    bounds = _Bounds()
     odd: list[tuple[int, int]] = []
-    offset, position = base_offset, 0
-    for table in batch_rows(path, on_damage=torn.append, until=until, on_old=old.append):
+    offset, position = base_offset, start
+    for table in batch_rows(
+        path, on_damage=torn.append, until=until, on_old=old.append, start=start
+    ):
         wrong = np.flatnonzero(~crcs_are_right(path, table))
         sound = table[:, : wrong[0]] if len(wrong) else table
-        gaps.extend(_gaps(sound, offset, position, {one.end: one.next_offset for one in old}))
+        gaps += _gaps(sound, offset, position, {one.end: one.next_offset for one in old})
+        gaps = sorted(gaps)[-GAPS_MAX:]
         odd += _odd_controls(sound)[: ODD_CONTROLS_MAX - len(odd)]
         if sound.shape[1]:
+            bounds.take(sound)
             offset = int(sound[kernel.LAST_OFFSET, -1]) + 1
             position = int(sound[kernel.POSITION, -1] + sound[kernel.SIZE, -1])
         if len(wrong):
@@ -144,6 +152,8 @@ def examined(path: Path, *, until: int, base_offset: int) -> Examined:
                 damaged_offset=_behind(old, offset, position, damage.position),
                 gaps=tuple(gaps),
                 odd_controls=tuple(odd),
+                lowest_offset=bounds.lowest,
+                highest_offset=bounds.highest,
             )
         old = [one for one in old if one.end > position]
     return Examined(
@@ -152,7 +162,24 @@ def examined(path: Path, *, until: int, base_offset: int) -> Examined:
         gaps=tuple(gaps),
         odd_controls=tuple(odd),
         is_torn=bool(torn),
+        lowest_offset=bounds.lowest,
+        highest_offset=bounds.highest,
     )
+
+
+class _Bounds:
+    """The offsets of batches, from the lowest to the highest one; whatever their order."""
+
+    def __init__(self) -> None:
+        self.lowest: int | None = None
+        self.highest: int | None = None
+
+    def take(self, table: Ints) -> None:
+        """More of them, at least one."""
+        low = int(table[kernel.BASE_OFFSET].min())
+        high = int(table[kernel.LAST_OFFSET].max())
+        self.lowest = low if self.lowest is None else min(low, self.lowest)
+        self.highest = high if self.highest is None else max(high, self.highest)
 
 
 def _behind(old: Sequence[OldRun], offset: int, position: int, until: int) -> int:

@@ -76,22 +76,24 @@ def batch_rows(
     until: int | None = None,
     bounds: Bounds = BOUNDS,
     on_old: OnOld | None = None,
+    start: int = 0,
 ) -> Iterator[Ints]:
     """Tables of a segment's batches, ``kernel.BATCH_COLUMNS`` by rows; each is the caller's.
 
     Args:
         path: The ``.log`` file.
         on_damage: Called where it stops making sense.
-        until: How much of it there is.
+        until: Where it ends.
         bounds: How much is held in memory.
         on_old: Called with messages of format 0 and 1, which are passed over, before the table of
             the batches behind them.
+        start: Position of the first batch.
 
     Raises:
         OSError: The file can't be read.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
-        position = count = 0
+        position, count = start, 0
         why = kernel.AT_END
         rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
         while position < file.size:
@@ -120,16 +122,28 @@ def batch_rows(
 
 
 def fragment_rows(
-    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+    path: Path,
+    *,
+    on_damage: OnDamage,
+    until: int | None = None,
+    bounds: Bounds = BOUNDS,
+    start: int = 0,
 ) -> Iterator[Ints]:
     """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``;
     each is the caller's.
+
+    Args:
+        path: The ``.log`` file.
+        on_damage: Called where it stops making sense.
+        until: Where it ends.
+        bounds: How much is held in memory.
+        start: Position of the first batch.
 
     Raises:
         OSError: The file can't be read.
     """
     folding = _Folding(bounds)
-    for _ in _folded(path, folding, on_damage, until, bounds):
+    for _ in _folded(path, folding, on_damage, until, bounds, start=start):
         if folding.is_full:
             yield folding.take()
     if folding.count:
@@ -187,12 +201,13 @@ def _folded(
     until: int | None,
     bounds: Bounds,
     on_old: OnDamage | None = None,
+    start: int = 0,
 ) -> Iterator[Ints]:
     """Fold a whole segment; yields the endings met, good for one step, whenever a table may be
     full.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
-        position = 0
+        position = start
         why = kernel.AT_END
         while position < file.size:
             piece = file.read(position)
