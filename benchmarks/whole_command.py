@@ -24,8 +24,7 @@ class Timed(msgspec.Struct, frozen=True, kw_only=True):
 
     seconds: float
     cpu_s: float
-    """Of it and of the processes that it waited for: Spark's Python workers are waited for by none.
-    """
+    """Of it and of the processes that it waited for: Spark's are not among them."""
     stdout: bytes
 
 
