@@ -8,26 +8,18 @@ time that passed, and of the CPU's, which other load disturbs less.
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from benchmarks.log_data import Scale, small_batches
+from benchmarks.whole_command import timed
 from txnsim.pipeline.tables.read_here import read_here
 
 SCALE: Final = Scale(partitions=2, segment_bytes=5_000_000, transactions=500, hanging=5, alive=8)
-AS_INSTALLED: Final = (
-    "import sys; sys.modules['hypothesis'] = None;"
-    " from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
-)
-"""kio loads hypothesis where it finds it, as in a checkout; users have none."""
-_LIMIT_S: Final = 120.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,32 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         for command, more in commands.items():
             words = ["logs", *command.split(), *more, str(directory)]
-            _timed(words)  # the walk is compiled once, and kept
-            took = [_timed(words) for _ in range(rounds)]
-            wall_s = statistics.median(one for one, _ in took)
-            cpu_s = statistics.median(one for _, one in took)
+            timed(words)  # the walk is compiled once, and kept
+            took = [timed(words) for _ in range(rounds)]
+            wall_s = statistics.median(one.seconds for one in took)
+            cpu_s = statistics.median(one.cpu_s for one in took)
             print(f"{command:24}{wall_s:6.2f} s, CPU {cpu_s:.2f} s", flush=True)
     return 0
-
-
-def _timed(words: Sequence[str]) -> tuple[float, float]:
-    """Seconds that passed, and of CPU."""
-    before_s, started_s = _cpu_s(), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", AS_INSTALLED, *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        timeout=_LIMIT_S,
-    )
-    took_s = time.perf_counter() - started_s
-    assert done.returncode in (0, 1, 3), done.stderr  # 1 and 3: something was found
-    return took_s, _cpu_s() - before_s
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ what it can't read, tells no command on broken evidence, and lists what a real b
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
 import pytest
@@ -14,13 +16,18 @@ import pytest
 from tests.pipeline.damaged.ask import Row, answers
 from tests.pipeline.damaged.make import unpacked
 from tests.pipeline.damaged.recipes import Variant, made, variants
+from tests.support.log_tables import write_dense_index
 from txnsim.cli.main import main
+from txnsim.pipeline.forensics import open_transactions_sql
 from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
 from txnsim.pipeline.forensics.collection import collect, write_archive
 from txnsim.pipeline.forensics.evidence import Status
 from txnsim.pipeline.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, Report
 from txnsim.pipeline.forensics.read_notes import ReadNotes
+from txnsim.pipeline.scan.sections import in_sections
+from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.storage import names
 from txnsim.txn.withheld import OpenTxnStatus
 
 if TYPE_CHECKING:
@@ -284,6 +291,40 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
     assert there.opened(states) == here.opened(states)
     for state in states:
         assert plain_notes(there.notes_on(state)) == plain_notes(here.notes_on(state)), state
+
+
+@pytest.mark.spark
+def test_sections_of_segments_tell_what_segments_tell(
+    spark: SparkSession, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed = shutil.copytree(kept, tmp_path / "kept")
+    for path in indexed.rglob(f"*{names.LOG_SUFFIX}"):
+        write_dense_index(path)
+    log_dirs = [made(one, indexed, tmp_path / name / "broker-1") for name, one in VARIANTS.items()]
+    search = Search(paths=tuple(log_dirs), use_snapshots=False)
+    here = Reading(search, no_session, lambda _: None)
+    there = Reading(msgspec.structs.replace(search, with_spark=True), lambda: spark, lambda _: None)
+    states = [one for one in here.states() if one.replica.topic not in NOT_JUDGED]
+    cut: list[SegmentFile] = []
+    again: set[str] = set()
+
+    def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
+        shared = in_sections(segments, 150)
+        cut.extend(one for one in shared if one.section is not None)
+        return shared
+
+    def noted(*arguments: Any) -> Iterator[Any]:
+        yield from sound_rows(*arguments)
+        again.update(arguments[-1])
+
+    sound_rows = open_transactions_sql.sound_rows
+    monkeypatch.setattr(open_transactions_sql, "in_sections", in_small_sections)
+    monkeypatch.setattr(open_transactions_sql, "sound_rows", noted)
+    assert there.opened(states) == here.opened(states)
+    for state in states:
+        assert plain_notes(there.notes_on(state)) == plain_notes(here.notes_on(state)), state
+    assert len(cut) > 1_000
+    assert 10 < len(again) < len({one.replica.path for one in cut}) / 2
 
 
 @pytest.mark.spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from struct import pack
 from typing import Any, Final
 
 from pyspark.sql.datasource import Filter
@@ -25,7 +26,7 @@ from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 from txnsim.types import TopicPartition
-from txnsim.wire.batch import assign, read_batch_header
+from txnsim.wire.batch import assign, iter_batches, read_batch_header
 
 Row = dict[str, Any]
 
@@ -85,6 +86,18 @@ def segment(folder: Path, batches: Iterable[bytes], *, base_offset: int = 0) -> 
     path = folder / names.file_name(base_offset, names.LOG_SUFFIX)
     path.write_bytes(b"".join(placed))
     return path
+
+
+def write_dense_index(path: Path) -> None:
+    """Make a segment's index with an entry for each batch but the first; brokers leave some out."""
+    base_offset = int(path.stem)
+    path.with_suffix(names.INDEX_SUFFIX).write_bytes(
+        b"".join(
+            pack(">ii", header.last_offset - base_offset, position)
+            for position, header in iter_batches(path.read_bytes())
+            if position
+        )
+    )
 
 
 def busy_log(*, roll_bytes: int = 2_000) -> LogDriver:

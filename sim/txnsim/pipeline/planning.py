@@ -2,7 +2,8 @@
 
 A segment is the unit; small ones share a task, in order, so that a task is about a second's work.
 The segments of one replica that a starting broker goes through stay together, since what is cut off
-in one ends those behind it. A replica's small files are cheap: many replicas share a task.
+in one ends those behind it, unless they are in sections (``scan.sections``). A replica's small
+files are cheap: many replicas share a task.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def replicas_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[
 def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
     """Segments in tasks of about so many bytes; neighbours stay together."""
     return tasks.shared_out(
-        segments, task_bytes, size_of=lambda one: one.size, go_together=_go_together
+        segments, task_bytes, size_of=lambda one: one.unread_bytes, go_together=_go_together
     )
 
 
@@ -168,4 +169,9 @@ def _segments_of(
 
 
 def _go_together(before: SegmentFile, segment: SegmentFile) -> bool:
-    return before.is_recovered and segment.is_recovered and before.replica == segment.replica
+    return (
+        before.is_recovered
+        and segment.is_recovered
+        and before.replica == segment.replica
+        and segment.section is None
+    )

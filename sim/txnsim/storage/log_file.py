@@ -64,6 +64,8 @@ def read_log_file(
     check_crc: bool = True,
     chunk_bytes: int = CHUNK_BYTES,
     on_old: Callable[[OldMessage], object] | None = None,
+    start: int = 0,
+    until: int | None = None,
 ) -> Iterator[StoredBatch]:
     """The sound batches of a segment, in order.
 
@@ -75,14 +77,18 @@ def read_log_file(
         chunk_bytes: How much is read at once; more only for a larger batch.
         on_old: Called with each message of format 0 or 1, which is skipped; without it, the file
             stops making sense there.
+        start: Position of the first batch.
+        until: Where the file is taken to end; its own end unless given.
 
     Raises:
         OSError: The file can't be read.
     """
     with os.fdopen(open_regular(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
+        if until is not None:
+            size = min(size, until)
         window = _Window(file, chunk_bytes)
-        position = 0
+        position = start
         while position < size:
             front = window.bytes_at(position, HEADER_SIZE)
             if on_old is not None and (old := _old_at(window, front, position, size)) is not None:

@@ -166,3 +166,19 @@ def old_messages(folder: Path, magic: int) -> None:
     path.write_bytes(made + rest)
     for suffix in (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
         path.with_suffix(suffix).write_bytes(b"")
+
+
+def old_end(path: Path, magic: int) -> None:
+    """A segment of one message of format 0 or 1 for each batch but the last one, whose offsets are
+    missing then: as of a topic whose ``message.format.version`` was lowered.
+    """
+    headers = [header for _, header in iter_batches(path.read_bytes())]
+    assert len(headers) > 1
+    path.write_bytes(
+        b"".join(
+            old_message(magic, header.last_offset, stamp_ms=header.max_timestamp_ms)
+            for header in headers[:-1]
+        )
+    )
+    for suffix in (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
+        path.with_suffix(suffix).write_bytes(b"")

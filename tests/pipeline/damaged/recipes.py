@@ -322,6 +322,8 @@ RECIPES: Final[dict[str, Do]] = {
     "segment-is-junk": _on(_segment(SPREAD, -1), Path.write_bytes, JUNK),
     "old-messages-0": _in(GHOST, files.old_messages, 0),
     "old-messages-1": _in(GHOST, files.old_messages, 1),
+    "old-end-before-gap-0": _on(_segment(SPREAD, 2), files.old_end, 0),
+    "old-end-before-gap-1": _on(_segment(SPREAD, 2), files.old_end, 1),
     # Snapshots of producer state.
     "snapshots-missing": _in(SPREAD, _no_snapshots),
     "snapshot-missing": _on(_snapshot(SPREAD), _unlink),

@@ -16,6 +16,7 @@ from txnsim.pipeline.forensics.segment_job import COLUMNS, NOTED, pieces_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.options import TASK_BYTES_DEFAULT
 from txnsim.pipeline.planning import Share, shared_out
+from txnsim.pipeline.scan.sections import in_sections
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 
 if TYPE_CHECKING:
@@ -58,13 +59,50 @@ def open_transactions(
     spark: SparkSession, states: Sequence[ReplicaState]
 ) -> Iterator[tuple[Replica, OpenTxn] | Note]:
     """What replicas have open at their ends, and where their segments make no sense, row by row;
-    in one job, as starting a second one costs more than what it would do.
+    in one job, as starting a second one costs more than what it would do. Large segments are read
+    in sections; a replica that is damaged where that matters is read again as a whole.
 
     Args:
         spark: The session, to which ``kafka_log`` is known.
         states: Replicas with segments left to read.
     """
-    pieces = pieces_of(spark, _shares(spark, [one.unread for one in states]))
+    again: set[str] = set()
+    in_sections = _shares(spark, [one.unread for one in states], are_cut=True)
+    yield from sound_rows(spark, states, in_sections, again)
+    if again:
+        damaged = [one for one in states if one.replica.path in again]
+        whole = _shares(spark, [one.unread for one in damaged])
+        yield from _rows(spark, damaged, whole)
+
+
+def sound_rows(
+    spark: SparkSession, states: Sequence[ReplicaState], shares: Sequence[Share], again: set[str]
+) -> Iterator[tuple[Replica, OpenTxn] | Note]:
+    """The rows of replicas, but for those of which a section can't be judged apart: these go to
+    ``again``. What is in sections is held back until all of them are read.
+    """
+    cut = {
+        one.replica.path for share in shares for one in share.segments if one.section is not None
+    }
+    held: list[tuple[Replica, OpenTxn] | Note] = []
+    for row in _rows(spark, states, shares):
+        if isinstance(row, Note) and row.kind is NoteKind.AGAIN:
+            again.add(row.replica.path)
+        elif _replica_of(row).path in cut:
+            held.append(row)
+        else:
+            yield row
+    yield from (row for row in held if _replica_of(row).path not in again)
+
+
+def _replica_of(row: tuple[Replica, OpenTxn] | Note) -> Replica:
+    return row.replica if isinstance(row, Note) else row[0]
+
+
+def _rows(
+    spark: SparkSession, states: Sequence[ReplicaState], shares: Sequence[Share]
+) -> Iterator[tuple[Replica, OpenTxn] | Note]:
+    pieces = pieces_of(spark, shares)
     seeds = _seeds(states)
     if seeds:
         pieces = pieces.unionByName(spark.createDataFrame(seeds, _SEED), allowMissingColumns=True)
@@ -104,14 +142,19 @@ def _note(row: Row, replica: Replica) -> Note:
     )
 
 
-def _shares(spark: SparkSession, replicas: Sequence[Sequence[SegmentFile]]) -> list[Share]:
-    """Segments of replicas in tasks such that no core waits for long at the end. They are those
-    that were found readable before: the folders are not looked into again.
+def _shares(
+    spark: SparkSession, replicas: Sequence[Sequence[SegmentFile]], *, are_cut: bool = False
+) -> list[Share]:
+    """Segments of replicas in tasks such that no core waits for long at the end; large ones in
+    sections, if ``are_cut``. They are those that were found readable before: the folders are not
+    looked into again.
     """
-    segments = [one for mine in replicas for one in mine]
-    total = sum(one.size for one in segments)
+    total = sum(one.size for mine in replicas for one in mine)
     task = total // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     task_bytes = min(max(task, _TASK_BYTES_MIN), TASK_BYTES_DEFAULT)
+    segments = [
+        one for mine in replicas for one in (in_sections(mine, task_bytes) if are_cut else mine)
+    ]
     return [Share(segments=part) for part in shared_out(segments, task_bytes)]
 
 

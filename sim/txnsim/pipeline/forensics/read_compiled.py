@@ -27,14 +27,15 @@ def read_compiled(state: ReplicaState) -> ReadHere:
         if isinstance(found, Note):
             notes.append(found)
         else:
-            pieces.append({one.producer_id: one for one in _fragments(found)})
+            pieces.append({one.producer_id: one for one in fragments_of(found)})
     return ReadHere(
         opened=open_after(state.seeds, pieces),
         notes=joined(state.unread[0].base_offset, notes),
     )
 
 
-def _fragments(table: Ints) -> Iterator[Fragment]:
+def fragments_of(table: Ints) -> Iterator[Fragment]:
+    """What producers did, of the walk's table (``walk.fragment_rows``)."""
     for row in table.tolist():
         if row[fk.PRODUCER] >= 0:
             yield Fragment(

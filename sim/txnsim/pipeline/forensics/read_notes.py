@@ -25,6 +25,8 @@ class NoteKind(StrEnum):
     GAP = "gap"
     CUT = "cut"
     DAMAGE = "damage"
+    AGAIN = "again"
+    """A section of a segment can't be judged apart: the replica is to be read as a whole."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True, order=True):

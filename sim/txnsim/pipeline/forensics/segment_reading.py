@@ -10,7 +10,8 @@ from pathlib import Path
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.recovery import Examined, examined
-from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.scan.sections import stands_alone
+from txnsim.pipeline.scan.segments import Replica, Section, SegmentFile
 from txnsim.pipeline.scan.walk import Damage, fragment_rows
 
 
@@ -19,30 +20,54 @@ def walked(segments: Iterable[SegmentFile]) -> Iterator[tuple[SegmentFile, Ints 
     light.
 
     Args:
-        segments: Those of a replica that recovery goes through are all there.
+        segments: Those of a replica that recovery goes through are all there, or in sections. Of a
+            section that can't be judged apart only that is told (``NoteKind.AGAIN``).
     """
     ended: Replica | None = None
     for segment in segments:
         if segment.is_recovered and segment.replica == ended:
             continue  # it goes with what is cut off before it
+        section = segment.section or _whole(segment)
         try:
             found = examined(
-                Path(segment.path), until=segment.size, base_offset=segment.base_offset
+                Path(segment.path),
+                until=segment.size,
+                base_offset=section.first_offset,
+                start=section.start,
             )
+            if segment.section is not None and not stands_alone(segment, section, found):
+                yield segment, _noted(segment, NoteKind.AGAIN)
+                continue
             until = segment.size
             if segment.is_recovered and found.damage is not None:
                 ended, until = segment.replica, found.damage.position
-            for note in _notes(segment, found, is_cut=segment.replica == ended):
+            for note in _notes(segment, section, found, is_cut=segment.replica == ended):
                 yield segment, note
-            for table in fragment_rows(Path(segment.path), on_damage=_told_already, until=until):
+            for table in fragment_rows(
+                Path(segment.path), on_damage=_told_already, until=until, start=section.start
+            ):
                 yield segment, table
         except OSError as error:
+            if segment.section is not None:  # it is told once, of the segment
+                yield segment, _noted(segment, NoteKind.AGAIN)
+                continue
             text = f"{error.strerror or error}; passed by"
             yield segment, _noted(segment, NoteKind.DAMAGE, text=text)
 
 
-def _notes(segment: SegmentFile, found: Examined, *, is_cut: bool) -> Iterator[Note]:
-    """What came to light in a segment."""
+def _whole(segment: SegmentFile) -> Section:
+    return Section(
+        start=0,
+        first_offset=segment.base_offset,
+        next_offset=segment.next_base_offset,
+        has_followers=False,
+    )
+
+
+def _notes(
+    segment: SegmentFile, section: Section, found: Examined, *, is_cut: bool
+) -> Iterator[Note]:
+    """What came to light in a segment, or in a section of one."""
     for missing, there in found.gaps:
         yield _noted(segment, NoteKind.GAP, from_offset=missing, to_offset=there)
     for position, kind in found.odd_controls:
@@ -57,9 +82,9 @@ def _notes(segment: SegmentFile, found: Examined, *, is_cut: bool) -> Iterator[N
             position=damage.position,
             from_offset=found.damaged_offset,
         )
-    following = segment.next_base_offset
+    following = section.next_offset
     is_followed = damage is None or (found.is_torn and not is_cut)
-    if not is_followed or found.has_old_end or following is None:
+    if not is_followed or following is None:
         return
     if following > found.damaged_offset:
         yield _noted(segment, NoteKind.GAP, from_offset=found.damaged_offset, to_offset=following)

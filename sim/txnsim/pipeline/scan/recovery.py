@@ -8,8 +8,7 @@ readers do not see what lies behind. Kafka's counterparts: LogLoader.recoverLog,
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ import numpy as np
 from txnsim.pipeline.scan import kernel, kernel_crc
 from txnsim.pipeline.scan.pieces import PIECE_BYTES, Ints, PieceReader, pieces_of
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
-from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.pipeline.scan.walk import Damage, OldRun, batch_rows
 from txnsim.wire.batch_header import CRC_START
 from txnsim.wire.control import COMMIT
 
@@ -28,7 +27,7 @@ SMALL_BATCH_BYTES: Final = 1 << 10
 """Below, the compiled loop is quicker than a call of the library for each batch."""
 
 GAPS_MAX: Final = 20
-"""That are listed for one segment: the last ones."""
+"""That are listed for one segment: those of the highest offsets."""
 ODD_CONTROLS_MAX: Final = 20
 """The same of control records: the first ones."""
 
@@ -111,49 +110,84 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """(position, type) of control records of a producer that are no markers."""
     is_torn: bool = False
     """The damage is where the batches end: nothing behind it can be read."""
-    has_old_end: bool = False
-    """It ends with messages of format 0 or 1, whose offsets are not followed."""
+    lowest_offset: int | None = None
+    highest_offset: int | None = None
+    """Of sound batches; None where there are none."""
 
 
-def examined(path: Path, *, until: int, base_offset: int) -> Examined:
+def examined(path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
     """Go through a segment up to the first damage.
 
     Args:
         path: The ``.log`` file.
-        until: How much of it there is.
-        base_offset: Its own number, where its offsets begin.
+        until: Where it ends.
+        base_offset: Where its offsets begin: its own number.
+        start: Position of the first batch that is looked at.
 
     Raises:
         OSError: The file can't be read.
     """
     torn: list[Damage] = []
-    gaps: deque[tuple[int, int]] = deque(maxlen=GAPS_MAX)
+    old: list[OldRun] = []
+    gaps: list[tuple[int, int]] = []
+    bounds = _Bounds()
     odd: list[tuple[int, int]] = []
-    offset, position = base_offset, 0
-    for table in batch_rows(path, on_damage=torn.append, until=until):
+    offset, position = base_offset, start
+    for table in batch_rows(
+        path, on_damage=torn.append, until=until, on_old=old.append, start=start
+    ):
         wrong = np.flatnonzero(~crcs_are_right(path, table))
         sound = table[:, : wrong[0]] if len(wrong) else table
-        gaps.extend(_gaps(sound, offset, position))
+        gaps += _gaps(sound, offset, position, {one.end: one.next_offset for one in old})
+        gaps = sorted(gaps)[-GAPS_MAX:]
         odd += _odd_controls(sound)[: ODD_CONTROLS_MAX - len(odd)]
         if sound.shape[1]:
+            bounds.take(sound)
             offset = int(sound[kernel.LAST_OFFSET, -1]) + 1
             position = int(sound[kernel.POSITION, -1] + sound[kernel.SIZE, -1])
         if len(wrong):
             damage = _wrong_crc(table, int(wrong[0]), until)
             return Examined(
                 damage=damage,
-                damaged_offset=offset,
+                damaged_offset=_behind(old, offset, position, damage.position),
                 gaps=tuple(gaps),
                 odd_controls=tuple(odd),
+                lowest_offset=bounds.lowest,
+                highest_offset=bounds.highest,
             )
+        old = [one for one in old if one.end > position]
     return Examined(
         damage=torn[0] if torn else None,
-        damaged_offset=offset,
+        damaged_offset=_behind(old, offset, position, until),
         gaps=tuple(gaps),
         odd_controls=tuple(odd),
         is_torn=bool(torn),
-        has_old_end=not torn and position < until,
+        lowest_offset=bounds.lowest,
+        highest_offset=bounds.highest,
     )
+
+
+class _Bounds:
+    """The offsets of batches, from the lowest to the highest one; whatever their order."""
+
+    def __init__(self) -> None:
+        self.lowest: int | None = None
+        self.highest: int | None = None
+
+    def take(self, table: Ints) -> None:
+        """More of them, at least one."""
+        low = int(table[kernel.BASE_OFFSET].min())
+        high = int(table[kernel.LAST_OFFSET].max())
+        self.lowest = low if self.lowest is None else min(low, self.lowest)
+        self.highest = high if self.highest is None else max(high, self.highest)
+
+
+def _behind(old: Sequence[OldRun], offset: int, position: int, until: int) -> int:
+    """The offset that is awaited at the end of what is sound: behind the last batch, or behind the
+    messages of old formats that follow it.
+    """
+    following = [one.next_offset for one in old if position <= one.position < until]
+    return following[-1] if following else offset
 
 
 def _odd_controls(table: Ints) -> list[tuple[int, int]]:
@@ -165,17 +199,28 @@ def _odd_controls(table: Ints) -> list[tuple[int, int]]:
     ]
 
 
-def _gaps(table: Ints, offset: int, position: int) -> Iterator[tuple[int, int]]:
-    """Where offsets are left out. Messages of old formats lie between batches without a row."""
+def _gaps(
+    table: Ints, offset: int, position: int, behind_old: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Where offsets are left out between batches, or between messages of old formats and the batch
+    behind them. What is left out in front of such messages is not known: a compressed one bears the
+    offset of the last message in it.
+
+    Args:
+        table: Batches.
+        offset: The one that is awaited at ``position``.
+        position: Behind the batch in front of the table.
+        behind_old: Position behind messages of old formats -> the offset that is awaited there.
+    """
     if not table.shape[1]:
         return
-    bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
-    if int(table[kernel.POSITION, 0]) == position and int(bases[0]) > offset:
-        yield offset, int(bases[0])
-    ends = table[kernel.POSITION] + table[kernel.SIZE]
-    neighbours = table[kernel.POSITION, 1:] == ends[:-1]
-    for number in np.flatnonzero((bases[1:] > lasts[:-1] + 1) & neighbours):
-        yield int(lasts[number]) + 1, int(bases[number + 1])
+    bases, positions = table[kernel.BASE_OFFSET], table[kernel.POSITION]
+    awaited = np.concatenate(([offset], table[kernel.LAST_OFFSET, :-1] + 1))
+    ends = np.concatenate(([position], (positions + table[kernel.SIZE])[:-1]))
+    for number in np.flatnonzero(positions != ends):
+        awaited[number] = behind_old[int(positions[number])]
+    for number in np.flatnonzero(bases > awaited):
+        yield int(awaited[number]), int(bases[number])
 
 
 def crcs_are_right(path: Path, table: Ints) -> Truths:

@@ -41,6 +41,21 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         return TopicPartition(self.topic, self.partition)
 
 
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a segment that is read apart from the rest (``sections``)."""
+
+    start: int
+    """Position of its first batch."""
+    first_offset: int
+    """Of that batch."""
+    next_offset: int | None
+    """Of what lies behind the section; all of its own offsets are below. None: nothing does."""
+    has_followers: bool
+    """What others read goes by this section being sound: the rest of the segment, and behind the
+    recovery point the rest of the log.
+    """
+
+
 class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     """One segment of one replica."""
 
@@ -50,11 +65,13 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     next_base_offset: int | None
     """Of the segment behind it; all of its offsets are below."""
     size: int
-    """What is read of the file: all that was there when the job was planned."""
+    """Where reading ends: all that was there when the job was planned."""
     is_recovered: bool = False
     """A starting broker goes through it, and cuts off what is not sound."""
     span: tuple[int, int] | None = None
     """Only batches that begin in this range of offsets are rows; None: all."""
+    section: Section | None = None
+    """The part that is read, up to ``size``; None: all of it."""
 
     @property
     def topic(self) -> str:
@@ -65,6 +82,11 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     def partition(self) -> int:
         """Of the replica."""
         return self.replica.partition
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much is read."""
+        return self.size if self.section is None else self.size - self.section.start
 
     @property
     def is_last(self) -> bool:

@@ -40,6 +40,19 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
 
 OnDamage = Callable[[Damage], object]
 
+
+class OldRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of format 0 and 1 that follow each other."""
+
+    position: int
+    end: int
+    """Behind the last one, in bytes."""
+    next_offset: int
+    """Behind the last message."""
+
+
+OnOld = Callable[[OldRun], object]
+
 _PRODUCERS_FIRST: Final = 1 << 9
 
 
@@ -57,15 +70,30 @@ BOUNDS: Final = Bounds()
 
 
 def batch_rows(
-    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+    path: Path,
+    *,
+    on_damage: OnDamage,
+    until: int | None = None,
+    bounds: Bounds = BOUNDS,
+    on_old: OnOld | None = None,
+    start: int = 0,
 ) -> Iterator[Ints]:
     """Tables of a segment's batches, ``kernel.BATCH_COLUMNS`` by rows; each is the caller's.
+
+    Args:
+        path: The ``.log`` file.
+        on_damage: Called where it stops making sense.
+        until: Where it ends.
+        bounds: How much is held in memory.
+        on_old: Called with messages of format 0 and 1, which are passed over, before the table of
+            the batches behind them.
+        start: Position of the first batch.
 
     Raises:
         OSError: The file can't be read.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
-        position = count = 0
+        position, count = start, 0
         why = kernel.AT_END
         rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
         while position < file.size:
@@ -80,9 +108,12 @@ def batch_rows(
                 yield rows
                 rows, count = np.empty_like(rows), 0
             position += at
-            is_odd = why == kernel.BAD_FORMAT or not at  # a short message is less than a header
-            if is_odd and (past := behind_old(file, position)) > position:
-                position = past
+            # A short message is less than a header of format 2.
+            is_odd = why in _MAY_BE_OLD or not at
+            if is_odd and (old := old_at(file, position)) is not None:
+                if on_old is not None:
+                    on_old(old)
+                position = old.end
             elif why != kernel.AT_END or not at:
                 break
         if count:
@@ -91,16 +122,28 @@ def batch_rows(
 
 
 def fragment_rows(
-    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+    path: Path,
+    *,
+    on_damage: OnDamage,
+    until: int | None = None,
+    bounds: Bounds = BOUNDS,
+    start: int = 0,
 ) -> Iterator[Ints]:
     """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``;
     each is the caller's.
+
+    Args:
+        path: The ``.log`` file.
+        on_damage: Called where it stops making sense.
+        until: Where it ends.
+        bounds: How much is held in memory.
+        start: Position of the first batch.
 
     Raises:
         OSError: The file can't be read.
     """
     folding = _Folding(bounds)
-    for _ in _folded(path, folding, on_damage, until, bounds):
+    for _ in _folded(path, folding, on_damage, until, bounds, start=start):
         if folding.is_full:
             yield folding.take()
     if folding.count:
@@ -158,12 +201,13 @@ def _folded(
     until: int | None,
     bounds: Bounds,
     on_old: OnDamage | None = None,
+    start: int = 0,
 ) -> Iterator[Ints]:
     """Fold a whole segment; yields the endings met, good for one step, whenever a table may be
     full.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
-        position = 0
+        position = start
         why = kernel.AT_END
         while position < file.size:
             piece = file.read(position)
@@ -175,11 +219,12 @@ def _folded(
                 if why != kernel.FULL:
                     break
             position += at
-            is_odd = why == kernel.BAD_FORMAT or not at  # a short message is less than a header
-            if is_odd and (past := behind_old(file, position)) > position:
+            # A short message is less than a header of format 2.
+            is_odd = why in _MAY_BE_OLD or not at
+            if is_odd and (old := old_at(file, position)) is not None:
                 if on_old is not None:
-                    on_old(_old(position, past - position))
-                position = past
+                    on_old(_old(position, old.end - position))
+                position = old.end
             elif why != kernel.AT_END or not at:
                 break
         _tell_damage(file, position, why, on_damage)
@@ -190,21 +235,26 @@ def _old(position: int, size: int) -> Damage:
     return Damage(position=position, size=size, kind="format", reason=reason)
 
 
-def behind_old(file: PieceReader, position: int) -> int:
-    """Where the whole and sound messages of format 0 and 1 end that begin at ``position``: they
-    have no producer and are passed over.
+def old_at(file: PieceReader, position: int) -> OldRun | None:
+    """The whole and sound messages of format 0 and 1 that begin at ``position``: they have no
+    producer and are passed over. None where there are none.
     """
-    while file.size - position > MAGIC_POSITION:
-        front = file.read_whole(position, MAGIC_POSITION + 1)
+    end = position
+    last_offset = -1
+    while file.size - end > MAGIC_POSITION:
+        front = bytes(file.read_whole(end, MAGIC_POSITION + 1))
         if len(front) <= MAGIC_POSITION or not old_messages.is_old(front):
             break
         size = old_messages.size_of(front)
-        if size > file.size - position:
+        if size > file.size - end:
             break
-        if not old_messages.is_sound(file.read_whole(position, size)):
+        if not old_messages.is_sound(file.read_whole(end, size)):
             break
-        position += size
-    return position
+        last_offset = old_messages.offset_of(front)
+        end += size
+    if end == position:
+        return None
+    return OldRun(position=position, end=end, next_offset=last_offset + 1)
 
 
 class _Folding:
@@ -256,6 +306,8 @@ class _Folding:
         fk.enter_all(self._slots, self._fragments, count)
 
 
+_MAY_BE_OLD: Final = frozenset({kernel.BAD_FORMAT, kernel.BAD_LENGTH})
+"""What the walk makes of messages of format 0 and 1."""
 _REASONS: Final = {
     kernel.BAD_FORMAT: ("format", "a batch of another format than 2"),
     kernel.BAD_LENGTH: ("length", "a batch that claims an impossible length"),

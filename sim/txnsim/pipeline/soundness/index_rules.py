@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from txnsim.pipeline.scan.segments import Section
 from txnsim.pipeline.soundness.violations import Broken, Invariant
 from txnsim.wire.batch import BatchHeader
 
@@ -41,6 +42,16 @@ class IndexCheck:
         # Whatever order they are in, each is looked for once.
         self._offsets = sorted(offsets, key=lambda entry: -entry[1])
         self._times = sorted(times, key=lambda entry: -entry[1])
+
+    def narrow(self, section: Section, end: int) -> None:
+        """Look only for the entries of a section, which ends at this position."""
+        last = section.next_offset
+        self._offsets = [one for one in self._offsets if section.start <= one[1] < end]
+        self._times = [
+            one
+            for one in self._times
+            if section.first_offset <= one[1] and (last is None or one[1] < last)
+        ]
 
     def take(self, header: BatchHeader, position: int) -> None:
         """The next batch, and where it begins."""

@@ -12,6 +12,7 @@ import msgspec
 
 from txnsim.log.producer_state import BatchMetadata
 from txnsim.log.txn_index import AbortedTxn
+from txnsim.pipeline.scan.segments import Section
 from txnsim.pipeline.soundness.violations import Broken
 
 
@@ -115,6 +116,10 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     aborted_index: tuple[AbortedTxn, ...] | None
     """None where the file can't be read."""
     digests: tuple[Digest, ...]
+    section: Section | None = None
+    """Only this part of it; None: all."""
+    stands_alone: bool = True
+    """Of a section: that it was read apart changes nothing."""
     doubtful_from: int | None = None
     """First byte of a batch with a wrong CRC or offset: what else shows behind it in this segment
     may follow from that.

@@ -17,6 +17,7 @@ import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.log.txn_index import AbortedTxn
+from txnsim.pipeline.scan.segments import Section
 from txnsim.pipeline.soundness.facts import ReplicaFacts
 from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
 from txnsim.pipeline.soundness.parts import Digest, SegmentPart, Stretch
@@ -34,6 +35,7 @@ DIGEST_MASK: Final = (1 << 62) - 1
 SAME_FINDINGS_MAX: Final = 100
 """Of one rule in one segment; where there are more, the last one says how many."""
 GAPS_MAX: Final = 100
+ENDLESS: Final = 1 << 63
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,17 +48,25 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """Of the whole replica."""
     epochs: tuple[tuple[int, int], ...] | None
     """(leader epoch, first offset) of its checkpoint; None without a readable one."""
+    section: Section | None = None
+    """The part that is walked over, up to ``end``; None: all of it."""
+    end: int | None = None
 
 
 def examine(facts: ReplicaFacts, segment: Segment) -> SegmentPart:
-    """Walk over a segment.
+    """Walk over a segment, or over a section of it.
 
     Raises:
         OSError: It can't be read.
     """
     walk = _SegmentWalk(facts, segment)
     read = read_log_file(
-        Path(segment.path), on_torn=walk.tear, check_crc=False, on_old=walk.pass_over
+        Path(segment.path),
+        on_torn=walk.tear,
+        check_crc=False,
+        on_old=walk.pass_over,
+        start=0 if segment.section is None else segment.section.start,
+        until=segment.end,
     )
     for stored in read:
         walk.take(stored)
@@ -77,14 +87,13 @@ class _SegmentWalk:
         self._shows_cleaning = False
         self._gaps: list[tuple[int, int]] = []
         self._first: BatchHeader | None = None
-        self._end = segment.base_offset
+        section = segment.section
+        self._end = first = segment.base_offset if section is None else section.first_offset
         self._epoch = -1
         self._epoch_until = -1
         self._stretches: list[Stretch] = []
-        self._cuts = sorted(
-            (at for at in segment.snapshot_offsets if at > segment.base_offset), reverse=True
-        )
-        self._producers = self._producer_walk(segment.base_offset)
+        self._cuts = sorted((at for at in segment.snapshot_offsets if at > first), reverse=True)
+        self._producers = self._producer_walk(first)
         self._indexes = self._index_check()
         self._digests: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
 
@@ -110,8 +119,7 @@ class _SegmentWalk:
             self._end = header.last_offset + 1
             return
         self._take_place(header, position)
-        while self._cuts and self._cuts[-1] <= header.base_offset:
-            self._cut(self._cuts.pop())
+        self._cut_up_to(header.base_offset)
         if header.has_producer_id:
             self._take_producer(stored)
         self._end = header.last_offset + 1
@@ -138,7 +146,9 @@ class _SegmentWalk:
 
     def part(self) -> SegmentPart:
         """What is left of the segment."""
-        self._cut(self._end)
+        end = self._end_of_stretches()
+        if end is not None:
+            self._cut(end)
         aborted = self._read_aborted()
         for broken in self._indexes.finish():
             self._add(broken)
@@ -157,6 +167,8 @@ class _SegmentWalk:
             last_epoch=self._epoch,
             is_last=self._segment.is_last,
             is_torn=self._torn,
+            section=self._segment.section,
+            stands_alone=self._stands_alone(),
             doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
             gaps=tuple(self._gaps),
@@ -170,6 +182,28 @@ class _SegmentWalk:
         )
 
     # Steps
+
+    def _end_of_stretches(self) -> int | None:
+        """Where the last stretch ends; None where it has ended. That of a section with another
+        behind it goes on to that one, as snapshots may lie in between.
+        """
+        section = self._segment.section
+        if section is None or section.next_offset is None or self._segment.end is None:
+            return self._end
+        self._cut_up_to(section.next_offset)
+        ended = self._stretches[-1].end if self._stretches else None
+        return None if ended == section.next_offset else section.next_offset
+
+    def _stands_alone(self) -> bool:
+        section = self._segment.section
+        if section is None:
+            return True
+        goes_past = section.next_offset is not None and self._end > section.next_offset
+        return not (self._broken or self._torn or goes_past)
+
+    def _cut_up_to(self, offset: int) -> None:
+        while self._cuts and self._cuts[-1] <= offset:
+            self._cut(self._cuts.pop())
 
     def _doubt(self, position: int) -> None:
         """From here on the segment says something else than was written."""
@@ -217,10 +251,10 @@ class _SegmentWalk:
                 position,
                 f"a batch of epoch {epoch}",
                 f"epoch {known} up to offset {until}, by {names.LEADER_EPOCHS_NAME}"
-                if until < _ENDLESS
+                if until < ENDLESS
                 else f"epoch {known}, by {names.LEADER_EPOCHS_NAME}",
             )
-            self._epoch_until = _ENDLESS  # reported once, not with each batch of it
+            self._epoch_until = ENDLESS  # reported once, not with each batch of it
 
     def _take_producer(self, stored: StoredBatch) -> None:
         header = stored.header
@@ -280,7 +314,12 @@ class _SegmentWalk:
             except CorruptLogRecordError as error:
                 self._unreadable(path, error)
                 entries.append(())
-        return IndexCheck(*entries, offsets_file=offsets.name, times_file=times.name)
+        check = IndexCheck(*entries, offsets_file=offsets.name, times_file=times.name)
+        section = self._segment.section
+        if section is not None:
+            end = self._segment.end
+            check.narrow(section, ENDLESS if end is None else end)
+        return check
 
     def _beside(self, path: Path, rule: Invariant) -> bytes:
         """A file that a broker makes anew when it is missing."""
@@ -341,15 +380,12 @@ class _SegmentWalk:
             self._broken.append(broken)
 
 
-_ENDLESS: Final = 1 << 63
-
-
 def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
     """(leader epoch that wrote an offset, where the next one begins) by a checkpoint; epoch -1
     where it does not reach back that far.
     """
     behind = bisect_right(epochs, offset, key=lambda entry: entry[1])
-    until = epochs[behind][1] if behind < len(epochs) else _ENDLESS
+    until = epochs[behind][1] if behind < len(epochs) else ENDLESS
     return (epochs[behind - 1][0] if behind else -1), until
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from txnsim.pipeline.scan.sections import Extent, cuts_of, sections_at
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.pipeline.soundness.facts import (
     PRODUCER_EXPIRATION_MS,
@@ -26,6 +28,7 @@ from txnsim.pipeline.soundness.facts import replica_facts as facts_of
 from txnsim.pipeline.soundness.partition import judge_partition, read_epochs
 from txnsim.pipeline.soundness.parts import SegmentPart
 from txnsim.pipeline.soundness.replica_rules import comparable
+from txnsim.pipeline.soundness.sections import put_together
 from txnsim.pipeline.soundness.segment_walk import Segment, examine
 from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity, Violation
 from txnsim.pipeline.tasks import arrow_schema, on_workers, shared_out
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 TASK_BYTES: Final = 32 << 20
 """Small segments share a task; about a second's work."""
 TASKS_MIN: Final = 2
+SECTION_BYTES_MIN: Final = 8 << 20
+"""A segment of less than two of these stays whole."""
 HERE_BYTES_MAX: Final = 24 << 20
 """So much is looked at in this process: Spark takes longer to start than that."""
 PARTS: Final = "topic string, partition int, facts binary, part binary"
@@ -52,11 +57,13 @@ ORDER: Final = ("topic", "partition", "broker", "log_dir", "file", "position", "
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """One segment, and whose it is."""
+    """One segment, or a section of one, and whose it is."""
 
     facts: ReplicaFacts
     segment: Segment
     size: int
+    next_base_offset: int | None
+    """Of the segment behind it."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +125,9 @@ def plan(
     ]
     total = sum(work.size for work in works)
     task_bytes = min(task_bytes, max(1, total // TASKS_MIN))
-    tasks = shared_out(works, task_bytes, size_of=lambda work: work.size)
+    section_bytes = max(task_bytes, SECTION_BYTES_MIN)
+    cut = [one for work in works for one in _in_sections(work, section_bytes)]
+    tasks = shared_out(cut, task_bytes, size_of=lambda work: work.size)
     return Plan(
         tasks=tuple(tasks),
         replicas=sum(map(len, partitions.values())),
@@ -184,14 +193,18 @@ def examine_work(work: Work) -> SegmentPart:
     Raises:
         OSError: A file can't be read.
     """
-    directory = Path(work.facts.directory)
+    return _examined(work.facts, work.segment)
+
+
+def _examined(facts: ReplicaFacts, what: Segment) -> SegmentPart:
+    directory = Path(facts.directory)
     snapshots = names.numbered_files(directory, names.SNAPSHOT_SUFFIX)
     segment = msgspec.structs.replace(
-        work.segment,
+        what,
         snapshot_offsets=tuple(offset for offset, _ in snapshots),
         epochs=read_epochs(directory),
     )
-    return examine(work.facts, segment)
+    return examine(facts, segment)
 
 
 def _judge(rows: pa.Table) -> pa.Table:
@@ -211,13 +224,27 @@ def _ordered(
     """The replicas of a partition by broker, their parts by offset."""
     return sorted(
         (
-            (
-                msgspec.msgpack.decode(facts, type=ReplicaFacts),
-                sorted(parts, key=lambda part: part.base_offset),
+            (one, put_together(parts, partial(_walk_again, one)))
+            for one, parts in (
+                (msgspec.msgpack.decode(facts, type=ReplicaFacts), parts)
+                for facts, parts in replicas.items()
             )
-            for facts, parts in replicas.items()
         ),
         key=lambda one: (one[0].broker, one[0].log_dir),
+    )
+
+
+def _walk_again(facts: ReplicaFacts, part: SegmentPart) -> SegmentPart:
+    """The part of the whole segment of a section."""
+    return _examined(
+        facts,
+        Segment(
+            path=part.path,
+            base_offset=part.base_offset,
+            is_last=part.is_last,
+            snapshot_offsets=(),
+            epochs=None,
+        ),
     )
 
 
@@ -242,7 +269,30 @@ def _works(
                 snapshot_offsets=(),
                 epochs=None,
             )
-            yield Work(facts=facts, segment=segment, size=path.stat().st_size)
+            behind = numbered[number][0] if number < len(numbered) else None
+            yield Work(
+                facts=facts, segment=segment, size=path.stat().st_size, next_base_offset=behind
+            )
+
+
+def _in_sections(work: Work, section_bytes: int) -> Iterator[Work]:
+    """A segment as it is, or its sections where it is large."""
+    extent = Extent(
+        path=work.segment.path,
+        base_offset=work.segment.base_offset,
+        next_base_offset=work.next_base_offset,
+        size=work.size,
+    )
+    cuts = cuts_of(extent, section_bytes)
+    if not cuts:
+        yield work
+        return
+    for section, end in sections_at(extent, cuts, has_followers=False):
+        # Who reads the last one goes on to the end of the file, as with a whole segment.
+        part = msgspec.structs.replace(
+            work.segment, section=section, end=end if section.has_followers else None
+        )
+        yield msgspec.structs.replace(work, segment=part, size=end - section.start)
 
 
 def _segments_of(

@@ -1,0 +1,87 @@
+"""Cost of a search over what grows, as a table and as a picture: the same figures give the same
+bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+MEGA: Final = 1_000_000
+SERIES: Final = ("partitions", "segments", "brokers")
+_LABELS: Final = {
+    "partitions": "partitions of 0.1 MB",
+    "segments": "segments of 10 MB, one partition",
+    "brokers": "brokers of 100 partitions, 10 MB",
+}
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """A search of so much."""
+
+    series: str
+    count: int
+    title: str
+    bytes: int
+    seconds: float
+    least_s: float
+    most_s: float
+    cpu_s: float
+    load: float
+    """One-minute average as searches began."""
+    with_spark: bool
+
+
+def line(point: Point) -> str:
+    """A row of the table."""
+    way = "Spark" if point.with_spark else "one process"
+    cells = (
+        point.title,
+        f"{point.bytes / MEGA:,.0f}",
+        way,
+        f"{point.seconds:.1f} ({point.least_s:.1f} to {point.most_s:.1f})",
+        f"{point.cpu_s:.1f}",
+        f"{point.load:.1f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def table(points: Sequence[Point]) -> str:
+    """A table in Markdown."""
+    head = "| log | MB | by | seconds (lowest to highest) | CPU, s | load |\n| --- |" + 5 * " --- |"
+    return "\n".join([head, *map(line, points)]) + "\n"
+
+
+def svg(points: Sequence[Point]) -> bytes:
+    """Seconds and the CPU's seconds over partitions, segments and brokers."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(
+        {"svg.hashsalt": "txnsim", "svg.fonttype": "none", "font.size": 9.0}
+    ):
+        figure = Figure(figsize=(9.0, 2.8), layout="constrained")
+        FigureCanvasSVG(figure)
+        for name, axes in zip(SERIES, figure.subplots(1, len(SERIES)), strict=True):
+            mine = [one for one in points if one.series == name]
+            counts = [one.count for one in mine]
+            axes.plot(counts, [one.seconds for one in mine], color="#1f6f8b", label="elapsed")
+            axes.plot(
+                counts, [one.cpu_s for one in mine], color="#b5532a", linestyle="--", label="CPU"
+            )
+            for one in mine:
+                fill = "#1f6f8b" if one.with_spark else "white"
+                axes.plot(one.count, one.seconds, "o", color="#1f6f8b", markerfacecolor=fill)
+            axes.set_xlabel(_LABELS[name])
+            axes.set_xlim(left=0)
+            axes.set_ylim(bottom=0)
+            axes.grid(alpha=0.3)
+        figure.axes[0].set_ylabel("seconds, whole command")
+        figure.axes[0].legend(frameon=False)
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()

@@ -1,0 +1,59 @@
+"""``python -m benchmarks.sections``: what it gains to read one segment of 1 GB in sections.
+
+CPU seconds of the walk of ``find-hanging``, CRCs included, in this process: over the whole segment,
+and over each of six sections. From these follows what two cores gain that take turns, without what
+Spark spends per task. CPU time is told, as other load disturbs it less.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.log_data import TOPIC, small_batches
+from benchmarks.log_growth import LARGE
+from txnsim.pipeline.forensics.segment_reading import walked
+from txnsim.pipeline.scan.sections import in_sections
+from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
+
+SECTIONS = 6
+ROUNDS = 5
+
+
+def main() -> None:
+    """Measure and print."""
+    directory = Path(small_batches(LARGE[0].scale).directory)
+    (replica,) = replicas_in([directory], frozenset({TOPIC}))
+    segments = list(segments_of(replica))
+    assert len(segments) == 1
+    began_s = time.process_time()
+    sections = in_sections(segments, segments[0].size // SECTIONS)
+    plan_s = time.process_time() - began_s
+    assert len(sections) == SECTIONS
+    _walk_s(sections[:1])  # compiled now, if it was not
+    gains = []
+    for _ in range(ROUNDS):
+        whole_s = _walk_s(segments)
+        each_s = [_walk_s([one]) for one in sections]
+        longer_s = max(sum(each_s[0::2]), sum(each_s[1::2])) + plan_s
+        gains.append(whole_s / longer_s)
+        sys.stdout.write(
+            f"whole {whole_s:.2f} s, sections {sum(each_s):.2f} s in all, {longer_s:.2f} s on the"
+            f" busier of two cores: {gains[-1]:.2f} times as fast\n"
+        )
+        sys.stdout.flush()
+    sys.stdout.write(f"median: {statistics.median(gains):.2f} times; planned in {plan_s:.3f} s\n")
+
+
+def _walk_s(segments: Sequence[SegmentFile]) -> float:
+    began_s = time.process_time()
+    for _ in walked(segments):
+        pass
+    return time.process_time() - began_s
+
+
+if __name__ == "__main__":
+    main()

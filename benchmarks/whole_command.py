@@ -1,0 +1,48 @@
+"""One ``txnsim`` command as users run it, timed: a process of its own, start included."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+AS_INSTALLED: Final = (
+    "import sys; sys.modules['hypothesis'] = None;"
+    " from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
+)
+"""kio loads hypothesis where it finds it, as in a checkout; users have none."""
+_LIMIT_S: Final = 560.0
+
+
+class Timed(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that has ended."""
+
+    seconds: float
+    cpu_s: float
+    """Of it and of the processes that it waited for: Spark's are not among them."""
+    stdout: bytes
+
+
+def timed(words: Sequence[str]) -> Timed:
+    """Run a command; 1 and 3 are how it says that something was found."""
+    before_s, started_s = _cpu_s(), time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", AS_INSTALLED, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=_LIMIT_S,
+    )
+    took_s = time.perf_counter() - started_s
+    assert done.returncode in (0, 1, 3), done.stderr
+    return Timed(seconds=took_s, cpu_s=_cpu_s() - before_s, stdout=done.stdout)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

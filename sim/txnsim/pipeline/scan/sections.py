@@ -1,0 +1,198 @@
+"""A large segment in sections that are read apart, on several cores: cut where its sparse index
+says that a batch begins.
+
+An index is not trusted. A cut is made where a sound batch begins that has the entry's offset, and
+offsets ascend from cut to cut. That such a place is no place within another batch is not known
+before the section in front of it was read, which has to end right there. Who reads a section
+asks whether it can be judged apart (``stands_alone``); where one can't, its replica is read
+again, segment by segment. Without an index, or with one that is wrong, a segment stays whole.
+Kafka's counterpart: OffsetIndex.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
+
+from txnsim.errors import CorruptBatchError
+from txnsim.pipeline.scan.log_seek import open_file
+from txnsim.pipeline.scan.segments import Section, SegmentFile
+from txnsim.storage import names
+from txnsim.storage.regular_file import read_regular
+from txnsim.wire.batch import crc_is_valid, read_batch_header
+from txnsim.wire.batch_header import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.scan.recovery import Examined  # verify needs no compiled walk
+
+_ENTRY: Final = Struct(">ii")
+_BATCH_BYTES_MAX: Final = 4 << 20
+"""No section begins at a larger batch: its CRC is computed before."""
+_TRIES: Final = 4
+"""Entries that are tried for a cut before it is left out."""
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a section begins."""
+
+    position: int
+    offset: int
+    """Of the batch there."""
+
+
+class Extent(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a segment has to be known to cut it."""
+
+    path: str
+    base_offset: int
+    next_base_offset: int | None
+    """Of the segment behind it."""
+    size: int
+
+    @classmethod
+    def of(cls, segment: SegmentFile) -> Extent:
+        """That of a segment."""
+        return cls(
+            path=segment.path,
+            base_offset=segment.base_offset,
+            next_base_offset=segment.next_base_offset,
+            size=segment.size,
+        )
+
+
+def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[SegmentFile]:
+    """The segments of a replica, large ones in sections.
+
+    Args:
+        segments: In order; all that are behind the recovery point.
+        section_bytes: About how much a section is; a segment of less than two stays whole.
+    """
+    cuts = [cuts_of(Extent.of(segment), section_bytes) for segment in segments]
+    # Damage in one of these ends those behind it, so none is read as a whole beside sections.
+    is_recovery_cut = any(
+        found and one.is_recovered for one, found in zip(segments, cuts, strict=True)
+    )
+    shared: list[SegmentFile] = []
+    for number, (segment, found) in enumerate(zip(segments, cuts, strict=True), 1):
+        if found or (segment.is_recovered and is_recovery_cut):
+            ends_log = number == len(segments) or not segment.is_recovered
+            shared += _sections(segment, found, has_followers=not ends_log)
+        else:
+            shared.append(segment)
+    return shared
+
+
+def _sections(
+    segment: SegmentFile, cuts: Sequence[Cut], *, has_followers: bool
+) -> Iterator[SegmentFile]:
+    for section, end in sections_at(Extent.of(segment), cuts, has_followers=has_followers):
+        yield msgspec.structs.replace(segment, size=end, section=section)
+
+
+def sections_at(
+    segment: Extent, cuts: Sequence[Cut], *, has_followers: bool
+) -> Iterator[tuple[Section, int]]:
+    """(section, position of its end) of a segment that is cut.
+
+    Args:
+        segment: It.
+        cuts: In order.
+        has_followers: Whether what others read goes by all of the segment being sound.
+    """
+    starts = [Cut(position=0, offset=segment.base_offset), *cuts]
+    for cut, behind in zip(starts, [*cuts, None], strict=True):
+        section = Section(
+            start=cut.position,
+            first_offset=cut.offset,
+            next_offset=segment.next_base_offset if behind is None else behind.offset,
+            has_followers=has_followers or behind is not None,
+        )
+        yield section, segment.size if behind is None else behind.position
+
+
+def cuts_of(segment: Extent, section_bytes: int) -> tuple[Cut, ...]:
+    """Where a segment can be cut into sections of about so many bytes; empty where it can't, as
+    where its index is missing.
+    """
+    count = segment.size // section_bytes
+    if count < 2:
+        return ()
+    try:
+        index = read_regular(Path(segment.path).with_suffix(names.INDEX_SUFFIX))
+        with open_file(segment.path) as file:
+            return tuple(_cuts(file, segment, index, count))
+    except OSError:  # told by who reads the segment
+        return ()
+
+
+def _cuts(file: BinaryIO, segment: Extent, index: bytes, count: int) -> Iterator[Cut]:
+    numbers = range(_used(index))
+    last = Cut(position=0, offset=segment.base_offset)
+    most = segment.next_base_offset
+    for number in range(1, count):
+        target = segment.size * number // count
+        at = bisect_left(numbers, target, key=lambda entry: _entry(index, entry)[1])
+        for relative, position in (_entry(index, entry) for entry in numbers[at : at + _TRIES]):
+            offset = _batch_at(file, segment, position, segment.base_offset + relative)
+            if offset is None or position <= last.position or offset <= last.offset:
+                continue
+            if most is not None and offset >= most:
+                continue
+            last = Cut(position=position, offset=offset)
+            yield last
+            break
+
+
+def _entry(index: bytes, number: int) -> tuple[int, int]:
+    """(offset behind the segment's own, position)."""
+    relative, position = _ENTRY.unpack_from(index, number * _ENTRY.size)
+    return relative, position
+
+
+def _used(index: bytes) -> int:
+    """How many entries an index has. A living broker keeps it larger than it is, filled up with
+    zeros.
+    """
+    return min(-(-len(index.rstrip(b"\0")) // _ENTRY.size), len(index) // _ENTRY.size)
+
+
+def _batch_at(file: BinaryIO, segment: Extent, position: int, offset: int) -> int | None:
+    """The base offset of the sound batch that begins at a position, if it is that of an offset."""
+    if not 0 < position <= segment.size - HEADER_SIZE:
+        return None
+    file.seek(position)
+    try:
+        header = read_batch_header(file.read(HEADER_SIZE))
+    except CorruptBatchError:
+        return None
+    if not header.base_offset <= offset <= header.last_offset:
+        return None
+    if header.size > min(_BATCH_BYTES_MAX, segment.size - position):
+        return None
+    file.seek(position)
+    return header.base_offset if crc_is_valid(file.read(header.size), header) else None
+
+
+def stands_alone(segment: SegmentFile, section: Section, found: Examined) -> bool:
+    """Whether what was found in a section is what would be found if its segment were read as a
+    whole, and its replica behind the recovery point.
+
+    Args:
+        segment: Its segment.
+        section: It.
+        found: In it.
+    """
+    if found.damage is not None and (section.has_followers or not segment.is_recovered):
+        return False
+    if found.odd_controls and section.has_followers:
+        return False
+    if found.lowest_offset is None or found.highest_offset is None:
+        return True
+    # Fragments are put together in order of offset, which is that of the log within these bounds.
+    is_behind = section.next_offset is not None and found.highest_offset >= section.next_offset
+    return found.lowest_offset >= section.first_offset and not is_behind
