@@ -57,6 +57,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/pipeline/streaming/watch.py": "tests/pipeline/test_stream.py",
     "sim/txnsim/pipeline/forensics/coordinator_log_sql.py": "tests/pipeline/test_find_hanging.py",
     "sim/txnsim/pipeline/forensics/open_transactions_sql.py": "tests/pipeline/test_find_hanging.py",
+    "sim/txnsim/pipeline/forensics/states_by_spark.py": "tests/pipeline/test_stores.py",
     "sim/txnsim/releases/kafka_2_8.py": "tests/wire/test_golden_releases.py",
     "sim/txnsim/releases/kafka_3_6.py": "tests/wire/test_golden_releases.py",
     "sim/txnsim/releases/kafka_3_9.py": "tests/wire/test_golden_releases.py",

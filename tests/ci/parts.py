@@ -273,6 +273,10 @@ def pipeline(deadline: Deadline) -> PartOutcome:
     """The pipeline on Spark: on log directories of a real Kafka with recorded truth, on streams and
     traces, in this machine's cores and on a standalone master with two workers.
     """
+    install = [str(_PYTHON), "-m", "pip", "install", "--quiet", "--group", "stores"]
+    installed = judge_step("install an S3 server", run(install, deadline=deadline))
+    if installed.failed:
+        return installed
     command = [str(_PYTHON), "-m", "pytest", "tests/pipeline", "-q"]
     # What takes Spark minutes, such as a job per damaged directory, is asked for by `-m slow`.
     command += ["-m", "spark and not slow"]

@@ -10,6 +10,7 @@ import pytest
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.made import corpus as made_corpus
 from tests.pipeline.reading import STAGES, Tables
+from tests.support.hadoop_jars import s3a_jars
 from tests.support.spark_connector import connector_jars
 from txnsim.pipeline.session import SHORT_LIVED, spark_session
 
@@ -25,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Two cores of this machine, ``kafka_log`` registered, Spark's Kafka connector at hand."""
+    """Two cores of this machine, ``kafka_log`` registered, connectors to Kafka and S3 at hand."""
     session = spark_session(
         "local[2]",
         app_name="tests",
@@ -33,7 +34,11 @@ def spark() -> Iterator[SparkSession]:
             **SHORT_LIVED,
             "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "2",
-            "spark.jars": ",".join(sorted(map(str, connector_jars().glob("*.jar")))),
+            "spark.jars": ",".join(
+                str(jar)
+                for jars in (connector_jars(), s3a_jars())
+                for jar in sorted(jars.glob("*.jar"))
+            ),
         },
     )
     yield session

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,6 +37,27 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
             print_table(self.headers, self.rows)
         for line in self.lines:
             print_line(line)
+
+
+_RENAMING: list[Callable[[str], str]] = []
+
+
+@contextmanager
+def renamed(rename: Callable[[str], str]) -> Iterator[None]:
+    """Have all that is printed go through a function: it puts names that people gave in the place
+    of those that the program works with.
+    """
+    _RENAMING.append(rename)
+    try:
+        yield
+    finally:
+        _RENAMING.remove(rename)
+
+
+def _shown(text: str) -> str:
+    for rename in _RENAMING:
+        text = rename(text)
+    return text
 
 
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -70,17 +92,18 @@ def format_json(value: object) -> str:
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table to standard output."""
-    sys.stdout.write(format_table(headers, rows))
+    shown = [[_shown(cell) for cell in row] for row in rows]
+    sys.stdout.write(format_table(headers, shown))
 
 
 def print_json(value: object) -> None:
     """Print a value as JSON to standard output."""
-    sys.stdout.write(format_json(value))
+    sys.stdout.write(_shown(format_json(value)))
 
 
 def print_line(text: str = "") -> None:
     """Print a line to standard output, at once: a reader at the other end of a pipe sees it."""
-    print(text, flush=True)
+    print(_shown(text), flush=True)
 
 
 def complain(text: str) -> None:
@@ -103,7 +126,7 @@ def may_colour() -> bool:
 def warn(text: str) -> None:
     """Print a remark to standard error, in place of progress that is shown there."""
     start = "\r\033[K" if may_move_cursor() else ""
-    print(f"{start}{text}", file=sys.stderr, flush=True)
+    print(f"{start}{_shown(text)}", file=sys.stderr, flush=True)
 
 
 def time_text(now_ms: int) -> str:
@@ -114,4 +137,4 @@ def time_text(now_ms: int) -> str:
 def progress(text: str) -> None:
     """Show how far a long work is, on a terminal only; each call replaces what was shown."""
     if may_move_cursor():
-        print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)
+        print(f"\r{_shown(text)}\033[K", end="", file=sys.stderr, flush=True)

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.pipeline.hadoop.uris import is_elsewhere
 from txnsim.pipeline.schemas import TABLES
 
 FORMAT: Final = "kafka_log"
@@ -30,6 +31,8 @@ TASK_BYTES: Final = {
 """How much of a log one task reads: about a second's work."""
 TASK_BYTES_DEFAULT: Final = 512 << 20
 PATH_SEPARATOR: Final = ","
+HADOOP_PREFIX: Final = "fs."
+"""Of settings of Hadoop's file systems, as Spark's own sources take them among their options."""
 
 
 class Check(Enum):
@@ -47,6 +50,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     paths: tuple[Path, ...]
     """Log directories of brokers, folders of such directories, or replicas' own folders."""
+    uris: tuple[str, ...] = ()
+    """The same, and patterns of them, where Hadoop's file system reads them."""
+    hadoop: Mapping[str, str] = {}
+    """Settings of Hadoop's (``fs.…``) for this read, over those of the session."""
     table: str = "batches"
     topics: frozenset[str] = frozenset()
     """Only these; all where empty."""
@@ -68,7 +75,12 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             BadInputError: Something is missing, unknown or wrong; the message names the option.
         """
-        given = {key.lower().replace("_", ""): value for key, value in options.items()}
+        hadoop = {key: value for key, value in options.items() if key.startswith(HADOOP_PREFIX)}
+        given = {
+            key.lower().replace("_", ""): value
+            for key, value in options.items()
+            if key not in hadoop
+        }
         for name in given:
             if name not in _KNOWN:
                 raise _unknown(name)
@@ -78,8 +90,11 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("asOf", "maxTransactionTimeoutMs"):
             if name.lower() in given and table != "findings":
                 raise BadInputError(f"format {FORMAT}, option {name}: only of the table findings")
+        texts = _paths(given)
         return cls(
-            paths=_paths(given),
+            paths=tuple(_path(text) for text in texts if not is_elsewhere(text)),
+            uris=tuple(filter(is_elsewhere, texts)),
+            hadoop=hadoop,
             table=table,
             topics=frozenset(filter(None, map(str.strip, given.get("topics", "").split(",")))),
             start_offsets=_start_offsets(given.get("startoffsets", "{}")),
@@ -114,7 +129,7 @@ def _wrong(name: str, value: str, expected: str) -> BadInputError:
     return BadInputError(f"format {FORMAT}, option {name}: {value!r}, expected {expected}")
 
 
-def _paths(given: Mapping[str, str]) -> tuple[Path, ...]:
+def _paths(given: Mapping[str, str]) -> list[str]:
     """Of ``path`` (separated by commas) and ``paths`` (a JSON list, what ``load([…])`` gives)."""
     texts = [text.strip() for text in given.get("path", "").split(PATH_SEPARATOR) if text.strip()]
     if "paths" in given:
@@ -126,7 +141,7 @@ def _paths(given: Mapping[str, str]) -> tuple[Path, ...]:
         raise BadInputError(
             f"format {FORMAT}: option path is missing: log directories, separated by commas"
         )
-    return tuple(map(_path, texts))
+    return texts
 
 
 def _path(text: str) -> Path:
@@ -134,8 +149,6 @@ def _path(text: str) -> Path:
     url = urlsplit(text)
     if url.scheme == "file":
         return Path(unquote(url.path)).absolute()
-    if "://" in text:
-        raise _wrong("path", text, "a directory; mount the store where every worker sees it")
     return Path(text).absolute()  # workers are started in folders of their own
 
 
@@ -145,7 +158,10 @@ def _start_offsets(text: str) -> dict[str, int]:
     except msgspec.DecodeError as error:
         expected = "a JSON object of replicas' folders and offsets"
         raise _wrong("startOffsets", text, expected) from error
-    return {str(_path(folder)): offset for folder, offset in given.items()}
+    return {
+        folder if is_elsewhere(folder) else str(_path(folder)): offset
+        for folder, offset in given.items()
+    }
 
 
 def _check(text: str) -> Check:

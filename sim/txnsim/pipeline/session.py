@@ -109,19 +109,21 @@ def is_running() -> bool:
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``kafka_log`` known to a session that somebody else started.
+    """Make ``kafka_log`` known to a session that somebody else started. Hadoop's settings are those
+    that the session has now.
 
     Raises:
         MissingExtraError: A library of the extra is missing.
     """
     try:
-        from txnsim.pipeline.source import KafkaLogDataSource
+        from txnsim.pipeline.hadoop.settings import settings_of
+        from txnsim.pipeline.source import with_hadoop
     except ImportError as error:
         raise MissingExtraError(NO_EXTRA) from error
 
     for key, value in RUNTIME_CONFIG.items():
         spark.conf.set(key, value)
-    spark.dataSource.register(KafkaLogDataSource)
+    spark.dataSource.register(with_hadoop(settings_of(spark)))
 
 
 def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -> SparkSession:

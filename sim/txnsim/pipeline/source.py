@@ -39,6 +39,8 @@ from pyspark.sql.types import (
 from txnsim.errors import BadInputError
 from txnsim.pipeline.filters import taken_over
 from txnsim.pipeline.following import StreamOffset, later, latest, shares_between
+from txnsim.pipeline.hadoop.reading import Stores, stores_of
+from txnsim.pipeline.hadoop.settings import HadoopSettings
 from txnsim.pipeline.options import FORMAT, KafkaLogOptions
 from txnsim.pipeline.planning import READS, Share, shares_of
 from txnsim.pipeline.schemas import BROKERS, HEADERS, PARTITIONS, TABLES, TEXTS, TIMESTAMP
@@ -60,6 +62,9 @@ class Task(InputPartition):
 class KafkaLogDataSource(DataSource):
     """Format ``kafka_log``."""
 
+    hadoop: HadoopSettings | None = None
+    """Of the session that it is registered with (``with_hadoop``)."""
+
     @classmethod
     def name(cls) -> str:
         """What ``format`` takes."""
@@ -71,11 +76,21 @@ class KafkaLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads it; a schema of some of the columns makes only those."""
-        return KafkaLogReader(*self.asked(schema))
+        return KafkaLogReader(*self.asked(schema), stores=stores_of(self.hadoop, self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Reads it as it grows; the same columns."""
-        return KafkaLogStreamReader(*self.asked(schema))
+        """Reads it as it grows; the same columns.
+
+        Raises:
+            BadInputError: It lies in a store.
+        """
+        options, columns = self.asked(schema)
+        if options.uris:
+            raise BadInputError(
+                f"format {FORMAT}: readStream follows directories of this machine only, not"
+                f" {options.uris[0]}"
+            )
+        return KafkaLogStreamReader(options, columns)
 
     def asked(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
         """What to read, and the columns as Arrow has them."""
@@ -83,23 +98,49 @@ class KafkaLogDataSource(DataSource):
         return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
 
 
+def with_hadoop(hadoop: HadoopSettings | None) -> type[KafkaLogDataSource]:
+    """The format, for a session that has these settings: where Spark plans and reads no session is
+    at hand, so the class takes them there.
+    """
+
+    class Registered(KafkaLogDataSource):
+        pass
+
+    Registered.hadoop = hadoop
+    return Registered
+
+
 class UnfilteredReader(DataSourceReader):
     """Plans on the driver, reads on workers. All filters stay with Spark."""
 
-    def __init__(self, options: KafkaLogOptions, schema: pa.Schema) -> None:
+    def __init__(
+        self, options: KafkaLogOptions, schema: pa.Schema, *, stores: Stores | None = None
+    ) -> None:
         self._options = options
         self._schema = schema
+        self._stores = stores
         self._wanted = Wanted()
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
-        shares = shares_of(self._options, self._wanted, READS[self._options.table])
+        options, wanted = self._options, self._wanted
+        if self._stores is not None:
+            options, wanted = self._stores.located(options), self._stores.mirrored(wanted)
+        shares = shares_of(options, wanted, READS[options.table])
         # Spark takes no tasks for one task of which nothing is said.
         return [Task(share) for share in shares or [Share()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return _rows_of(partition, self._options, self._schema, self._wanted)
+        options, stores = self._options, self._stores
+        if stores is None:
+            yield from _rows_of(partition, options, self._schema, self._wanted)
+            return
+        stores.fill(cast("Task", partition).share)
+        if READS[options.table].is_whole:
+            options = stores.located(options)
+        for batch in _rows_of(partition, options, self._schema, self._wanted):
+            yield stores.shown(batch)
 
 
 class KafkaLogReader(UnfilteredReader):

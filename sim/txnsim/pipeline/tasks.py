@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from txnsim.pipeline.hadoop.mirror import carried, carry
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +35,10 @@ def on_workers(
         columns: As Spark's DDL.
     """
     packed = [msgspec.msgpack.encode(task) for task in tasks]
+    stores = carried()
 
     def work(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        carry(stores)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from read(msgspec.msgpack.decode(packed[number], type=kind))

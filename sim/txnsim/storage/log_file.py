@@ -8,14 +8,13 @@ FileLogInputStream.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
 
-from txnsim.storage.regular_file import open_regular
+from txnsim.storage.regular_file import open_regular, size_of_open
 from txnsim.wire import old_messages
 from txnsim.wire.batch import BatchHeader, crc_is_valid, read_batch_header
 from txnsim.wire.batch_header import (
@@ -83,8 +82,8 @@ def read_log_file(
     Raises:
         OSError: The file can't be read.
     """
-    with os.fdopen(open_regular(path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    with open_regular(path) as file:
+        size = size_of_open(file)
         if until is not None:
             size = min(size, until)
         window = _Window(file, chunk_bytes)

@@ -2,33 +2,99 @@
 
 A file that is not regular is an ``OSError`` here, so that a reader of log directories names it and
 goes on. A file that should be small is not read whole where it is not.
+
+Who reads what a broker has left opens it here and nowhere else, so a folder whose content lies in
+another store (``mount``) is read by all of them: names, sizes and times are those of local files
+without content, bytes come from the store, range by range.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 SMALL_BYTES_MAX: Final = 32 << 20
 """Limit for a checkpoint file: one of 100,000 partitions with names of 249 characters is 27 MB."""
+_BUFFER_BYTES: Final = 64 << 10
+"""So much is asked of a store at once, at least."""
 
 
-def open_regular(path: Path) -> int:
-    """A descriptor for reading.
+class RangeFile(Protocol):
+    """An open file that is read at any place."""
+
+    @property
+    def size(self) -> int:
+        """In bytes, when it was opened."""
+        ...
+
+    def read_into(self, view: memoryview, position: int) -> int:
+        """Fill a view, or some of it, from a position on.
+
+        Returns:
+            How many bytes; 0 at the end.
+
+        Raises:
+            OSError: They can't be read.
+        """
+        ...
+
+    def close(self) -> None:
+        """It is read no more."""
+        ...
+
+
+OpenThere = Callable[[Path, bool], RangeFile]
+"""Opens the file of a store that a local one stands for, whether from beginning to end or not; an
+``OSError`` where it can't.
+"""
+_MOUNTS: dict[str, OpenThere] = {}
+"""Folder, with a slash at its end -> how its files are opened."""
+
+
+def mount(root: Path, open_there: OpenThere) -> None:
+    """Have all files below a folder opened by somebody else, in this process."""
+    _MOUNTS[f"{root}/"] = open_there
+
+
+def open_ranges(path: Path, *, is_sequential: bool = False) -> RangeFile:
+    """A file, to be read at any place.
+
+    Args:
+        path: The file.
+        is_sequential: From its beginning to its end, for the most part.
 
     Raises:
         OSError: It can't be opened, or is no regular file.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-        raise OSError(code, f"{_kind(mode)}, not a file", str(path))
-    return descriptor
+    if _MOUNTS:
+        text = str(path)
+        for root, open_there in _MOUNTS.items():
+            if text.startswith(root):
+                return open_there(path, is_sequential)
+    file = _LocalFile(_descriptor_of(path))
+    if is_sequential:
+        file.read_ahead()
+    return file
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A file, to be read from its beginning.
+
+    Raises:
+        OSError: It can't be opened, or is no regular file.
+    """
+    file = open_ranges(path)
+    if isinstance(file, _LocalFile):
+        return os.fdopen(file.descriptor, "rb")
+    return io.BufferedReader(_Stream(file), _BUFFER_BYTES)
 
 
 def read_regular(path: Path, bytes_max: int | None = None) -> bytes:
@@ -41,8 +107,8 @@ def read_regular(path: Path, bytes_max: int | None = None) -> bytes:
     Raises:
         OSError: It can't be read, is no regular file, or is too large.
     """
-    with os.fdopen(open_regular(path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    with open_regular(path) as file:
+        size = size_of_open(file)
         if bytes_max is not None and size > bytes_max:
             raise OSError(
                 errno.EFBIG, f"{size} bytes, no more than {bytes_max} are read", str(path)
@@ -50,13 +116,90 @@ def read_regular(path: Path, bytes_max: int | None = None) -> bytes:
         return file.read()
 
 
+def size_of_open(file: BinaryIO) -> int:
+    """In bytes; the file is at its beginning then."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return size
+
+
 def why_unreadable(path: Path) -> str:
     """Why a file can't be opened; empty where it can."""
     try:
-        os.close(open_regular(path))
+        open_ranges(path).close()
     except OSError as error:
         return error.strerror or str(error)
     return ""
+
+
+class _LocalFile:
+    """A file of this machine."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+
+    def read_ahead(self) -> None:
+        """The kernel reads further ahead then; not every system can do that."""
+        advise: Any = getattr(os, "posix_fadvise", None)
+        if advise is not None:
+            advise(self.descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+
+    def read_into(self, view: memoryview, position: int) -> int:
+        """As the system reads."""
+        return os.preadv(self.descriptor, [view], position)
+
+    def close(self) -> None:
+        """It is read no more."""
+        os.close(self.descriptor)
+
+
+class _Stream(io.RawIOBase):
+    """A file of a store as Python's own files are."""
+
+    def __init__(self, file: RangeFile) -> None:
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """What comes next."""
+        count = self._file.read_into(memoryview(buffer).cast("B"), self._position)
+        self._position += count
+        return count
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go on elsewhere."""
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._file.size}
+        self._position = begin[whence] + offset
+        return self._position
+
+    def tell(self) -> int:
+        """Where it is."""
+        return self._position
+
+    def close(self) -> None:
+        """It is read no more."""
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def _descriptor_of(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(code, f"{_kind(mode)}, not a file", str(path))
+    return descriptor
 
 
 def _kind(mode: int) -> str:

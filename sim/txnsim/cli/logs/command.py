@@ -19,6 +19,7 @@ from txnsim.cli.logs import find_hanging as logs_find_hanging
 from txnsim.cli.logs import growth as logs_growth
 from txnsim.cli.logs import lost as logs_lost
 from txnsim.cli.logs import report as logs_report
+from txnsim.cli.logs import stores
 from txnsim.cli.logs import timeline as logs_timeline
 from txnsim.cli.logs import verify as logs_verify
 from txnsim.cli.logs import waiting as logs_waiting
@@ -70,5 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    status: int = ACTIONS[args.action][0].run(args)
+    with stores.at_hand(args) as misuse:
+        status: int = ACTIONS[args.action][0].run(args) if misuse is None else misuse
     return status

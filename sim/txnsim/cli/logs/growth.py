@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.answering import answered
 from txnsim.cli.logs.find_hanging import INCOMPLETE
 from txnsim.cli.logs.searching import show_progress
+from txnsim.cli.logs.spark import place
 from txnsim.cli.output import format_table, print_line, warn
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``logs growth`` takes."""
     parser.add_argument(
         "directory",
-        type=Path,
+        type=place,
         nargs="+",
         metavar="DIR",
         help="a broker's log directory, a folder of several, or a replica's folder",

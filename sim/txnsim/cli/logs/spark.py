@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from txnsim.cli.output import complain, may_move_cursor, progress
+from txnsim.pipeline.hadoop.uris import is_elsewhere
 
 if TYPE_CHECKING:
     from txnsim.pipeline.session import SparkSession
@@ -23,14 +25,38 @@ def add_directories(parser: argparse.ArgumentParser) -> None:
     """Which log directories, and what of them."""
     parser.add_argument(
         "directory",
-        type=Path,
+        type=place,
         nargs="+",
         metavar="DIR",
-        help="a broker's log directory, a folder of several, or a replica's folder",
+        help="a broker's log directory, a folder of several, or a replica's folder; s3a://, hdfs://"
+        " and what else Hadoop's file system reads, with patterns, is read by Spark",
+    )
+    parser.add_argument(
+        "--spark-conf",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="a setting of Spark, such as spark.jars.packages or spark.hadoop.fs.s3a.endpoint;"
+        " may be repeated",
     )
     parser.add_argument(
         "--topic", action="append", default=[], help="only this topic; may be repeated"
     )
+
+
+def place(text: str) -> Path | str:
+    """A directory of this machine; text where Hadoop's file system reads it."""
+    if is_elsewhere(text):
+        return text
+    return Path(unquote(text.removeprefix("file://"))) if text.startswith("file:/") else Path(text)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=VALUE")
+    return name.strip(), value
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
@@ -44,12 +70,15 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSession]:
+def session(
+    master: str | None, *, is_short: bool = False, config: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """The session of this process; one that was started here is stopped at the end.
 
     Args:
         master: Where Spark runs; None for the default.
         is_short: A few queries, whose work is done in Python.
+        config: Settings of a new one.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.
@@ -58,7 +87,7 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
 
     progress("starting Spark")
     is_anothers = is_running()
-    spark = spark_session(master, config=SHORT_LIVED if is_short else None)
+    spark = spark_session(master, config={**(SHORT_LIVED if is_short else {}), **(config or {})})
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
     if may_move_cursor():

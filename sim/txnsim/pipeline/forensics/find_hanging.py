@@ -41,9 +41,10 @@ from txnsim.pipeline.forensics.metadata_copies import assignments_in, completed
 from txnsim.pipeline.forensics.open_transactions import open_after
 from txnsim.pipeline.forensics.read_here import ReadHere, read_here
 from txnsim.pipeline.forensics.read_notes import NOTHING_READ, Note, ReadNotes, joined, seen_again
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
 from txnsim.pipeline.forensics.start_batch import gaps_behind, start_batch_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
+from txnsim.pipeline.hadoop.mirror import is_mirrored
 from txnsim.pipeline.libraries import require_libraries
 from txnsim.pipeline.scan.log_seek import batch_at, marked_producers
 from txnsim.pipeline.scan.segments import Replica, replicas_in
@@ -189,27 +190,47 @@ class Reading:
         paths = [path.absolute() for path in self._search.paths]
         replicas = replicas_in(paths, wanted, self._problem)
         self._log_dirs = _log_dirs(replicas)
+        if any(map(is_mirrored, paths)) and not self._search.never_spark:
+            found = self._looked_at_by_spark(replicas)
+        else:
+            found = self._looked_at_here(replicas)
+        self._markers = _Markers(found)
+        return tuple(found)
+
+    def _looked_at_by_spark(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
+        session = self._spark()
+        from txnsim.pipeline.forensics.states_by_spark import looked_at
+
+        self._progress(f"Spark looks at {len(replicas)} replicas")
+        looked = looked_at(session, replicas, use_snapshots=self._search.use_snapshots)
+        for one in looked:
+            for problem in one.problems:
+                self._problem(problem)
+        for file, written_ms in dict.fromkeys(note for one in looked for note in one.written_ms):
+            self._take_time(file, written_ms)
+        return [state for one in looked for state in one.states]
+
+    def _looked_at_here(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
         notes = {log_dir: notes_of(Path(log_dir), self._problem) for log_dir in self._log_dirs}
         for one in notes.values():
             for file, written_ms in one.written_ms:
-                self._newest_ms = max(self._newest_ms, self._not_future(written_ms, file))
+                self._take_time(file, written_ms)
         found = []
         for number, replica in enumerate(replicas, 1):
             if not number % _TOLD_EVERY:
                 self._progress(f"looked at {number} of {len(replicas)} replicas")
-            try:
-                state = state_of(
-                    replica,
-                    notes[replica.log_dir],
-                    self._problem,
-                    use_snapshots=self._search.use_snapshots,
-                )
-            except OSError as error:
-                self._problem(f"{replica.path}: {error.strerror or error}; passed by")
-                continue
-            found.append(state)
-        self._markers = _Markers(found)
-        return tuple(found)
+            state = state_or_none(
+                replica,
+                notes[replica.log_dir],
+                self._problem,
+                use_snapshots=self._search.use_snapshots,
+            )
+            if state is not None:
+                found.append(state)
+        return found
+
+    def _take_time(self, file: str, written_ms: int) -> None:
+        self._newest_ms = max(self._newest_ms, self._not_future(written_ms, file))
 
     def opened(self, states: Sequence[ReplicaState]) -> Opened:
         """What each replica has open at its end; those without anything are left out."""

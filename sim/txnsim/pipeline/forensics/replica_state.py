@@ -150,6 +150,24 @@ def state_of(
     )
 
 
+def state_or_none(
+    replica: Replica, notes: LogDirNotes, on_problem: OnProblem, *, use_snapshots: bool
+) -> ReplicaState | None:
+    """The same; None where the folder can't be read, which is reported.
+
+    Args:
+        replica: Which.
+        notes: Of its log directory.
+        on_problem: Called with that, and with files that make no sense.
+        use_snapshots: Without, every segment is left to read.
+    """
+    try:
+        return state_of(replica, notes, on_problem, use_snapshots=use_snapshots)
+    except OSError as error:
+        on_problem(f"{replica.path}: {error.strerror or error}; passed by")
+        return None
+
+
 def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[SegmentFile, ...]:
     """Without those that can't be opened, which are reported."""
     found = []

@@ -341,7 +341,7 @@ def _name_at(segment: SegmentFile, at: int, size: int, on_problem: OnProblem) ->
     if not 0 <= size <= KEY_BYTES_MAX:
         return f"(a key of {size} bytes)"
     try:
-        with open(open_regular(Path(segment.path)), "rb") as file:
+        with open_regular(Path(segment.path)) as file:
             file.seek(at)
             key = file.read(size)
         found = decode_record(key, None, rules=LATEST)

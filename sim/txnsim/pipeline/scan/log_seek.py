@@ -8,7 +8,6 @@ LogSegment.read, LogSegment.recover.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -170,7 +169,7 @@ def open_file(path: str) -> BinaryIO:
     Raises:
         OSError: It can't be read.
     """
-    return os.fdopen(open_regular(Path(path)), "rb")
+    return open_regular(Path(path))
 
 
 def _is_marker(file: BinaryIO, position: int) -> bool:

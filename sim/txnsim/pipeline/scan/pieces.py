@@ -9,16 +9,15 @@ The size of the file is taken once: what a broker appends meanwhile is not looke
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from txnsim.storage.regular_file import open_regular
+from txnsim.storage.regular_file import RangeFile, open_ranges
 
 PIECE_BYTES: Final = 4 << 20
 """Small enough to stay in a CPU's cache between reading and walking, large enough for the disk."""
@@ -32,12 +31,11 @@ Ints = NDArray[np.int64]
 class PieceReader:
     """Reads pieces of one file; what it has read is good until the next piece is."""
 
-    def __init__(self, descriptor: int, piece_bytes: int, until: int | None = None) -> None:
+    def __init__(self, file: RangeFile, piece_bytes: int, until: int | None = None) -> None:
         if piece_bytes < PIECE_BYTES_MIN:
             raise ValueError(f"piece_bytes is {piece_bytes}, expected {PIECE_BYTES_MIN} or more")
-        self._descriptor = descriptor
-        size = os.fstat(descriptor).st_size
-        self.size = size if until is None else min(size, until)
+        self._file = file
+        self.size = file.size if until is None else min(file.size, until)
         """Of what is read of the file."""
         self._buffer = np.empty(min(piece_bytes, max(self.size, 1)), dtype=np.uint8)
         self._view = memoryview(self._buffer.data)
@@ -47,7 +45,7 @@ class PieceReader:
         want = min(len(self._buffer), max(self.size - position, 0))
         filled = 0
         while filled < want:
-            count = os.preadv(self._descriptor, [self._view[filled:want]], position + filled)
+            count = self._file.read_into(self._view[filled:want], position + filled)
             if not count:  # somebody has made the file shorter
                 self.size = position + filled
                 break
@@ -64,7 +62,7 @@ class PieceReader:
         view = memoryview(data)
         filled = 0
         while filled < len(data):
-            count = os.preadv(self._descriptor, [view[filled:]], position + filled)
+            count = self._file.read_into(view[filled:], position + filled)
             if not count:
                 break
             filled += count
@@ -80,16 +78,8 @@ def pieces_of(
     Raises:
         OSError: It can't be read.
     """
-    descriptor = open_regular(path)
+    file = open_ranges(path, is_sequential=True)
     try:
-        _advise_sequential(descriptor)
-        yield PieceReader(descriptor, piece_bytes, until)
+        yield PieceReader(file, piece_bytes, until)
     finally:
-        os.close(descriptor)
-
-
-def _advise_sequential(descriptor: int) -> None:
-    """The kernel reads further ahead then; not every system can do that."""
-    advise: Any = getattr(os, "posix_fadvise", None)
-    if advise is not None:
-        advise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        file.close()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from txnsim.pipeline.hadoop.mirror import carried, carry
 from txnsim.pipeline.scan.sections import Extent, cuts_of, sections_at
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.pipeline.soundness.facts import (
@@ -166,7 +167,13 @@ def _place(finding: Violation) -> tuple[object, ...]:
 def findings_frame(spark: SparkSession, planned: Plan) -> DataFrame:
     """A row per finding, with the columns of ``FINDINGS``."""
     parts = on_workers(spark, planned.tasks, tuple[Work, ...], _walk, PARTS)
-    return parts.groupBy("topic", "partition").applyInArrow(_judge, FINDINGS)
+    stores = carried()
+
+    def judge(rows: pa.Table) -> pa.Table:
+        carry(stores)
+        return _judge(rows)
+
+    return parts.groupBy("topic", "partition").applyInArrow(judge, FINDINGS)
 
 
 # On workers

@@ -11,6 +11,7 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.tables.rows import Job, Make, Rows, of_replica, of_structs, same
 from txnsim.storage import names, txn_index
+from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
 
 
@@ -54,7 +55,7 @@ def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
 
 def _rows(path: Path, job: Job) -> Iterator[AbortedRow]:
     try:
-        for entry in txn_index.iter_entries(path.read_bytes(), place=str(path)):
+        for entry in txn_index.iter_entries(read_regular(path), place=str(path)):
             if job.producer_ids is None or entry.producer_id in job.producer_ids:
                 yield AbortedRow(
                     producer_id=entry.producer_id,

@@ -38,6 +38,7 @@ from txnsim.storage.metadata_files import (
     decode_meta_properties,
     decode_partition_metadata,
 )
+from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
 
 
@@ -192,7 +193,7 @@ def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
     """What is wrong with a file that is read as a whole."""
     size = 0
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
         size = len(data)
         decode(data, str(path))
     except OSError as error:
@@ -206,7 +207,7 @@ def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
 def _of_txn_index(path: Path) -> Iterator[ErrorRow]:
     entries = size = 0
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
         size = len(data)
         for _ in txn_index.iter_entries(data, place=str(path)):
             entries += 1

@@ -12,6 +12,7 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from txnsim.storage import checkpoints, names
+from txnsim.storage.regular_file import read_regular
 
 
 class LeaderEpochRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ def read(replica: Replica, job: Job) -> Iterator[Rows]:
 def _rows(folder: Path) -> Iterator[LeaderEpochRow]:
     path = folder / names.LEADER_EPOCHS_NAME
     try:
-        epochs = checkpoints.decode_leader_epochs(path.read_text(), place=str(path))
+        epochs = checkpoints.decode_leader_epochs(read_regular(path).decode(), place=str(path))
     except (OSError, UnicodeDecodeError, CorruptLogRecordError):
         return  # the table of errors tells, unless there is no such file
     for epoch, start_offset in epochs:

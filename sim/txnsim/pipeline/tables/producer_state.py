@@ -13,6 +13,7 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from txnsim.storage import producer_snapshot
+from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
 
 
@@ -49,7 +50,7 @@ def _rows(folder: Path) -> Iterator[ProducerRow]:
     snapshots = replica_files(folder).snapshots
     for offset, path in snapshots:
         try:
-            entries = producer_snapshot.decode(path.read_bytes())
+            entries = producer_snapshot.decode(read_regular(path))
         except (OSError, CorruptLogRecordError):
             continue  # the table of errors tells; a broker goes by an older one then
         for entry in entries:

@@ -14,6 +14,7 @@ from txnsim.pipeline.scan.segments import Replica, size_of
 from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from txnsim.storage import names
 from txnsim.storage.metadata_files import decode_partition_metadata, uuid_text
+from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
 
 
@@ -71,6 +72,6 @@ def _row(replica: Replica, directory: LogDirectory) -> ReplicaRow:
 def _topic_id(folder: Path) -> str | None:
     path = folder / names.PARTITION_METADATA_NAME
     try:
-        return uuid_text(decode_partition_metadata(path.read_text(), place=str(path)))
+        return uuid_text(decode_partition_metadata(read_regular(path).decode(), place=str(path)))
     except (OSError, UnicodeDecodeError, CorruptLogRecordError):
         return None

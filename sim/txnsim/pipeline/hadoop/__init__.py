@@ -1,0 +1,1 @@
+"""Log directories in a store that Hadoop's file system reads: ``s3a://``, ``hdfs://``, others."""

@@ -1,0 +1,121 @@
+"""The data source ``kafka_log`` on a store: paths become places of the mirror before anything is
+planned, rows have the store's names again.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txnsim.errors import BadInputError
+from txnsim.pipeline.hadoop.mirror import NO_AUTHORITY, Mirror, mounted
+from txnsim.pipeline.hadoop.settings import HadoopSettings
+from txnsim.pipeline.hadoop.uris import is_elsewhere
+from txnsim.pipeline.options import FORMAT, KafkaLogOptions
+from txnsim.pipeline.planning import Share
+from txnsim.pipeline.wanted import Wanted
+
+
+class Stores:
+    """The session's stores, on their way to where tasks are planned and run."""
+
+    def __init__(self, settings: HadoopSettings) -> None:
+        self._settings = settings
+
+    @property
+    def _mirror(self) -> Mirror:
+        return mounted(self._settings)
+
+    def located(self, options: KafkaLogOptions) -> KafkaLogOptions:
+        """With the folders that the paths stand for."""
+        mirror = self._mirror
+        own = tuple(map(mirror.shown, map(str, filter(mirror.has, options.paths))))
+        here = tuple(path for path in options.paths if not mirror.has(path))
+        return msgspec.structs.replace(
+            options,
+            paths=here + mirror.located((*own, *options.uris)),
+            start_offsets={
+                self._place(folder): offset for folder, offset in options.start_offsets.items()
+            },
+        )
+
+    def mirrored(self, wanted: Wanted) -> Wanted:
+        """With the places of log directories."""
+        if wanted.log_dirs is None:
+            return wanted
+        return msgspec.structs.replace(
+            wanted, log_dirs=frozenset(map(self._place, wanted.log_dirs))
+        )
+
+    def fill(self, share: Share) -> None:
+        """Have the names that a task looks at on this machine."""
+        replicas = [*share.replicas, *(segment.replica for segment in share.segments)]
+        folders = [*share.log_dirs]
+        for replica in replicas:
+            folders += [replica.log_dir, replica.path]
+        self._mirror.fill(map(Path, dict.fromkeys(folders)))
+
+    def shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the store's names."""
+        columns = [
+            self._renamed(column) if pa.types.is_string(column.type) else self._listed(column)
+            for column in batch.columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+    def _listed(self, column: pa.Array) -> pa.Array:
+        """Names in lists of texts: those of findings, which are few."""
+        if not pa.types.is_list(column.type) or not pa.types.is_string(column.type.value_type):
+            return column
+        shown = self._mirror.shown
+        texts = (None if one is None else [*map(shown, one)] for one in column.to_pylist())
+        return pa.array(texts, type=column.type)
+
+    def _renamed(self, column: pa.Array) -> pa.Array:
+        root = re.escape(self._settings.root)
+        column = pc.replace_substring_regex(column, rf"{root}/([^/\s]+)/{NO_AUTHORITY}/", r"\1:///")
+        return pc.replace_substring_regex(column, rf"{root}/([^/\s]+)/", r"\1://")
+
+    def _place(self, text: str) -> str:
+        return str(self._mirror.place_of(text)) if is_elsewhere(text) else text
+
+
+def stores_of(settings: HadoopSettings | None, options: Mapping[str, str]) -> Stores | None:
+    """What reads the paths of a data source's options; None where all are this machine's.
+
+    Raises:
+        BadInputError: Nothing is known of the session's settings.
+    """
+    asked = KafkaLogOptions.of(options)
+    is_own = settings is not None and any(
+        str(path).startswith(f"{settings.root}/") for path in asked.paths
+    )
+    if not asked.uris and not is_own:
+        return None
+    if settings is None:
+        raise BadInputError(
+            f"format {FORMAT}: {asked.uris[0]} is read with the settings of a session:"
+            " register the format by txnsim.pipeline.register(spark), not of Spark Connect"
+        )
+    return Stores(_with(settings, asked.hadoop))
+
+
+def _with(settings: HadoopSettings, given: Mapping[str, str]) -> HadoopSettings:
+    """With a read's own settings: a later property counts in Hadoop's files."""
+    if not given:
+        return settings
+    from xml.sax.saxutils import escape
+
+    properties = "".join(
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+        for name, value in sorted(given.items())
+    )
+    xml = zlib.decompress(settings.xml).decode()
+    changed = xml.replace("</configuration>", f"{properties}</configuration>")
+    return msgspec.structs.replace(settings, xml=zlib.compress(changed.encode(), level=1))

@@ -1,0 +1,102 @@
+"""What a process needs to read through Hadoop's file system as a Spark session does: the session's
+Hadoop configuration, the session's jars, and the folder whose files stand for those of the store.
+
+The configuration holds credentials where the session's does. It goes to workers the way Spark sends
+its own there: with a task.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAR_SETTINGS: Final = {
+    "spark.jars": ",",
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.executor.extraClassPath": os.pathsep,
+}
+"""Setting -> what stands between its entries."""
+
+
+class HadoopSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one driver's process; its workers have the same."""
+
+    root: str
+    """The folder: the same path on every machine, made where it is needed."""
+    xml: bytes
+    """Hadoop's configuration, packed; empty for that of the files on the class path."""
+    jars: tuple[str, ...] = ()
+    """Entries of a class path, such as those of ``--packages``. Those that are not on this machine
+    count as nothing: Spark brings them to its workers itself.
+    """
+
+
+@cache
+def own_root() -> str:
+    """The folder of this process, removed at its end."""
+    root = tempfile.mkdtemp(prefix="txnsim-hadoop-")
+    atexit.register(_remove, root, os.getpid())
+    return root
+
+
+def settings_of(spark: SparkSession) -> HadoopSettings | None:
+    """The settings of a session as they are now; None of a session that has no JVM at hand."""
+    try:
+        jvm, java_session = spark._jvm, spark._jsparkSession
+    except Exception as error:
+        # A session of Spark Connect refuses the attributes themselves.
+        if getattr(error, "getCondition", lambda: None)() != "JVM_ATTRIBUTE_NOT_SUPPORTED":
+            raise
+        return None
+    assert jvm is not None
+    writer = jvm.java.io.StringWriter()
+    java_session.sessionState().newHadoopConf().writeXml(writer)
+    conf = spark.sparkContext.getConf()
+    return HadoopSettings(
+        root=own_root(),
+        xml=zlib.compress(writer.toString().encode(), level=1),
+        jars=tuple(
+            _path_of(entry)
+            for name, separator in JAR_SETTINGS.items()
+            for entry in (conf.get(name) or "").split(separator)
+            if entry.strip()
+        ),
+    )
+
+
+def class_path(settings: HadoopSettings) -> list[str]:
+    """Of a JVM on this machine: the session's jars, what Spark has brought along, Spark's own."""
+    import pyspark
+    from pyspark import SparkFiles
+
+    home = os.environ.get("SPARK_HOME") or pyspark.__path__[0]
+    # Where Spark puts the jars of the session on a worker. On the driver nothing is set there.
+    brought = [SparkFiles._root_directory] if SparkFiles._is_running_on_worker else []
+    return [
+        *(one for one in settings.jars if one.endswith("*") or Path(one).exists()),
+        *(str(jar) for folder in brought for jar in sorted(Path(str(folder)).glob("*.jar"))),
+        *(os.environ[name] for name in ("HADOOP_CONF_DIR", "SPARK_CONF_DIR") if name in os.environ),
+        f"{home}/jars/*",
+    ]
+
+
+def _path_of(entry: str) -> str:
+    url = urlsplit(entry.strip())
+    return unquote(url.path) if url.scheme in ("file", "local") else entry.strip()
+
+
+def _remove(root: str, process: int) -> None:
+    if os.getpid() == process:  # a forked worker's end is not ours
+        shutil.rmtree(root, ignore_errors=True)
