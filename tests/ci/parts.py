@@ -281,6 +281,10 @@ def pipeline(deadline: Deadline) -> PartOutcome:
     # What takes Spark minutes, such as a job per damaged directory, is asked for by `-m slow`.
     command += ["-m", "spark and not slow"]
     corpus = [str(_PYTHON), "-m", "tests.pipeline.corpus.make"]
+    notebook = [str(_PYTHON), "-m", "pip", "install", "--quiet", "--group", "notebook"]
+    installed = judge_step("pipeline on Spark: Jupyter", run(notebook, deadline=deadline))
+    if installed.failed:
+        return installed
     with ThreadPoolExecutor(1) as beside:
         # Its brokers mostly wait, so other tests run meanwhile; those that read it come last.
         making = beside.submit(run, corpus, deadline=deadline)

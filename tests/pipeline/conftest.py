@@ -11,7 +11,9 @@ from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.made import corpus as made_corpus
 from tests.pipeline.reading import STAGES, Tables
 from tests.support.hadoop_jars import s3a_jars
+from tests.support.quick_spark import quick_environment
 from tests.support.spark_connector import connector_jars
+from tests.support.standalone_spark import StandaloneSpark
 from txnsim.pipeline.session import SHORT_LIVED, spark_session
 
 if TYPE_CHECKING:
@@ -27,22 +29,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Two cores of this machine, ``kafka_log`` registered, connectors to Kafka and S3 at hand."""
-    session = spark_session(
-        "local[2]",
-        app_name="tests",
-        config={
-            **SHORT_LIVED,
-            "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.jars": ",".join(
-                str(jar)
-                for jars in (connector_jars(), s3a_jars())
-                for jar in sorted(jars.glob("*.jar"))
-            ),
-        },
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # Of the processes in Python that the session starts: several for each table that is read.
+        patch.setenv("PYTHONPATH", quick_environment()["PYTHONPATH"])
+        session = spark_session(
+            "local[2]",
+            app_name="tests",
+            config={
+                **SHORT_LIVED,
+                "spark.driver.memory": "1g",
+                "spark.sql.shuffle.partitions": "2",
+                "spark.jars": ",".join(
+                    str(jar)
+                    for jars in (connector_jars(), s3a_jars())
+                    for jar in sorted(jars.glob("*.jar"))
+                ),
+            },
+        )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
+    """A master and its workers."""
+    with StandaloneSpark(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -108,7 +108,7 @@ def test_spark_has_the_rows_that_workers_make(spark: SparkSession, logs: Path, n
     found, expected = (
         [{key: plain_row(value) for key, value in row.items()} for row in rows]
         for rows in (
-            (row.asDict() for row in frame.toLocalIterator()),
+            (row.asDict() for row in frame.collect()),
             table(logs, name, options={"taskBytes": SMALL_TASKS}),
         )
     )

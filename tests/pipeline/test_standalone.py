@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 import time  # noqa: TID251 - processes on the real machine
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +56,6 @@ print(*held.selectExpr("count(*)", "sum(records)", "sum(base_offset)").first())
 spark.stop()
 """
 """Each task waits, so that a worker can be killed while it surely has one."""
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
-    """A master and its workers."""
-    with StandaloneSpark(tmp_path_factory.mktemp("spark")) as running:
-        yield running
 
 
 def shared_out(tasks: list[Task]) -> bool:

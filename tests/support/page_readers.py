@@ -60,6 +60,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "Data engineers": (
         "kafka-log.md",
         "kafka-log-tables.md",
+        "spark.md",
         "streaming.md",
         "analysis.md",
         "trace-tables.md",

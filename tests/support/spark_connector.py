@@ -1,4 +1,5 @@
-"""Spark's own Kafka connector: its four jars, copied once by Maven into the ignored ``.cache/``.
+"""Jars that Spark is given: its own Kafka connector, and Delta Lake. Maven copies them once into
+the ignored ``.cache/``.
 
 Only the standard library. As a command, ``python -m tests.support.spark_connector`` prints the
 directory, which is what ``txnsim stream --connector-jars`` takes.
@@ -15,34 +16,50 @@ from typing import Final
 
 from tests.support.apache_kafka import CACHE, ApacheKafkaError, locked
 
-POM: Final = Path(__file__).with_name("java") / "spark-connector" / "pom.xml"
-_JARS: Final = 4
+_POMS: Final = Path(__file__).with_name("java")
+_JARS: Final = {"connector": 4, "delta": 2}
+"""How many each of them is."""
 
 
 def connector_jars() -> Path:
-    """Directory with the jars; one process copies while the others wait for its lock.
+    """Directory with the connector's jars.
 
     Raises:
         ApacheKafkaError: Maven is missing or failed.
     """
+    return _jars("connector")
+
+
+def delta_jars() -> Path:
+    """Directory with Delta Lake's.
+
+    Raises:
+        ApacheKafkaError: Maven is missing or failed.
+    """
+    return _jars("delta")
+
+
+def _jars(name: str) -> Path:
+    """One process copies while the others wait for its lock."""
+    pom = _POMS / f"spark-{name}" / "pom.xml"
     # The pom is part of the name, so that a changed dependency is never served from an old copy.
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    jars = CACHE / "spark" / f"connector-{digest}"
-    with locked(CACHE / "spark" / "connector.lock"):
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    jars = CACHE / "spark" / f"{name}-{digest}"
+    with locked(CACHE / "spark" / f"{name}.lock"):
         if not jars.is_dir():
-            _copy(jars)
+            _copy(name, pom, jars)
     return jars
 
 
-def _copy(jars: Path) -> None:
+def _copy(name: str, pom: Path, jars: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise ApacheKafkaError("mvn not found: the connector's jars are fetched with Maven")
-    fresh = jars.with_name("connector.partial")
+        raise ApacheKafkaError("mvn not found: Spark's jars are fetched with Maven")
+    fresh = jars.with_name(f"{name}.partial")
     shutil.rmtree(fresh, ignore_errors=True)
     done = subprocess.run(
         [
-            *(maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"),
+            *(maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"),
             *(f"-DoutputDirectory={fresh}", "-DexcludeTransitive=true"),
         ],
         stdin=subprocess.DEVNULL,
@@ -51,10 +68,10 @@ def _copy(jars: Path) -> None:
         check=False,
     )
     if done.returncode != 0:
-        raise ApacheKafkaError(f"Maven could not copy the connector:\n{done.stdout}{done.stderr}")
+        raise ApacheKafkaError(f"Maven could not copy {name}:\n{done.stdout}{done.stderr}")
     found = sorted(one.name for one in fresh.glob("*.jar"))
-    if len(found) != _JARS:
-        raise ApacheKafkaError(f"expected {_JARS} jars, Maven copied {found}")
+    if len(found) != _JARS[name]:
+        raise ApacheKafkaError(f"expected {_JARS[name]} jars, Maven copied {found}")
     fresh.rename(jars)  # in one move: a half-filled directory is never taken for a whole one
 
 

@@ -30,9 +30,9 @@ _START_TIMEOUT_S: Final = 180.0
 _PAUSE_S: Final = 0.2
 _STOP_TIMEOUT_S: Final = 20.0
 _DAEMON_MEMORY: Final = "128m"
-_WORKER_MEMORY: Final = "512m"
+WORKER_MEMORY: Final = "512m"
 DEFAULTS: Final = {
-    "spark.executor.memory": _WORKER_MEMORY,
+    "spark.executor.memory": WORKER_MEMORY,
     "spark.driver.memory": "512m",
     "spark.driver.host": HOST,
     "spark.driver.bindAddress": HOST,
@@ -206,7 +206,7 @@ class StandaloneSpark:
         return self._spawn(
             "org.apache.spark.deploy.worker.Worker",
             *("--host", HOST, "--webui-port", str(port), "--work-dir", str(work)),
-            *("--cores", "1", "--memory", _WORKER_MEMORY, self.url),
+            *("--cores", "1", "--memory", WORKER_MEMORY, self.url),
         )
 
     def _await_workers(self, count: int) -> None:

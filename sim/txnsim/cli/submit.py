@@ -3,7 +3,8 @@
 ``spark-submit … submit.py logs find-hanging DIR`` is ``txnsim logs find-hanging DIR`` with the
 master and the settings that ``spark-submit`` was given: commands take the running session
 (``txnsim.pipeline.session``). Workers need the same package, in the Python that ``PYSPARK_PYTHON``
-names. docs/kafka-log.md has the whole line.
+names. docs/kafka-log.md has the whole line. ``spark-submit`` may run it with a Python that has no
+txnsim; then it says which one to name.
 """
 
 from __future__ import annotations
@@ -35,5 +36,31 @@ def run(arguments: Sequence[str]) -> int:
         spark.stop()
 
 
+def elsewhere(package: Path) -> str:
+    """What to do where ``spark-submit`` runs a Python without txnsim.
+
+    Args:
+        package: The folder of txnsim that this file is in.
+    """
+    # The environment's own, where the folder is lib/pythonX.Y/site-packages/txnsim in it.
+    own = [place / "bin" / "python" for place in package.parents[3:4]]
+    python = own[0] if own and own[0].exists() else "/path/to/python"
+    return (
+        f"txnsim: spark-submit runs {sys.executable}, in which txnsim is not installed: name the "
+        f"Python that has it, --conf spark.pyspark.python={python}, or PYSPARK_PYTHON={python} in "
+        "the environment"
+    )
+
+
+def _main() -> int:
+    try:
+        return run(sys.argv[1:])
+    except ModuleNotFoundError as error:
+        if error.name != "txnsim":
+            raise
+        sys.stderr.write(f"{elsewhere(Path(__file__).resolve().parents[1])}\n")
+        return 2
+
+
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(_main())

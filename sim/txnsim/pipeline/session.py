@@ -59,6 +59,8 @@ RUNTIME_CONFIG: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """What any session needs; can be set while it runs."""
+PYTHON_OF_WORKERS: Final = "PYSPARK_PYTHON"
+"""Names the interpreter, in the environment of the driver."""
 NO_JAVA: Final = (
     "Apache Spark needs Java 17 or newer, on the PATH or in JAVA_HOME, and did not find it: "
     "install a JDK or JRE (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
@@ -121,6 +123,7 @@ def register(spark: SparkSession) -> None:
     except ImportError as error:
         raise MissingExtraError(NO_EXTRA) from error
 
+    _name_this_python(spark)
     for key, value in RUNTIME_CONFIG.items():
         spark.conf.set(key, value)
     spark.dataSource.register(with_hadoop(settings_of(spark)))
@@ -131,10 +134,11 @@ def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app_name)
+    # Workers run this very interpreter, whatever python3 is on their PATH, unless another is named.
+    # spark-submit hands on what it was told, as spark.pyspark.python or by its environment.
+    os.environ.setdefault(PYTHON_OF_WORKERS, sys.executable)
     if not _is_submitted():
         _require_java()
-        # Workers run this very interpreter, whatever python3 is on the PATH.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(master or MASTER)
         config = {**CONFIG, **_local_config(master or MASTER), **config}
     for key, value in config.items():
@@ -147,6 +151,16 @@ def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -
         raise MissingExtraError(NO_JAVA) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _name_this_python(spark: SparkSession) -> None:
+    """Have the workers of a session within this machine run this very interpreter, unless somebody
+    has named one: Spark would take the first ``python3`` on the PATH, where txnsim need not be.
+    """
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none
+    is_named = PYTHON_OF_WORKERS in os.environ
+    if context is not None and not is_named and context.master.startswith("local"):
+        context.pythonExec = sys.executable
 
 
 def _local_config(master: str) -> dict[str, str]:

@@ -44,3 +44,20 @@ def test_a_script_s_own_folder_hides_no_module_of_python_s() -> None:
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
     )
     assert Path(found.stdout.strip()).parent != folder
+
+
+def test_a_python_without_txnsim_is_told_which_one_to_name(tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "python3.12" / "site-packages" / "txnsim"
+    (package / "cli").mkdir(parents=True)
+    script = package / "cli" / "submit.py"
+    script.write_bytes(Path(submit.__file__).read_bytes())
+    assert "spark.pyspark.python=/path/to/python," in submit.elsewhere(package)
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.touch()
+    # Without site-packages and without PYTHONPATH: no Python of this machine has txnsim so.
+    command = [sys.executable, "-I", "-S", str(script), "logs", "verify", "/logs"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (2, f"{submit.elsewhere(package)}\n")
+    assert f"--conf spark.pyspark.python={python}," in found.stderr
+    assert f"spark-submit runs {sys.executable}, in which txnsim is not installed" in found.stderr

@@ -4,6 +4,7 @@ tests/pipeline.
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -131,6 +132,47 @@ def test_what_is_submitted_keeps_its_master_and_settings(
     assert "master" not in builder.given
     assert not session.CONFIG.keys() & builder.given.keys()
     assert session.RUNTIME_CONFIG.items() <= builder.given.items()
+
+
+@pytest.mark.parametrize("is_submitted", [False, True])
+def test_workers_run_this_python_unless_another_is_named(
+    builder: Recorded, monkeypatch: pytest.MonkeyPatch, *, is_submitted: bool
+) -> None:
+    if is_submitted:
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    spark_session()
+    assert os.environ["PYSPARK_PYTHON"] == "python-of-somebody"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    spark_session()
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+class Context:
+    """Of a session that somebody else has started."""
+
+    def __init__(self, master: str) -> None:
+        self.master = master
+        self.pythonExec = "python3"
+
+
+@pytest.mark.parametrize(
+    ("master", "named", "runs"),
+    [
+        ("local[2]", None, sys.executable),
+        ("local[2]", "python-of-somebody", "python3"),
+        ("spark://host:7077", None, "python3"),
+    ],
+)
+def test_a_session_of_somebody_elses_runs_this_python_on_this_machine(
+    builder: Recorded, monkeypatch: pytest.MonkeyPatch, master: str, named: str | None, runs: str
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    if named is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", named)
+    context = Context(master)
+    monkeypatch.setattr(builder, "sparkContext", context)
+    register(builder)  # type: ignore[arg-type]
+    assert context.pythonExec == runs
 
 
 @pytest.mark.parametrize("condition", ["JAVA_GATEWAY_EXITED", "APPLICATION_NAME_NOT_SET"])

@@ -1,0 +1,175 @@
+"""docs/spark.md, played: its notebook and its programs, with txnsim in an environment that is not
+activated, in processes that know nothing but the PATH of the system and Java.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+
+from tests.support.apache_kafka import REPOSITORY
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.installed_package import bare_environment, installed_package
+from tests.support.logs import LogDriver
+from tests.support.spark_connector import delta_jars
+from tests.support.standalone_spark import HOST, WORKER_MEMORY, StandaloneSpark
+from txnsim.pipeline.schemas import TABLES, TIMESTAMP
+
+pytestmark = pytest.mark.spark
+
+DOCS: Final = REPOSITORY / "docs"
+NOTEBOOK: Final = DOCS / "notebooks" / "find-hanging.ipynb"
+JOB, DELTA = re.findall(r"^```python\n(.*?)^```$", (DOCS / "spark.md").read_text(), re.M | re.S)
+SUBMIT: Final = Path(pyspark.__path__[0]) / "bin" / "spark-submit"
+"""Spark's own; the one that pip puts beside Python looks for it first."""
+TIMEOUT_S: Final = 800.0
+BATCHES: Final = 6
+"""Of ``brokers``, those of the coordinator's log among them."""
+
+
+FEW_TASKS: Final = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""Of two rows; 200 and 50 otherwise."""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of an environment with txnsim."""
+    return installed_package(tmp_path_factory.mktemp("installed") / "environment")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """With ``brokers``: what hangs on ``orders`` hangs on ``payments``, too."""
+    hanging = LogDriver()
+    hanging.txn(0)
+    for broker in (1, 2):
+        made = BrokerDir(tmp_path / "brokers" / f"broker-{broker}", broker)
+        made.coordinator(move("Empty"))
+        made.replica(hanging, "payments")
+        made.replica(hanging)
+        made.stop()
+    (tmp_path / "job.py").write_text(JOB)
+    (tmp_path / "delta.py").write_text(DELTA)
+    return tmp_path
+
+
+def run(place: Path, command: Sequence[object], **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(map(str, command)),
+        cwd=place,
+        env={**bare_environment(place), **more},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+
+
+def hanging(told: str) -> int:
+    """How many rows of a table that Spark has shown say so."""
+    return len(re.findall(r"\|\s*(?:orders|payments)\|.*\|\s*hanging\|", told))
+
+
+def check_parquet(out: Path) -> None:
+    """Its files have the columns of the table: times as such, and null only where it may be."""
+    read = pq.ParquetDataset(out)
+    assert sorted(read.read(["topic"]).column("topic").to_pylist()) == ["orders", "payments"]
+    columns = TABLES["findings"].columns
+    fields = next(pq.read_schema(path) for path in out.glob("*.parquet"))
+    assert [(one.name, one.nullable) for one in fields] == [
+        (one.name, one.is_nullable) for one in columns
+    ]
+    times = {one.name for one in columns if one.type == TIMESTAMP}
+    assert times == {one.name for one in fields if str(one.type).startswith("timestamp")}
+    assert len(times) == 3
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(place: Path, python: Path) -> None:
+    shutil.copy(NOTEBOOK, place)
+    # What the script jupyter-execute does.
+    execute = "from nbclient.cli import main; main()"
+    done = run(place, [python, "-c", execute, "--inplace", "--timeout=600", NOTEBOOK.name])
+    assert done.returncode == 0, done.stderr
+    made = json.loads((place / NOTEBOOK.name).read_text())
+    texts = [_text(cell) for cell in made["cells"] if cell["cell_type"] == "code"]
+    assert hanging("\n".join(texts)) == 2
+    assert any("as_of: timestamp (nullable = false)" in text for text in texts)
+    # A batch on each of two partitions of two brokers.
+    assert sum(len(re.findall(r"\|\s*1\|\n", text)) for text in texts) == 4
+    check_parquet(place / "findings")
+
+
+def _text(cell: dict[str, Any]) -> str:
+    shown = [
+        one.get("text") or one.get("data", {}).get("text/plain", []) for one in cell["outputs"]
+    ]
+    return "".join("".join(lines) for lines in shown)
+
+
+def test_a_program_needs_no_spark_submit(place: Path, python: Path) -> None:
+    done = run(place, [python, "job.py", "brokers", "findings"])
+    assert done.returncode == 0, done.stderr
+    assert hanging(done.stdout) == 2
+    assert f"batches: {BATCHES}\n" in done.stdout
+    check_parquet(place / "findings")
+
+
+@pytest.mark.real
+def test_what_is_submitted_writes_delta_and_reads_it_again(place: Path, python: Path) -> None:
+    settings = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        **FEW_TASKS,
+    }
+    jars = ",".join(map(str, sorted(delta_jars().glob("*.jar"))))
+    given = [f"--conf={name}={value}" for name, value in settings.items()]
+    where = ("brokers", place / "findings")
+    command = (SUBMIT, "--master", "local[2]", "--jars", jars, *given, "delta.py", *where)
+    done = run(place, command, PYSPARK_PYTHON=str(python))
+    assert done.returncode == 0, done.stderr
+    assert "same columns: True\nsame rows: True\n" in done.stdout
+    (log,) = (place / "findings" / "_delta_log").glob("*1.json")
+    added = [json.loads(line) for line in log.read_text().splitlines()]
+    assert sum(json.loads(one["add"]["stats"])["numRecords"] for one in added if "add" in one) == 2
+
+
+@pytest.mark.real
+def test_workers_of_a_cluster_run_the_python_that_is_named_once(
+    cluster: StandaloneSpark, place: Path, python: Path
+) -> None:
+    settings = (
+        *("--executor-memory", WORKER_MEMORY, "--conf", f"spark.driver.host={HOST}"),
+        *("--conf", f"spark.pyspark.python={python}"),
+    )
+    where = (place / "brokers", place / "findings")
+    done = run(place, (SUBMIT, "--master", cluster.url, *settings, "job.py", *where))
+    assert done.returncode == 0, done.stderr
+    assert hanging(done.stdout) == 2
+    assert f"batches: {BATCHES}\n" in done.stdout
+    check_parquet(place / "findings")
+
+
+def test_who_names_no_python_is_told_to(place: Path, python: Path) -> None:
+    beside = Path(sys.executable).with_name("spark-submit")
+    done = run(place, [beside, "--master", "local[1]", "job.py", "brokers", "findings"])
+    assert done.returncode != 0
+    assert "Could not find valid SPARK_HOME" in done.stderr
+    assert "PYSPARK_PYTHON" in done.stderr
+    (script,) = python.parents[1].glob("lib/*/site-packages/txnsim/cli/submit.py")
+    done = run(place, [SUBMIT, "--master", "local[1]", script, "logs", "verify", "brokers"])
+    assert done.returncode != 0
+    assert f"--conf spark.pyspark.python={python}," in done.stdout + done.stderr
