@@ -18,7 +18,8 @@ from tests.pipeline.damaged.make import unpacked
 from tests.pipeline.damaged.recipes import Variant, made, variants
 from tests.support.log_tables import write_dense_index
 from txnsim.cli.main import main
-from txnsim.pipeline.forensics import open_transactions_sql
+from txnsim.pipeline import planning
+from txnsim.pipeline.forensics import open_transactions_sql, read_in_processes
 from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
 from txnsim.pipeline.forensics.collection import collect, write_archive
 from txnsim.pipeline.forensics.evidence import Status
@@ -295,36 +296,71 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
 
 @pytest.mark.spark
 def test_sections_of_segments_tell_what_segments_tell(
-    spark: SparkSession, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    kept: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small_sections: list[SegmentFile],
 ) -> None:
-    indexed = shutil.copytree(kept, tmp_path / "kept")
-    for path in indexed.rglob(f"*{names.LOG_SUFFIX}"):
-        write_dense_index(path)
-    log_dirs = [made(one, indexed, tmp_path / name / "broker-1") for name, one in VARIANTS.items()]
-    search = Search(paths=tuple(log_dirs), use_snapshots=False)
+    search = Search(paths=densely_indexed(kept, tmp_path), use_snapshots=False)
     here = Reading(search, no_session, lambda _: None)
     there = Reading(msgspec.structs.replace(search, with_spark=True), lambda: spark, lambda _: None)
     states = [one for one in here.states() if one.replica.topic not in NOT_JUDGED]
-    cut: list[SegmentFile] = []
     again: set[str] = set()
-
-    def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
-        shared = in_sections(segments, 150)
-        cut.extend(one for one in shared if one.section is not None)
-        return shared
 
     def noted(*arguments: Any) -> Iterator[Any]:
         yield from sound_rows(*arguments)
         again.update(arguments[-1])
 
     sound_rows = open_transactions_sql.sound_rows
-    monkeypatch.setattr(open_transactions_sql, "in_sections", in_small_sections)
     monkeypatch.setattr(open_transactions_sql, "sound_rows", noted)
     assert there.opened(states) == here.opened(states)
     for state in states:
         assert plain_notes(there.notes_on(state)) == plain_notes(here.notes_on(state)), state
-    assert len(cut) > 1_000
-    assert 10 < len(again) < len({one.replica.path for one in cut}) / 2
+    assert len(small_sections) > 1_000
+    assert 10 < len(again) < len({one.replica.path for one in small_sections}) / 2
+
+
+def test_processes_tell_what_one_process_tells(
+    kept: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small_sections: list[SegmentFile],
+) -> None:
+    search = Search(paths=densely_indexed(kept, tmp_path), use_snapshots=False)
+    here = Reading(search, no_session, lambda _: None)
+    there = Reading(search, no_session, lambda _: None)
+    states = [one for one in here.states() if one.replica.topic not in NOT_JUDGED]
+    told = here.opened(states)
+    monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
+    monkeypatch.setattr(read_in_processes, "PROCESSES_MIN_BYTES", 0)
+    monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
+    assert there.opened(states) == told
+    for state in states:
+        assert plain_notes(there.notes_on(state)) == plain_notes(here.notes_on(state)), state
+    assert len(small_sections) > 1_000
+
+
+@pytest.fixture
+def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
+    """Segments are cut every 150 bytes; the sections that were made."""
+    cut: list[SegmentFile] = []
+
+    def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
+        shared = in_sections(segments, 150)
+        cut.extend(one for one in shared if one.section is not None)
+        return shared
+
+    monkeypatch.setattr(planning, "in_sections", in_small_sections)
+    return cut
+
+
+def densely_indexed(kept: Path, folder: Path) -> tuple[Path, ...]:
+    """All variants, of logs whose indexes have an entry for each batch."""
+    indexed = shutil.copytree(kept, folder / "kept")
+    for path in indexed.rglob(f"*{names.LOG_SUFFIX}"):
+        write_dense_index(path)
+    return tuple(made(one, indexed, folder / name / "broker-1") for name, one in VARIANTS.items())
 
 
 @pytest.mark.spark

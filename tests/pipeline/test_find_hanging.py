@@ -11,10 +11,10 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
 from txnsim.log.config import LogConfig
+from txnsim.pipeline import planning
 from txnsim.pipeline.forensics import (
     coordinator_log,
     coordinator_log_sql,
-    open_transactions_sql,
 )
 from txnsim.pipeline.forensics.coordinator_log import logs_of
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
@@ -184,7 +184,7 @@ def test_a_killed_broker_is_judged_alike_with_and_without_spark(
 def test_segments_are_shared_out_to_several_tasks(
     spark: SparkSession, killed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_transactions_sql, "_TASK_BYTES_MIN", 2_000)
+    monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     states = states_in(killed, use_snapshots=False)
     tracker = spark.sparkContext.statusTracker()
     group = "find-hanging"

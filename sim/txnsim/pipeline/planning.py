@@ -8,15 +8,16 @@ files are cheap: many replicas share a task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from txnsim.pipeline import tasks
-from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.options import TASK_BYTES_DEFAULT, KafkaLogOptions
 from txnsim.pipeline.scan.log_dirs import LogDirectory
+from txnsim.pipeline.scan.sections import in_sections
 from txnsim.pipeline.scan.segments import (
     Replica,
     SegmentFile,
@@ -27,6 +28,9 @@ from txnsim.pipeline.scan.segments import (
 from txnsim.pipeline.wanted import Wanted
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
+_TASKS_PER_CORE: Final = 3
+_TASK_BYTES_MIN: Final = 16 << 20
+"""A task of Spark costs as long as reading this."""
 REPLICAS_PER_TASK: Final = 64
 """A folder's small files are read in a millisecond; a task costs twenty."""
 
@@ -143,6 +147,25 @@ def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[S
     return tasks.shared_out(
         segments, task_bytes, size_of=lambda one: one.unread_bytes, go_together=_go_together
     )
+
+
+def in_tasks(
+    replicas: Sequence[Sequence[SegmentFile]], *, cores: int, are_cut: bool = False
+) -> list[tuple[SegmentFile, ...]]:
+    """Segments of replicas in tasks such that no core waits for long at the end. They are those
+    that were found readable before: the folders are not looked into again.
+
+    Args:
+        replicas: The segments of each, in order.
+        cores: That work side by side.
+        are_cut: Whether large segments are read in sections.
+    """
+    total = sum(one.size for mine in replicas for one in mine)
+    task_bytes = min(max(total // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), TASK_BYTES_DEFAULT)
+    segments = [
+        one for mine in replicas for one in (in_sections(mine, task_bytes) if are_cut else mine)
+    ]
+    return shared_out(segments, task_bytes)
 
 
 def _segments_of(

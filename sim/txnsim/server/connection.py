@@ -235,8 +235,9 @@ class Connection(asyncio.Protocol):
         self._outbox.see_to_flush()
         intake = self._intake
         if intake.frames or intake.is_paused:
-            limit = self._listener.settings.connection_queue_bytes
-            intake.keep_within(limit, self._outbox.transport)
+            intake.keep_within(
+                self._listener.settings.connection_queue_bytes, self._outbox.transport
+            )
 
     def _go_on_later(self) -> None:
         """Wait for a turn, where there is something to do in it."""
@@ -301,9 +302,8 @@ class Connection(asyncio.Protocol):
             request, handler, refused = self._request(frame, found)
             request.pace = pace if pace.has_rested else None
             begun_ns = self._stopwatch_ns()
-            self._turns.spent_ns += (
-                self._handle(request, handler, refused, frame, received_ns) - begun_ns
-            )
+            done_ns = self._handle(request, handler, refused, frame, received_ns)
+            self._turns.spent_ns += done_ns - begun_ns
 
     def _handle(
         self,
@@ -323,8 +323,7 @@ class Connection(asyncio.Protocol):
         if refused is not None:
             self._send(request, handler.refuse(request, refused))
             refused_ns = self._stopwatch_ns()
-            took_ns = refused_ns - received_ns
-            meter.observe(took_ns, self._request_bytes, self._response_bytes)
+            meter.observe(refused_ns - received_ns, self._request_bytes, self._response_bytes)
             self._is_busy = False
             return refused_ns
         listener = self._listener
@@ -355,8 +354,7 @@ class Connection(asyncio.Protocol):
         )
         local_ns = self._stopwatch_ns()
         if self._response_bytes >= 0:
-            took_ns = local_ns - received_ns
-            meter.observe(took_ns, self._request_bytes, self._response_bytes)
+            meter.observe(local_ns - received_ns, self._request_bytes, self._response_bytes)
         else:
             self._received_ns, self._local_ns = received_ns, local_ns
         return local_ns

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from txnsim.pipeline.session import (
     register,
     spark_session,
 )
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.source import KafkaLogDataSource
 
 
 @pytest.fixture
@@ -100,8 +104,13 @@ class Recorded:
     def set(self, key: str, value: str) -> None:
         self.given[key] = value
 
-    def register(self, source: type) -> None:
-        self.given["source"] = source.__name__
+    def register(self, source: type[KafkaLogDataSource]) -> None:
+        self.given["source"] = source.name()
+
+
+def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no session whose settings of Hadoop could be asked for."""
+    monkeypatch.setattr("txnsim.pipeline.hadoop.settings.settings_of", lambda _spark: None)
 
 
 @pytest.fixture
@@ -112,6 +121,7 @@ def builder(monkeypatch: pytest.MonkeyPatch, no_session: None) -> Recorded:
     monkeypatch.setattr(SparkSession, "builder", recorded)
     monkeypatch.setenv("JAVA_HOME", "/opt/java")
     monkeypatch.setenv("PYSPARK_PYTHON", "python-of-somebody")
+    without_java(monkeypatch)
     return recorded
 
 
@@ -120,7 +130,7 @@ def test_a_new_session_has_what_tasks_in_python_need(builder: Recorded) -> None:
     assert builder.given["master"] == session.MASTER
     assert builder.given["name"] == session.APP_NAME
     assert builder.given["spark.driver.memory"] == "1g"
-    assert builder.given["source"] == "KafkaLogDataSource"
+    assert builder.given["source"] == "kafka_log"
     assert {**session.CONFIG, **session.RUNTIME_CONFIG}.items() <= builder.given.items()
 
 

@@ -53,8 +53,10 @@ from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DRIVER_BYTES_MAX: Final = 256 << 20
-"""So much of segments is read here; more is Spark's, which takes longer to start than that."""
+DRIVER_BYTES_MAX: Final = 4 << 30
+"""So much of segments is read here, on all cores; more is Spark's, which takes longer on as many
+cores, and may have more of them.
+"""
 INTERPRETED_BYTES_MAX: Final = 4 << 20
 """So much is read batch by batch in Python: the compiled walk takes longer to load than that."""
 UNCOMPILED_BYTES_MAX: Final = 16 << 20
@@ -255,10 +257,7 @@ class Reading:
                 path = state.replica.path
                 self._notes[path] = joined(state.unread[0].base_offset, noted.get(path, ()))
         else:
-            read_one = _reader(size)
-            for number, state in enumerate(unread, 1):
-                self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
-                read = read_one(state)
+            for state, read in self._read_here(unread, size):
                 found[state.replica.path] = dict(read.opened)
                 self._notes[state.replica.path] = read.notes
         for state in unread:
@@ -268,6 +267,22 @@ class Reading:
             for problem in notes.damage:
                 self._problem(problem)
         return {path: txns for path, txns in found.items() if txns}
+
+    def _read_here(
+        self, unread: Sequence[ReplicaState], size: int
+    ) -> Iterator[tuple[ReplicaState, ReadHere]]:
+        read_one = _reader(size)
+        if read_one is not read_here:
+            from txnsim.pipeline.forensics import read_in_processes as many
+
+            if size >= many.PROCESSES_MIN_BYTES and not any(
+                is_mirrored(Path(state.replica.path)) for state in unread
+            ):
+                yield from many.read_in_processes(unread, self._progress)
+                return
+        for number, state in enumerate(unread, 1):
+            self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
+            yield state, read_one(state)
 
     def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
         """The replicas as a broker that starts would have them: cut off where it would do so."""

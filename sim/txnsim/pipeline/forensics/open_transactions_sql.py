@@ -14,17 +14,12 @@ from txnsim.pipeline.forensics.read_notes import Note, NoteKind
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.segment_job import COLUMNS, NOTED, pieces_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn
-from txnsim.pipeline.options import TASK_BYTES_DEFAULT
-from txnsim.pipeline.planning import Share, shared_out
-from txnsim.pipeline.scan.sections import in_sections
+from txnsim.pipeline.planning import Share, in_tasks
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-_TASKS_PER_CORE: Final = 3
-_TASK_BYTES_MIN: Final = 16 << 20
-"""A task costs as long as reading this."""
 _SEED: Final = COLUMNS.partition(", note")[0]
 _NOTE: Final = ", ".join(NOTED)
 _KEY: Final = "log_dir, topic, partition, producer_id"
@@ -145,17 +140,9 @@ def _note(row: Row, replica: Replica) -> Note:
 def _shares(
     spark: SparkSession, replicas: Sequence[Sequence[SegmentFile]], *, are_cut: bool = False
 ) -> list[Share]:
-    """Segments of replicas in tasks such that no core waits for long at the end; large ones in
-    sections, if ``are_cut``. They are those that were found readable before: the folders are not
-    looked into again.
-    """
-    total = sum(one.size for mine in replicas for one in mine)
-    task = total // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    task_bytes = min(max(task, _TASK_BYTES_MIN), TASK_BYTES_DEFAULT)
-    segments = [
-        one for mine in replicas for one in (in_sections(mine, task_bytes) if are_cut else mine)
-    ]
-    return [Share(segments=part) for part in shared_out(segments, task_bytes)]
+    """What each task reads (``planning.in_tasks``)."""
+    cores = spark.sparkContext.defaultParallelism
+    return [Share(segments=task) for task in in_tasks(replicas, cores=cores, are_cut=are_cut)]
 
 
 def _seeds(states: Sequence[ReplicaState]) -> list[tuple[str | int | None, ...]]:
