@@ -15,7 +15,7 @@ from tests.pipeline.damaged.make import unpacked
 from tests.support.stores import HdfsStore, S3Store, Store
 from txnsim.cli.main import main
 from txnsim.errors import BadInputError
-from txnsim.pipeline import register
+from txnsim.pipeline import find_hanging, register
 from txnsim.pipeline.source import KafkaLogDataSource, schema_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,13 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(scope="module", params=[S3Store, HdfsStore], ids=["s3a", "hdfs"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(S3Store, id="s3a"),
+        pytest.param(HdfsStore, id="hdfs", marks=pytest.mark.slow),  # minutes to start and fill it
+    ],
+)
 def filled(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
@@ -125,6 +131,14 @@ def rows(spark: SparkSession, table: str, place: str) -> list[str]:
     """As text, to be compared in any order."""
     frame = spark.read.format("kafka_log").option("table", table).load(place)
     return [repr(row) for row in frame.collect()]
+
+
+def test_one_call_gives_the_findings_of_a_store(filled: Filled, spark: SparkSession) -> None:
+    there = find_hanging(spark, f"{filled.uri}/clean", as_of=AS_OF)
+    here = find_hanging(spark, filled.local / "clean", as_of=AS_OF)
+    found = sorted(map(repr, here.collect()))
+    assert sorted(filled.renamed(repr(row)) for row in there.collect()) == found
+    assert len(found) >= 5
 
 
 def test_a_condition_on_the_directory_names_it_as_the_store_does(

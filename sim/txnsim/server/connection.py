@@ -110,10 +110,8 @@ class Connection(asyncio.Protocol):
         self._stopwatch_ns = listener.stopwatch_ns
         # Of the request that is being handled (``metrics.requests``).
         self._meter: ApiMeter = NO_METER
-        self._received_ns = 0
-        self._local_ns = -1
-        self._request_bytes = 0
-        self._response_bytes = -1
+        self._received_ns = self._request_bytes = 0
+        self._local_ns = self._response_bytes = -1
 
     # asyncio.Protocol
 
@@ -235,9 +233,8 @@ class Connection(asyncio.Protocol):
         self._outbox.see_to_flush()
         intake = self._intake
         if intake.frames or intake.is_paused:
-            intake.keep_within(
-                self._listener.settings.connection_queue_bytes, self._outbox.transport
-            )
+            limit = self._listener.settings.connection_queue_bytes
+            intake.keep_within(limit, self._outbox.transport)
 
     def _go_on_later(self) -> None:
         """Wait for a turn, where there is something to do in it."""
@@ -322,10 +319,10 @@ class Connection(asyncio.Protocol):
         meter = self._meter = self._meters[request.api_key, request.api_version]
         if refused is not None:
             self._send(request, handler.refuse(request, refused))
-            refused_ns = self._stopwatch_ns()
-            meter.observe(refused_ns - received_ns, self._request_bytes, self._response_bytes)
+            done_ns = self._stopwatch_ns()
+            meter.observe(done_ns - received_ns, self._request_bytes, self._response_bytes)
             self._is_busy = False
-            return refused_ns
+            return done_ns
         listener = self._listener
         if request.api_key in FORWARDED and not request.broker.reaches_controller:
             coroutine = self._handle_once_forwarded(request, handler, frame)

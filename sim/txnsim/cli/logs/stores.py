@@ -45,17 +45,14 @@ def at_hand(args: argparse.Namespace) -> Iterator[int | None]:
 
 
 def _locate(args: argparse.Namespace, elsewhere: list[str], stack: ExitStack) -> None:
-    from txnsim.errors import MissingExtraError
     from txnsim.pipeline.hadoop.mirror import mounted, shown
-    from txnsim.pipeline.hadoop.settings import settings_of
+    from txnsim.pipeline.hadoop.settings import settings_in
 
     config = dict(getattr(args, "spark_conf", ()))
     spark = stack.enter_context(
         session(getattr(args, "master", None), is_short=True, config=config)
     )
-    settings = settings_of(spark)
-    if settings is None:
-        raise MissingExtraError("Hadoop's file system needs a session that is not Spark Connect's")
+    settings = settings_in(spark)
     stack.enter_context(renamed(shown))
     found = {uri: mounted(settings).located([uri]) for uri in elsewhere}
     args.directory = [

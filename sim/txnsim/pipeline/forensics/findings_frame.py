@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.pipeline.forensics import find_hanging as searching
+from txnsim.pipeline.hadoop.uris import is_elsewhere
 from txnsim.pipeline.options import time_ms_of
 from txnsim.pipeline.session import register
 from txnsim.runtime.real import wall_ms
@@ -30,11 +31,13 @@ def find_hanging(
     """Search log directories of stopped brokers, and judge every open transaction.
 
     Small directories are read by the driver; larger ones are shared out to the workers, which have
-    to see them under the same names.
+    to see them under the same names. What is in a store is read through Hadoop's file system, with
+    the settings that the session has now.
 
     Args:
         spark: Any session of Spark 4.
-        paths: Log directories, folders of them, or replicas' folders.
+        paths: Log directories, folders of them, or replicas' folders; of a store as texts such as
+            ``s3a://bucket/broker-*``.
         as_of: Ages are counted to this time: a datetime, milliseconds since 1970, or ISO 8601; by
             default the newest time that the directories tell.
         topics: Only these; all where empty.
@@ -44,19 +47,24 @@ def find_hanging(
         The table ``findings`` (docs/kafka-log-tables.md), a row per open transaction and partition.
 
     Raises:
-        BadInputError: A path is no directory, there is nothing of Kafka's in it, or ``as_of`` is
-            no time.
+        BadInputError: A path is no directory, there is nothing of Kafka's in it, ``as_of`` is no
+            time, or the session is Spark Connect's, which reads no store.
     """
     import pyarrow as pa
 
+    from txnsim.pipeline.hadoop.reading import Stores
+    from txnsim.pipeline.hadoop.settings import settings_in
     from txnsim.pipeline.source import schema_of
     from txnsim.pipeline.tables.findings import rows_of
     from txnsim.pipeline.tables.read_here import arrow_schema_of
 
     register(spark)
     named = [paths] if isinstance(paths, str | Path) else list(paths)
+    elsewhere = [one for one in named if isinstance(one, str) and is_elsewhere(one)]
+    stores = Stores(settings_in(spark)) if elsewhere else None
+    here = tuple(Path(one) for one in named if one not in elsewhere)
     search = searching.Search(
-        paths=tuple(map(Path, named)),
+        paths=here if stores is None else here + stores.folders(elsewhere),
         topics=frozenset(topics),
         as_of_ms=_time_ms(as_of),
         max_transaction_timeout_ms=max_transaction_timeout_ms,
@@ -64,7 +72,10 @@ def find_hanging(
     )
     report = searching.find_hanging(search, new_session=lambda: spark, progress=lambda _: None)
     schema = arrow_schema_of("findings")
-    table = pa.Table.from_batches([rows.in_schema(schema) for rows in rows_of(report)], schema)
+    batches = [rows.in_schema(schema) for rows in rows_of(report)]
+    if stores is not None:
+        batches = [stores.shown(batch) for batch in batches]
+    table = pa.Table.from_batches(batches, schema)
     return spark.createDataFrame(table, schema_of("findings"))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,10 @@ class Stores:
     @property
     def _mirror(self) -> Mirror:
         return mounted(self._settings)
+
+    def folders(self, uris: Iterable[str]) -> tuple[Path, ...]:
+        """The folders of this machine that stand for paths and patterns (``Mirror.located``)."""
+        return self._mirror.located(uris)
 
     def located(self, options: KafkaLogOptions) -> KafkaLogOptions:
         """With the folders that the paths stand for."""

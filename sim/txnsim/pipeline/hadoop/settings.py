@@ -19,6 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from txnsim.errors import BadInputError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -74,6 +76,18 @@ def settings_of(spark: SparkSession) -> HadoopSettings | None:
             if entry.strip()
         ),
     )
+
+
+def settings_in(spark: SparkSession) -> HadoopSettings:
+    """The same of a session that has to have a JVM at hand.
+
+    Raises:
+        BadInputError: It is Spark Connect's.
+    """
+    settings = settings_of(spark)
+    if settings is None:
+        raise BadInputError("Hadoop's file system needs a session that is not Spark Connect's")
+    return settings
 
 
 def class_path(settings: HadoopSettings) -> list[str]:
