@@ -19,7 +19,7 @@ from tests.pipeline.damaged.recipes import Variant, made, variants
 from tests.support.log_tables import write_dense_index
 from txnsim.cli.main import main
 from txnsim.pipeline import planning
-from txnsim.pipeline.forensics import open_transactions_sql, read_in_processes
+from txnsim.pipeline.forensics import open_transactions_sql, read_compiled
 from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
 from txnsim.pipeline.forensics.collection import collect, write_archive
 from txnsim.pipeline.forensics.evidence import Status
@@ -333,7 +333,7 @@ def test_processes_tell_what_one_process_tells(
     states = [one for one in here.states() if one.replica.topic not in NOT_JUDGED]
     told = here.opened(states)
     monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
-    monkeypatch.setattr(read_in_processes, "PROCESSES_MIN_BYTES", 0)
+    monkeypatch.setattr(read_compiled, "PROCESSES_MIN_BYTES", 0)
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     assert there.opened(states) == told
     for state in states:

@@ -273,7 +273,7 @@ class Reading:
     ) -> Iterator[tuple[ReplicaState, ReadHere]]:
         read_one = _reader(size)
         if read_one is not read_here:
-            from txnsim.pipeline.forensics import read_in_processes as many
+            from txnsim.pipeline.forensics import read_compiled as many
 
             if size >= many.PROCESSES_MIN_BYTES and not any(
                 is_mirrored(Path(state.replica.path)) for state in unread

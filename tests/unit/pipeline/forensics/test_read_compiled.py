@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import PID, LogDriver, batch, plain
-from txnsim.pipeline.forensics.read_compiled import read_compiled
+from txnsim.pipeline.forensics.read_compiled import read_compiled, read_in_processes
 from txnsim.pipeline.forensics.read_here import read_here
 from txnsim.pipeline.forensics.read_notes import NOTES_MAX, Gap
 from txnsim.pipeline.forensics.replica_state import notes_of, state_of
@@ -32,6 +32,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     state = state_of(replica, notes_of(Path(replica.log_dir), print), print, use_snapshots=False)
     found = read_compiled(state)
     assert found == read_here(state)
+    assert list(read_in_processes([state], print)) == [(state, found)]
     assert sorted(found.opened) == [PID, 99]
     assert found.opened[PID].coordinator_epoch == 4
 
