@@ -37,7 +37,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 def line(point: Point) -> str:
     """A row of the table."""
-    way = "Spark" if point.with_spark else "one process"
+    way = "Spark" if point.with_spark else "here"
     cells = (
         point.title,
         f"{point.bytes / MEGA:,.0f}",
