@@ -334,6 +334,7 @@ def test_processes_tell_what_one_process_tells(
     told = here.opened(states)
     monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
     monkeypatch.setattr(read_compiled, "PROCESSES_MIN_BYTES", 0)
+    monkeypatch.setattr(read_compiled, "may_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     assert there.opened(states) == told
     for state in states:

@@ -275,9 +275,8 @@ class Reading:
         if read_one is not read_here:
             from txnsim.pipeline.forensics import read_compiled as many
 
-            if size >= many.PROCESSES_MIN_BYTES and not any(
-                is_mirrored(Path(state.replica.path)) for state in unread
-            ):
+            is_in_store = any(is_mirrored(Path(state.replica.path)) for state in unread)
+            if size >= many.PROCESSES_MIN_BYTES and many.may_fork() and not is_in_store:
                 yield from many.read_in_processes(unread, self._progress)
                 return
         for number, state in enumerate(unread, 1):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final
@@ -25,7 +27,7 @@ from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
 
 PROCESSES_MIN_BYTES: Final = 64 << 20
-"""Less is read in this process: others take longer to start, where they have to import all."""
+"""Less is read in this process: others would take as long to load the compiled walk."""
 
 Piece = dict[int, Fragment] | Note
 """What producers did in a stretch of a log, by their ids; or what came to light there."""
@@ -50,10 +52,18 @@ def read_compiled(state: ReplicaState) -> ReadHere:
     )
 
 
+def may_fork() -> bool:
+    """Whether processes can be started that have all loaded: not beside other threads, as in
+    a notebook, whose locks they would inherit, and not on macOS, whose libraries don't bear it.
+    """
+    has_fork = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+    return has_fork and threading.active_count() == 1
+
+
 def read_in_processes(
     states: Sequence[ReplicaState], progress: Callable[[str], object]
 ) -> Iterator[tuple[ReplicaState, ReadHere]]:
-    """Read what is left to read of replicas.
+    """Read what is left to read of replicas, where ``may_fork``.
 
     Args:
         states: With segments that are left to read.
@@ -62,8 +72,7 @@ def read_in_processes(
     cores = os.cpu_count() or 1
     tasks = in_tasks([one.unread for one in states], cores=cores, are_cut=True)
     pieces: dict[str, list[Piece]] = {one.replica.path: [] for one in states}
-    context = multiprocessing.get_context("fork" if hasattr(os, "fork") else None)
-    with ProcessPoolExecutor(cores, mp_context=context) as pool:
+    with ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("fork")) as pool:
         for number, found in enumerate(pool.map(_read, tasks), 1):
             progress(f"read part {number} of {len(tasks)}")
             for path, piece in found:

@@ -4,13 +4,18 @@ tests/pipeline/test_damaged.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import PID, LogDriver, batch, plain
-from txnsim.pipeline.forensics.read_compiled import read_compiled, read_in_processes
+from txnsim.pipeline.forensics.read_compiled import (
+    may_fork,
+    read_compiled,
+    read_in_processes,
+)
 from txnsim.pipeline.forensics.read_here import read_here
 from txnsim.pipeline.forensics.read_notes import NOTES_MAX, Gap
 from txnsim.pipeline.forensics.replica_state import notes_of, state_of
@@ -35,6 +40,17 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     assert list(read_in_processes([state], print)) == [(state, found)]
     assert sorted(found.opened) == [PID, 99]
     assert found.opened[PID].coordinator_epoch == 4
+
+
+def test_no_process_is_forked_beside_threads() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        assert not may_fork()
+    finally:
+        done.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("batches_per_segment", [1, 1_000])
