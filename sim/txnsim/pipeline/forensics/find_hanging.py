@@ -123,10 +123,16 @@ def find_hanging(
     reading = reading or Reading(search, new_session, progress)
     states = reading.states()
     logs = logs_of(states)
-    with ThreadPoolExecutor(1) as beside:  # Spark's workers are processes of their own
-        here = beside.submit(reading.coordinators_here, logs)
-        opened = reading.opened([one for one in states if one.replica.topic not in NOT_JUDGED])
-        coordinators = here.result()
+    data = [one for one in states if one.replica.topic not in NOT_JUDGED]
+    coordinators: Coordinators | None
+    if reading.is_for_spark(data):
+        with ThreadPoolExecutor(1) as beside:  # Spark's workers are processes of their own
+            here = beside.submit(reading.coordinators_here, logs)
+            opened = reading.opened(data)
+            coordinators = here.result()
+    else:
+        coordinators = reading.coordinators_here(logs)
+        opened = reading.opened(data)
     if coordinators is None:
         producer_ids = {producer_id for found in opened.values() for producer_id in found}
         coordinators = reading.coordinators_by_spark(logs, producer_ids)
@@ -234,14 +240,17 @@ class Reading:
     def _take_time(self, file: str, written_ms: int) -> None:
         self._newest_ms = max(self._newest_ms, self._not_future(written_ms, file))
 
+    def is_for_spark(self, states: Sequence[ReplicaState]) -> bool:
+        """Whether there is so much left to read of replicas that Spark reads it."""
+        return self._is_much(sum(state.unread_bytes for state in states), DRIVER_BYTES_MAX)
+
     def opened(self, states: Sequence[ReplicaState]) -> Opened:
         """What each replica has open at its end; those without anything are left out."""
         unread = [state for state in states if state.unread]
         found = {
             state.replica.path: open_after(state.seeds, ()) for state in states if not state.unread
         }
-        size = sum(state.unread_bytes for state in unread)
-        if self._is_much(size, DRIVER_BYTES_MAX):
+        if self.is_for_spark(unread):
             session = self._spark()  # first: it says what is missing, where the extra is
             from txnsim.pipeline.forensics import open_transactions_sql as by_spark
 
@@ -257,7 +266,7 @@ class Reading:
                 path = state.replica.path
                 self._notes[path] = joined(state.unread[0].base_offset, noted.get(path, ()))
         else:
-            for state, read in self._read_here(unread, size):
+            for state, read in self._read_here(unread):
                 found[state.replica.path] = dict(read.opened)
                 self._notes[state.replica.path] = read.notes
         for state in unread:
@@ -268,9 +277,8 @@ class Reading:
                 self._problem(problem)
         return {path: txns for path, txns in found.items() if txns}
 
-    def _read_here(
-        self, unread: Sequence[ReplicaState], size: int
-    ) -> Iterator[tuple[ReplicaState, ReadHere]]:
+    def _read_here(self, unread: Sequence[ReplicaState]) -> Iterator[tuple[ReplicaState, ReadHere]]:
+        size = sum(state.unread_bytes for state in unread)
         read_one = _reader(size)
         if read_one is not read_here:
             from txnsim.pipeline.forensics import read_compiled as many
