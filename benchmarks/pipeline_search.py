@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for _ in range(options.times):
             began = time.perf_counter()
             report = find_hanging(
-                Search(paths=(directory,)),
+                Search(paths=(directory,), with_spark=True),
                 new_session=lambda: spark,
                 progress=lambda _: None,
             )
