@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +16,16 @@ from tests.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, reco
 from txnsim.cli.main import main
 from txnsim.pipeline.traces import analyses as trace_analyses
 from txnsim.pipeline.traces.plots import draw_all
-from txnsim.pipeline.traces.queries import OF_LINES
 from txnsim.pipeline.traces.schemas import TABLES, view_of
 from txnsim.pipeline.traces.tables import (
     TraceError,
-    _register_lines,
     export_traces,
     register_views,
     traces_as_views,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -47,39 +44,25 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace that is cut off in its last line, one of level brief, and an event stream."""
+    """A trace that is cut off in its last line, and an event stream."""
     directory = tmp_path_factory.mktemp("odd")
     whole = odd_lives().splitlines(keepends=True)
     (directory / "odd.jsonl").write_text("".join(whole[:-1]) + DREAM + TORN, "utf-8")
-    (directory / "brief.jsonl").write_text(brief_lives(), "utf-8")
     (directory / "stream.sse").write_text(STREAM, "utf-8")
     return directory
 
 
 @pytest.fixture(scope="module")
-def odd_views(spark: SparkSession, odd: Path) -> Iterator[SparkSession]:
-    """Its tables. A table costs Spark a second, however little there is, so all of it is read at
-    once; a session of its own keeps its views apart from those of a command.
-    """
-    own = spark.newSession()
-    with traces_as_views(own, [str(odd)]):
-        yield own
-
-
-@pytest.fixture(scope="module")
 def export(spark: SparkSession, traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables of the recorded run."""
     directory = tmp_path_factory.mktemp("export") / "tables"
     export_traces(spark, [str(traces)], str(directory))
     return directory
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def views(spark: SparkSession, export: Path) -> SparkSession:
-    """In a session of its own: a command that a test runs names its own tables likewise."""
-    own = spark.newSession()
-    register_views(own, str(export))
-    return own
+    register_views(spark, str(export))
+    return spark
 
 
 @pytest.fixture(scope="module")
@@ -239,65 +222,64 @@ def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None
 # Odd traces
 
 
-def test_odd_lives_are_told_as_they_were(odd_views: SparkSession) -> None:
-    def told(table: str) -> DataFrame:
-        return odd_views.table(f"trace_{table}").where("run != 'brief'")
-
-    txn = told("transactions").orderBy("number").collect()
-    assert [(row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn] == [
-        ("a/b", 7, "committed", False),
-        ("a/b", 7, "aborted", True),
-        ("a/b", 8, "undecided", False),
-    ]
-    second = txn[1]
-    assert (second.began_us, second.asked_us, second.decided_us, second.completed_us) == (
-        *(20, 60, 70, 99),
-    )
-    assert (second.end_epoch, second.refusals, second.last_error) == (4, 1, "NOT_COORDINATOR")
-    (marker,) = told("markers").collect()
-    assert (marker.owed_us, marker.written_us, marker.offset, marker.strays) == (70, 90, 8, 1)
-    assert (marker.sends, marker.refused, marker.acked_us) == (2, 1, None)
-    (stall,) = told("stalls").collect()
-    assert (stall.last_stable, stall.from_us, stall.stalled_us) == (5, 40, 55)
-    assert (stall.lag_max, stall.is_over, stall.transactional_id) == (4, True, "a/b")
-    (question,) = told("verifications").collect()
-    assert (question.outcome, question.transaction_version) == ("unanswered", 1)
-    bumps = told("epoch_bumps").orderBy("i").collect()
-    assert [(row.from_epoch, row.epoch, row.command) for row in bumps] == [
-        (3, 4, "timeout"),
-        (4, 0, "InitProducerId"),
-    ]
+def test_odd_lives_are_told_as_they_were(spark: SparkSession, odd: Path) -> None:
+    with traces_as_views(spark, [str(odd)]):
+        txn = spark.sql("SELECT * FROM trace_transactions ORDER BY number").collect()
+        assert [
+            (row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn
+        ] == [
+            ("a/b", 7, "committed", False),
+            ("a/b", 7, "aborted", True),
+            ("a/b", 8, "undecided", False),
+        ]
+        second = txn[1]
+        assert (second.began_us, second.asked_us, second.decided_us, second.completed_us) == (
+            *(20, 60, 70, 99),
+        )
+        assert (second.end_epoch, second.refusals, second.last_error) == (4, 1, "NOT_COORDINATOR")
+        (marker,) = spark.sql("SELECT * FROM trace_markers").collect()
+        assert (marker.owed_us, marker.written_us, marker.offset, marker.strays) == (70, 90, 8, 1)
+        assert (marker.sends, marker.refused, marker.acked_us) == (2, 1, None)
+        (stall,) = spark.sql("SELECT * FROM trace_stalls").collect()
+        assert (stall.last_stable, stall.from_us, stall.stalled_us) == (5, 40, 55)
+        assert (stall.lag_max, stall.is_over, stall.transactional_id) == (4, True, "a/b")
+        (question,) = spark.sql("SELECT * FROM trace_verifications").collect()
+        assert (question.outcome, question.transaction_version) == ("unanswered", 1)
+        bumps = spark.sql("SELECT * FROM trace_epoch_bumps ORDER BY i").collect()
+        assert [(row.from_epoch, row.epoch, row.command) for row in bumps] == [
+            (3, 4, "timeout"),
+            (4, 0, "InitProducerId"),
+        ]
 
 
 def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
-    odd_views: SparkSession,
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    def told(table: str) -> DataFrame:
-        return odd_views.table(f"trace_{table}").where("run = 'brief'")
-
-    (run,) = told("runs").collect()
-    assert (run.scenario, run.scenario_run, run.take, run.mode) == (
-        "made",
-        "late",
-        "armed",
-        "V+",
-    )
-    assert (run.level, run.brokers, run.releases) == ("brief", 2, ["3.9"])
-    assert (run.rules, run.settings) == ({"rack_is_told": True}, {"transaction.version": "1"})
-    markers = told("markers").orderBy("partition").collect()
-    assert [(row.sends, row.sent_us, row.acked_us) for row in markers] == [
-        (1, None, 80),
-        (3, 90, None),
-    ]
-    asked = told("verifications").orderBy("partition").collect()
-    assert [(row.asked_us, row.answered_us, row.waited_us) for row in asked] == [
-        (23, 30, 7),
-        (31, 40, 9),
-    ]
-    assert [(row.adds, row.outcome, row.transaction_version) for row in asked] == [
-        (False, "allowed", 1),
-        (True, "refused", 2),
-    ]
+    (tmp_path / "brief.jsonl").write_text(brief_lives(), "utf-8")
+    with traces_as_views(spark, [str(tmp_path)]):
+        (run,) = spark.sql("SELECT * FROM trace_runs").collect()
+        assert (run.scenario, run.scenario_run, run.take, run.mode) == (
+            "made",
+            "late",
+            "armed",
+            "V+",
+        )
+        assert (run.level, run.brokers, run.releases) == ("brief", 2, ["3.9"])
+        assert (run.rules, run.settings) == ({"rack_is_told": True}, {"transaction.version": "1"})
+        markers = spark.sql("SELECT * FROM trace_markers ORDER BY partition").collect()
+        assert [(row.sends, row.sent_us, row.acked_us) for row in markers] == [
+            (1, None, 80),
+            (3, 90, None),
+        ]
+        asked = spark.sql("SELECT * FROM trace_verifications ORDER BY partition").collect()
+        assert [(row.asked_us, row.answered_us, row.waited_us) for row in asked] == [
+            (23, 30, 7),
+            (31, 40, 9),
+        ]
+        assert [(row.adds, row.outcome, row.transaction_version) for row in asked] == [
+            (False, "allowed", 1),
+            (True, "refused", 2),
+        ]
 
 
 def test_what_is_no_event_and_what_nobody_knows_is_told(
@@ -307,7 +289,7 @@ def test_what_is_no_event_and_what_nobody_knows_is_told(
     assert main(["trace", "export", str(odd), "--to", str(to), "--json"]) == 1
     out, err = capsys.readouterr()
     told = json.loads(out)
-    assert (told["runs"], told["unknown_kinds"]) == (3, {"txn.dream": 1})
+    assert (told["runs"], told["unknown_kinds"]) == (2, {"txn.dream": 1})
     assert [(Path(one["file"]).name, one["text"]) for one in told["unreadable"]] == [
         ("odd.jsonl", TORN),
         ("stream.sse", '{"lost":17,"next":60}'),
@@ -345,13 +327,15 @@ def test_files_that_are_none_or_no_traces_are_named(
 def test_one_large_file_is_read_by_several_tasks(
     spark: SparkSession, traces: Path, tmp_path: Path
 ) -> None:
-    own = spark.newSession()
-    own.conf.set("spark.sql.files.maxPartitionBytes", "300k")
-    # Of the tables only this one is made of lines; the others would be as many seconds more.
-    _register_lines(own, [str(traces / "level-2.jsonl")])
-    own.sql(OF_LINES["events"]).write.parquet(str(tmp_path / "events"))
-    files = list((tmp_path / "events").glob("*.parquet"))
-    assert len(files) > 1, "a task writes a file of its own"
+    before = spark.conf.get("spark.sql.files.maxPartitionBytes")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "300k")
+    try:
+        export_traces(spark, [str(traces / "level-2.jsonl")], str(tmp_path / "tables"))
+        files = list((tmp_path / "tables/events/run=level-2").glob("*.parquet"))
+        assert len(files) > 1, "a task writes a file of its own"
+    finally:
+        assert before is not None
+        spark.conf.set("spark.sql.files.maxPartitionBytes", before)
 
 
 # Commands and documents
