@@ -1,5 +1,6 @@
 """docs/kafka-log.md, played: its Python is run in order on two small log directories, and what is
-printed is what the page shows.
+printed is what the page shows. What reads a store is marked ``py`` there and is no part of that:
+test_stores.py has one.
 
 ``python -m tests.pipeline.test_source_page --write`` puts what is printed now into the page.
 """
