@@ -1,6 +1,5 @@
 """docs/kafka-log.md, played: its Python is run in order on two small log directories, and what is
-printed is what the page shows. What reads a store is marked ``py`` there and is no part of that:
-test_stores.py has one.
+printed is what the page shows. An example that reads a store is left out: test_stores.py has one.
 
 ``python -m tests.pipeline.test_source_page --write`` puts what is printed now into the page.
 """
@@ -40,7 +39,7 @@ pytestmark = pytest.mark.spark
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "kafka-log.md"
 EXAMPLE: Final = re.compile(
-    r"^```python\n(?P<code>.*?)^```\n(?:\n```\n(?P<shown>.*?)^```\n)?", re.S | re.M
+    r"^```python\n(?P<code>(?:(?!s3a://).)*?)^```\n(?:\n```\n(?P<shown>.*?)^```\n)?", re.S | re.M
 )
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 
