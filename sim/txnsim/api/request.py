@@ -23,7 +23,7 @@ from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.metadata.image import BrokerImage
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.security.acls import Operation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec
@@ -136,8 +136,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
 
     async def have_done(self, elements: int) -> None:
         """Count finished elements of the expected ones; take a break where it is time."""
-        if self.pace is not None and self.pace.has_done(elements):
-            await self.pace.rest()
+        await rest_where_due(self.pace, elements)
 
     def expect(self, elements: int) -> None:
         """Announce a number of elements to do: many of them need breaks."""

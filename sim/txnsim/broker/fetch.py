@@ -129,7 +129,8 @@ class _Enough:
         """
         for key in self.by_partition:
             self._look(key)
-            await rest_where_due(pace, 1)
+            if pace is not None and pace.has_done(1):
+                await pace.rest()
         self._is_ready = True
         for key in self._touched:
             self._look(key)

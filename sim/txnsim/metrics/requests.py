@@ -17,8 +17,6 @@ import msgspec
 from txnsim.wire import codec
 from txnsim.wire.error_codes import errors_of, position_of_error
 
-MANY: Final = 100
-"""So many errors of one answer are counted together."""
 BITS_MAX: Final = 64
 """Bits of a time: nanoseconds of centuries."""
 
@@ -88,12 +86,9 @@ class ApiMeter:
             return
         found: list[int] = []
         tell(message, found.append)
-        if len(found) < MANY:
-            for error in found:
-                self.tell_error(error)
-            return
-        for error, count in Counter(found).items():
-            self.errors[int(error)] = self.errors.get(int(error), 0) + count
+        if found:
+            for error, count in Counter(map(int, found)).items():
+                self.errors[error] = self.errors.get(error, 0) + count
 
 
 NO_METER: Final = ApiMeter(None)
