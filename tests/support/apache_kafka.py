@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time  # noqa: TID251 - the same
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -122,23 +122,70 @@ def java_classes(source: Path, *, name: str, libs: Path) -> Path:
 
 
 def _copy_jars(libs: Path, version: str) -> None:
+    tools = f"-Dtools.version={TOOLS_VERSIONS.get(version, version)}"
+    with copied_by_maven(
+        POM, libs, f"-Dkafka.version={version}", tools, what="Apache Kafka's jars"
+    ):
+        pass
+
+
+@contextlib.contextmanager
+def copied_by_maven(pom: Path, jars: Path, *options: str, what: str) -> Iterator[Path]:
+    """Have Maven copy what a pom depends on; the block may look at the folder and refuse it.
+
+    Args:
+        pom: Names the jars.
+        jars: Where they are from the end of the block on: in one move, so that a half-filled
+            folder is never taken for a whole one.
+        options: Of Maven.
+        what: They are, in an error.
+
+    Raises:
+        ApacheKafkaError: Maven is missing or failed.
+    """
     maven = shutil.which("mvn")
     if maven is None:
-        raise ApacheKafkaError("mvn not found: Apache Kafka's jars are fetched with Maven")
-    fresh = libs.with_name("libs.partial")
+        raise ApacheKafkaError(f"mvn not found: {what} are fetched with Maven")
+    fresh = jars.with_name(f"{jars.name}.partial")
     shutil.rmtree(fresh, ignore_errors=True)
-    command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
-    tools = f"-Dtools.version={TOOLS_VERSIONS.get(version, version)}"
+    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     done = subprocess.run(
-        [*command, f"-Dkafka.version={version}", tools, f"-DoutputDirectory={fresh}"],
+        [*command, *options, f"-DoutputDirectory={fresh}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise ApacheKafkaError(f"Maven could not copy Kafka's jars:\n{done.stdout}{done.stderr}")
-    fresh.rename(libs)  # in one move: a half-filled directory is never taken for a whole one
+        raise ApacheKafkaError(f"Maven could not copy {what}:\n{done.stdout}{done.stderr}")
+    yield fresh
+    fresh.rename(jars)
+
+
+def kept_jars(
+    pom: Path, family: str, name: str, *options: str, what: str, check: Callable[[Path], object]
+) -> Path:
+    """The folder of what a pom depends on, copied once; one process copies while the others wait.
+
+    Args:
+        pom: Names the jars.
+        family: Folder below ``.cache/``.
+        name: Within it.
+        options: Of Maven.
+        what: They are, in an error.
+        check: Raises an error where the copied folder is not whole.
+
+    Raises:
+        ApacheKafkaError: Maven is missing or failed.
+    """
+    # The pom is part of the name, so that a changed dependency is never served from an old copy.
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    jars = CACHE / family / f"{name}-{digest}"
+    with locked(CACHE / family / f"{name}.lock"):
+        if not jars.is_dir():
+            with copied_by_maven(pom, jars, *options, what=what) as fresh:
+                check(fresh)
+    return jars
 
 
 @contextlib.contextmanager

@@ -7,14 +7,11 @@ directory of the former, whose jars ``spark.jars`` takes.
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import CACHE, ApacheKafkaError, locked
+from tests.support.apache_kafka import ApacheKafkaError, kept_jars
 
 _JAVA: Final = Path(__file__).with_name("java")
 _HADOOP: Final = "3.5.0"
@@ -39,36 +36,11 @@ def minicluster_jars() -> Path:
 
 
 def _copied(name: str, main_jar: str) -> Path:
-    """One process copies while the others wait for its lock."""
-    pom = _JAVA / name / "pom.xml"
-    # The pom is part of the name, so that a changed dependency is never served from an old copy.
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    jars = CACHE / "hadoop" / f"{name}-{digest}"
-    with locked(CACHE / "hadoop" / f"{name}.lock"):
-        if not jars.is_dir():
-            _copy(pom, jars, main_jar)
-    return jars
+    def check(jars: Path) -> None:
+        if not (jars / main_jar).is_file():
+            raise ApacheKafkaError(f"Maven copied no {main_jar}")
 
-
-def _copy(pom: Path, jars: Path, main_jar: str) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise ApacheKafkaError("mvn not found: Hadoop's jars are fetched with Maven")
-    fresh = jars.with_name(f"{jars.name}.partial")
-    shutil.rmtree(fresh, ignore_errors=True)
-    done = subprocess.run(
-        [
-            *(maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"),
-            f"-DoutputDirectory={fresh}",
-        ],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0 or not (fresh / main_jar).is_file():
-        raise ApacheKafkaError(f"Maven could not copy {main_jar}:\n{done.stdout}{done.stderr}")
-    fresh.rename(jars)  # in one move: a half-filled directory is never taken for a whole one
+    return kept_jars(_JAVA / name / "pom.xml", "hadoop", name, what="Hadoop's jars", check=check)
 
 
 if __name__ == "__main__":
