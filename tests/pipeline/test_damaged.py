@@ -284,14 +284,9 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
     spark: SparkSession, kept: Path, tmp_path: Path
 ) -> None:
     log_dirs = [made(one, kept, tmp_path / name / "broker-1") for name, one in VARIANTS.items()]
-    search = Search(paths=tuple(log_dirs), use_snapshots=False)
-    here = Reading(search, no_session, lambda _: None)
-    there = Reading(msgspec.structs.replace(search, with_spark=True), lambda: spark, lambda _: None)
-    states = [one for one in here.states() if one.replica.topic not in NOT_JUDGED]
-    assert len({one.replica.log_dir for one in states}) > 100
-    assert there.opened(states) == here.opened(states)
-    for state in states:
-        assert plain_notes(there.notes_on(state)) == plain_notes(here.notes_on(state)), state
+    here = ReadHere(tuple(log_dirs))
+    assert len({one.replica.log_dir for one in here.states}) > 100
+    here.assert_same(Reading(here.search_by_spark, lambda: spark, lambda _: None))
 
 
 @pytest.mark.spark
@@ -302,10 +297,7 @@ def test_sections_of_segments_tell_what_segments_tell(
     monkeypatch: pytest.MonkeyPatch,
     small_sections: list[SegmentFile],
 ) -> None:
-    search = Search(paths=densely_indexed(kept, tmp_path), use_snapshots=False)
-    here = Reading(search, no_session, lambda _: None)
-    there = Reading(msgspec.structs.replace(search, with_spark=True), lambda: spark, lambda _: None)
-    states = [one for one in here.states() if one.replica.topic not in NOT_JUDGED]
+    here = ReadHere(densely_indexed(kept, tmp_path))
     again: set[str] = set()
 
     def noted(*arguments: Any) -> Iterator[Any]:
@@ -314,9 +306,7 @@ def test_sections_of_segments_tell_what_segments_tell(
 
     sound_rows = open_transactions_sql.sound_rows
     monkeypatch.setattr(open_transactions_sql, "sound_rows", noted)
-    assert there.opened(states) == here.opened(states)
-    for state in states:
-        assert plain_notes(there.notes_on(state)) == plain_notes(here.notes_on(state)), state
+    here.assert_same(Reading(here.search_by_spark, lambda: spark, lambda _: None))
     assert len(small_sections) > 1_000
     assert 10 < len(again) < len({one.replica.path for one in small_sections}) / 2
 
@@ -327,19 +317,35 @@ def test_processes_tell_what_one_process_tells(
     monkeypatch: pytest.MonkeyPatch,
     small_sections: list[SegmentFile],
 ) -> None:
-    search = Search(paths=densely_indexed(kept, tmp_path), use_snapshots=False)
-    here = Reading(search, no_session, lambda _: None)
-    there = Reading(search, no_session, lambda _: None)
-    states = [one for one in here.states() if one.replica.topic not in NOT_JUDGED]
-    told = here.opened(states)
+    here = ReadHere(densely_indexed(kept, tmp_path))
     monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
     monkeypatch.setattr(read_compiled, "PROCESSES_MIN_BYTES", 0)
     monkeypatch.setattr(read_compiled, "may_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
-    assert there.opened(states) == told
-    for state in states:
-        assert plain_notes(there.notes_on(state)) == plain_notes(here.notes_on(state)), state
+    alone = msgspec.structs.replace(here.search, never_spark=True)
+    here.assert_same(Reading(alone, no_session, lambda _: None))
+    assert not small_sections, "a task of Spark, and a broker that runs, have one process for it"
+    here.assert_same(Reading(here.search, no_session, lambda _: None))
     assert len(small_sections) > 1_000
+
+
+class ReadHere:
+    """What this process has read in log directories, batch by batch."""
+
+    def __init__(self, log_dirs: tuple[Path, ...]) -> None:
+        self.search = Search(paths=log_dirs, use_snapshots=False)
+        self.search_by_spark = msgspec.structs.replace(self.search, with_spark=True)
+        self._reading = Reading(self.search, no_session, lambda _: None)
+        found = self._reading.states()
+        self.states = [one for one in found if one.replica.topic not in NOT_JUDGED]
+        self._opened = self._reading.opened(self.states)
+
+    def assert_same(self, there: Reading) -> None:
+        """The same is open by another way, and the same came to light."""
+        assert there.opened(self.states) == self._opened
+        for state in self.states:
+            notes = there.notes_on(state), self._reading.notes_on(state)
+            assert plain_notes(notes[0]) == plain_notes(notes[1]), state
 
 
 @pytest.fixture

@@ -280,16 +280,23 @@ class Reading:
     def _read_here(self, unread: Sequence[ReplicaState]) -> Iterator[tuple[ReplicaState, ReadHere]]:
         size = sum(state.unread_bytes for state in unread)
         read_one = _reader(size)
-        if read_one is not read_here:
-            from txnsim.pipeline.forensics import read_compiled as many
+        if read_one is not read_here and self._has_all_cores(unread):
+            from txnsim.pipeline.forensics import read_compiled as compiled
 
-            is_in_store = any(is_mirrored(Path(state.replica.path)) for state in unread)
-            if size >= many.PROCESSES_MIN_BYTES and many.may_fork() and not is_in_store:
-                yield from many.read_in_processes(unread, self._progress)
+            if size >= compiled.PROCESSES_MIN_BYTES and compiled.may_fork():
+                yield from compiled.read_in_processes(unread, self._progress)
                 return
         for number, state in enumerate(unread, 1):
             self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
             yield state, read_one(state)
+
+    def _has_all_cores(self, unread: Sequence[ReplicaState]) -> bool:
+        """Whether processes may read: not within a task of Spark, which has one core, nor on a
+        broker that runs; nor in a store, which is read by this process's JVM.
+        """
+        if self._search.never_spark:
+            return False
+        return not any(is_mirrored(Path(state.replica.path)) for state in unread)
 
     def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
         """The replicas as a broker that starts would have them: cut off where it would do so."""
