@@ -1,4 +1,4 @@
-"""A relay that passes bytes and looks at none: what a hop costs on this machine, whoever takes it.
+"""A relay that passes bytes on and reads none of them. It shows what one hop costs on this machine.
 
     python -m benchmarks.bare_relay PORT TARGET_PORT
 

@@ -3,8 +3,8 @@ segments and brokers, and what it takes for 1 GB in one segment and 2 GB in 2,00
 
 Each search is the whole command as a process of its own, start included, on directories of a broker
 that was killed and left no snapshots, so that all is read. The answer is checked: exactly the
-transactions that nobody has ended. What was measured is kept below ``.cache``, so that a long run
-can be made in parts; ``--write`` puts all that is kept into the documentation: a table, a plot.
+transactions that have no end. The figures are kept below ``.cache``, so that a long run can be made
+in parts. ``--write`` puts all of them into the documentation, as a table and a plot.
 """
 
 from __future__ import annotations

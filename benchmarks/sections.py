@@ -2,7 +2,7 @@
 
 CPU seconds of the walk of ``find-hanging``, CRCs included, in this process: over the whole segment,
 and over each of six sections. From these follows what two cores gain that take turns, without what
-Spark spends per task. CPU time is told, as other load disturbs it less.
+Spark spends per task. The figures are CPU time, as other load disturbs it less.
 """
 
 from __future__ import annotations

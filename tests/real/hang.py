@@ -18,16 +18,8 @@ from txnsim.wire.batch import Record, build_batch
 VERIFICATION = "transaction.partition.verification.enable"
 PATIENCE_MS = 20_000
 """How long a broker may take to hear of a config."""
-_NOT_YET: Final = frozenset(
-    {
-        ErrorCode.transaction_abortable,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.unknown_topic_or_partition,
-    }
-)
-"""A real broker hears of its new config, and of a new topic, some time after the answer; until then
-it verifies, and the partition is in no transaction, or it does not lead the partition yet.
-"""
+_LEADS_NOT_YET: Final = (ErrorCode.not_leader_or_follower, ErrorCode.unknown_topic_or_partition)
+"""A real broker tells others of a new topic before it leads the topic's partitions itself."""
 
 
 async def produce_without_adding(
@@ -36,7 +28,7 @@ async def produce_without_adding(
     """Send a transactional record to a partition that the coordinator was never told of.
 
     Returns:
-        The partition's error, and who sent it.
+        The partition's error once it has a leader that knows of it, and who sent it.
     """
     cluster = admin.cluster
     async with Producer(cluster, transactional_id=transactional_id) as producer:
@@ -49,15 +41,20 @@ async def produce_without_adding(
         base_sequence=0,
         transactional=True,
     )
-    leader = await cluster.leader(partition)
     request = requests.produce(
         {partition: batch},
         topic_ids={},
         transactional_id=transactional_id,
         within=VersionRange(version, version),
     )
-    answer = await cluster.ask(leader.leader_id, request)
-    return ErrorCode(answer.responses[0].partition_responses[0].error_code), identity
+    deadline = Deadline(cluster.clock, PATIENCE_MS)
+    while True:
+        leader = await cluster.leader(partition)
+        answer = await cluster.ask(leader.leader_id, request)
+        error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+        if error not in _LEADS_NOT_YET or deadline.passed:
+            return error, identity
+        await pause(cluster.clock, 20)
 
 
 async def make_hanging(
@@ -71,7 +68,8 @@ async def make_hanging(
             error, identity = await produce_without_adding(
                 admin, partition, transactional_id, age_ms=age_ms, version=11
             )
-            if error not in _NOT_YET or deadline.passed:
+            # A broker hears of its new config some time after the answer; until then it verifies.
+            if error != ErrorCode.transaction_abortable or deadline.passed:
                 break
             await pause(admin.cluster.clock, 20)
     finally:

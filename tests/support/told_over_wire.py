@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tests.support.proxied import ProxiedCluster, SimDisks, run_proxied
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
+from txnsim.faults.plan import FaultRule
 from txnsim.scenario.ground.adapting import adapted
 from txnsim.scenario.ground.cleaning import Left
 from txnsim.scenario.ground.kafka import KafkaGround, kafka_ground
@@ -52,12 +54,25 @@ def told(
     take: str = "armed",
     prefix: str = PREFIX,
     looks: bool = True,
+    rules: Sequence[FaultRule] = (),
     **cluster: Any,
 ) -> Told:
-    """Tell a story on a cluster behind a proxy; unless ``looks``, nobody looks at it afterwards."""
+    """Tell a story on a cluster behind a proxy.
+
+    Args:
+        scenario: The story.
+        run: Its mode.
+        take: Armed or not.
+        prefix: Of names.
+        looks: Whether somebody looks at the cluster afterwards.
+        rules: Faults of the cluster, for all of it.
+        cluster: Settings.
+    """
     told = Told()
 
     async def main(there: ProxiedCluster) -> None:
+        for rule in rules:
+            there.sim.injector.arm(rule)
         own = adapted(scenario, prefix)
         telling = Telling(scenario=own, run=run, take=take)
         ground = KafkaGround(

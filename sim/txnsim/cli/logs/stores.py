@@ -14,7 +14,7 @@ from txnsim.cli.output import renamed
 from txnsim.cli.parsing import MISUSE_STATUS
 
 OWN_MASTER: Final = "the master of the session that runs"
-"""What an action is told that is not to read here what is little."""
+"""The master of an action that reads by Spark, however little there is."""
 
 
 @contextmanager

@@ -3,7 +3,7 @@ goes by these alone, need not know where a directory lies. What is in a file com
 when somebody opens it (``storage.regular_file.mount``).
 
 ``s3a://bucket/logs/broker-1`` stands at ``ROOT/s3a/bucket/logs/broker-1``, on the driver and on
-every worker. What is told to people has the store's names (``shown``).
+every worker. Output for people has the store's names (``shown``).
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ import pytest
 from tests.support.security import acl
 from tests.support.stories import call, small, transaction
 from tests.support.told_over_wire import PREFIX, Told, told
+from txnsim.faults.actions import Delay
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
 from txnsim.scenario.catalog import find
 from txnsim.scenario.model import Scenario
 from txnsim.security.acls import (
@@ -166,6 +169,13 @@ def test_what_can_not_be_seen_is_said_so() -> None:
 def test_an_id_that_was_never_used_is_not_left() -> None:
     found = told_as(small([{"expect": {"partition": "t-0", "stable": 7}}]))
     assert (found.left, found.states) == ([], {})
+
+
+def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
+    late = FaultRule(id="late", point=FaultPoint.METADATA_APPLY, action=Delay(delay_ms=700))
+    found = told_as(small([INIT, *transaction("r1")]), rules=(late,))
+    assert found.left == []
+    assert not [name for name in found.topics if name.startswith(PREFIX)]
 
 
 def test_a_cluster_that_is_gone_leaves_everything() -> None:
