@@ -155,9 +155,9 @@ def table(cells: Sequence[Cell]) -> str:
                 if found is not None:
                     lines += [wrapped(f"{name}: {because}") for because in found.because]
         lines += leftovers(cell)
-    played = [cell for cell in cells if cell.real is not None]
-    agree = sum(cell.agrees for cell in played)
-    lines.append(f"{agree} of {len(played)} tellings on real brokers agree with the simulator")
+    asked = [cell for cell in cells if cell.simulated is not None]
+    agree = sum(cell.agrees for cell in asked)
+    lines.append(f"{agree} of {len(asked)} tellings on real brokers agree with the simulator")
     return "\n".join(lines)
 
 
@@ -174,8 +174,10 @@ def leftovers(cell: Cell) -> list[str]:
 
 def _row(cell: Cell) -> tuple[str, ...]:
     telling = cell.telling
-    if cell.real is None or cell.simulated is None:
+    if cell.simulated is None:
         both, note = (NOT_TOLD, NOT_TOLD), cell.why_not
+    elif cell.real is None:
+        both, note = (verdicts(cell.simulated), NOT_TOLD), cell.why_not
     else:
         both = (verdicts(cell.simulated), verdicts(cell.real))
         note = "agrees" if cell.agrees else "differs"

@@ -16,8 +16,10 @@ from txnsim.client.errors import ClientError, ErrorCode
 if TYPE_CHECKING:
     from txnsim.client.cluster import Cluster
 
-UNUSED_ID: Final = "txnsim-sees-all-transactional-ids"
-"""An authorizer judges the name, whether or not there is such an id."""
+UNUSED_ID: Final = "7f3kq-sees-all-transactional-ids"
+"""An authorizer judges the name, whether or not there is such an id. No right for a prefix that
+somebody uses should cover it.
+"""
 
 
 async def check_sight(cluster: Cluster) -> None:

@@ -63,9 +63,11 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether both sides came to the same verdicts, or only one was asked."""
-        if self.simulated is None or self.real is None:
+        """Whether both sides came to the same verdicts, or only one was to be asked."""
+        if self.simulated is None:
             return True
+        if self.real is None:  # it could be played, and the brokers did not let it begin
+            return False
         return _verdicts(self.simulated) == _verdicts(self.real)
 
 

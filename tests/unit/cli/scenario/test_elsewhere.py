@@ -90,6 +90,24 @@ def test_what_is_left_is_told_with_its_command_and_is_no_success(
     assert left["command"] in said
 
 
+def test_a_story_whose_topics_are_refused_is_no_success(
+    kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    args = ("late-commit-leaves-a-ghost", "--mode", "TV2+", "--armed", "--yes")
+    policy = {"do": "error", "error": "POLICY_VIOLATION"}
+    kafka.faults.arm(id="policy", point="client.request", api="CreateTopics", action=policy)
+    try:
+        assert run(kafka, *args) == 1
+        out = capfd.readouterr().out
+        assert run(kafka, *args, "--json") == 1
+        (cell,) = json.loads(capfd.readouterr().out)
+    finally:
+        kafka.faults.disarm("policy")
+    assert "POLICY_VIOLATION" in out
+    assert out.rstrip().endswith("0 of 1 tellings on real brokers agree with the simulator")
+    assert (cell["real"], cell["agrees"], cell["left"]) == (None, None, [])
+
+
 def test_what_can_not_be_told_there_says_which_step_it_was(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,4 +30,5 @@ def test_a_cell_agrees_where_both_verdicts_are_the_same() -> None:
     hang = tell_virtual(Telling(scenario=find("z01")[1], run="V-"))
     assert Cell(telling=telling, on="4.3.1", simulated=healthy, real=healthy).agrees
     assert not Cell(telling=telling, on="4.3.1", simulated=healthy, real=hang).agrees
-    assert Cell(telling=telling, on="4.3.1", simulated=healthy).agrees
+    assert not Cell(telling=telling, on="4.3.1", simulated=healthy, why_not="refused").agrees
+    assert Cell(telling=telling, on="4.3.1", why_not="left out").agrees
