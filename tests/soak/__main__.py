@@ -6,6 +6,7 @@ import argparse
 import faulthandler
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -27,6 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--client-rate", type=float, default=15.0, help="of each client library, at most"
     )
+    parser.add_argument(
+        "--evidence",
+        type=Path,
+        metavar="DIR",
+        help="record the trace; when a transaction hangs, put it and the disks there",
+    )
     parser.add_argument("--json", action="store_true", help="the whole report, samples included")
     options = parser.parse_args(argv)
     plan = Plan(
@@ -35,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         seed=options.seed,
         raw_per_second=options.rate,
         client_per_second=options.client_rate,
+        evidence=options.evidence,
     )
     faulthandler.enable()  # a crash of a library says where
     with Soak(plan, say=lambda line: print(line, file=sys.stderr, flush=True)) as soak:

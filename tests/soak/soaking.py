@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,11 +42,12 @@ TOPIC_CONFIGS: Final = {
     "retention.ms": "-1",
 }
 SETTINGS: Final = """\
-broker.session.timeout.ms=3000
-broker.heartbeat.interval.ms=500
-log.retention.check.interval.ms=5000
-log.initial.task.delay.ms=5000
-replica.lag.time.max.ms=5000
+settings:
+  broker.session.timeout.ms: 3000
+  broker.heartbeat.interval.ms: 500
+  log.retention.check.interval.ms: 5000
+  log.initial.task.delay.ms: 5000
+  replica.lag.time.max.ms: 5000
 """
 """So that a broker's death is noticed in seconds, and what is deleted goes soon."""
 CHAIN: Final = "soak-chain"
@@ -59,7 +62,9 @@ COUNTED_S: Final = 1.5
 REST_S: Final = 15.0
 """For the server to notice that its clients are gone."""
 SAY_EVERY_S: Final = 15.0
-SEARCH_EVERY_S: Final = 60.0
+SEARCH_EVERY_S: Final = 20.0
+TRACED: Final = "  trace_ring_bytes: 1073741824\n"
+"""The trace of a server that keeps evidence: about 500,000 transactions."""
 HANGS: Final = 3
 """Exit status of ``find-hanging``."""
 
@@ -75,6 +80,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     client_per_second: float
     """Of each client library."""
     pause_s: tuple[float, float] = PAUSE_S
+    evidence: Path | None = None
+    """Where to put the disks, the trace and the log of the server when a transaction hangs."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,12 +205,16 @@ class Soak:
         """From the start of the server to the judgement."""
         with tempfile.TemporaryDirectory(prefix="txnsim-soak-") as name:
             folder = Path(name)
-            counts, properties = folder / "counts.json", folder / "server.properties"
-            properties.write_text(SETTINGS)
+            counts, config = folder / "counts.json", folder / "server.yaml"
+            is_traced = self._plan.evidence is not None
+            config.write_text(SETTINGS + TRACED if is_traced else SETTINGS)
             server = TxnsimServer(
                 launcher=(sys.executable, "-m", "tests.soak.counting_server", str(counts)),
                 working_directory=REPOSITORY,
-                arguments=("--http", "0", "--log-format", "json", "--config", str(properties)),
+                arguments=(
+                    *("--http", "0", "--log-format", "json", "--config", str(config)),
+                    *(("--trace", "brief") if is_traced else ()),
+                ),
             )
             with server:
                 return self._soaked(server, counts)
@@ -317,11 +328,29 @@ class Soak:
                 if hangs:  # the end, while little has happened since
                     before = "; ".join(trouble.last)
                     self._failures.append(f"after {passed_s:.0f} s, behind {before}:\n{found}")
+                    if self._plan.evidence is not None:
+                        self._keep(server, trouble, self._plan.evidence)
                     return
             if passed_s - said_s >= SAY_EVERY_S:
                 said_s = passed_s
                 self._say(self._progress(passed_s, trouble))
             time.sleep(EVERY_S)
+
+    def _keep(self, server: TxnsimServer, trouble: Trouble, folder: Path) -> None:
+        """What tells later why a transaction hangs, as it is now."""
+        assert server.http is not None
+        self._say(f"a transaction hangs: disks, trace and log of the server go to {folder}")
+        trouble.stop()  # every broker is up
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "found.txt").write_text("\n".join([*trouble.last, *self._failures]))
+        (folder / "server.log").write_text(server.log_text)
+        with (
+            urllib.request.urlopen(f"{server.http}/api/v1/trace", timeout=600.0) as answer,
+            (folder / "trace.jsonl").open("wb") as trace,
+        ):
+            shutil.copyfileobj(answer, trace)
+        write = [sys.executable, "-m", "txnsim.cli.main", "logs", "write", "--url", server.http]
+        subprocess.run([*write, str(folder / "disks")], cwd=REPOSITORY, check=True)
 
     def _see_to_chain(self) -> None:
         """One that was stuck begins again, under the same name: the old one is fenced."""

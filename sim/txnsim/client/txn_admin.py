@@ -24,12 +24,13 @@ from txnsim.client.by_key import (
 )
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode
-from txnsim.client.inspection.describe_rights import check_sight
+from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
     candidates,
     hanging,
+    producer_ids,
 )
 from txnsim.client.inspection.txn_views import (
     AbortSpec,
@@ -280,12 +281,10 @@ class TransactionAdmin:
             )
         if not found:
             return ()
-        ids, descriptions = await self.known_to_coordinators(
-            {one.producer.producer_id for one in found}
-        )
-        seeming = hanging(found, ids, descriptions)
+        seeming = hanging(found, *await self.known_to_coordinators(producer_ids(found)))
         if seeming:
             await check_sight(self.cluster)
+            seeming = hanging(seeming, *await asked_while_all_serve(self, producer_ids(seeming)))
         return seeming
 
     async def known_to_coordinators(

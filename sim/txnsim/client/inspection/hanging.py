@@ -67,6 +67,11 @@ def candidates(
     )
 
 
+def producer_ids(open_transactions: Iterable[OpenTransaction]) -> set[int]:
+    """Whose they are."""
+    return {one.producer.producer_id for one in open_transactions}
+
+
 def hanging(
     open_transactions: Sequence[OpenTransaction],
     transactional_ids: Mapping[int, str],

@@ -14,12 +14,13 @@ from typing import Final
 import msgspec
 
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
 from txnsim.client.inspection.decision_log import noted
-from txnsim.client.inspection.describe_rights import check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
     candidates,
+    producer_ids,
 )
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState
@@ -91,16 +92,14 @@ async def survey(
         progress(done, len(wanted))
     findings: tuple[JudgedTransaction, ...] = ()
     if found:
-        ids, descriptions = await admin.known_to_coordinators(
-            {one.producer.producer_id for one in found}
-        )
-        judged = judge(found, ids, descriptions)
+        judged = judge(found, *await admin.known_to_coordinators(producer_ids(found)))
+        if any(one.verdict is OpenTxnStatus.HANGING for one in judged):
+            await check_sight(admin.cluster)
+            judged = judge(found, *await asked_while_all_serve(admin, producer_ids(found)))
         gone = await _ended_meanwhile(admin, judged)
         findings = tuple(
             [await _with_decision(admin, one) for one in judged if one.transaction not in gone]
         )
-        if any(one.verdict is OpenTxnStatus.HANGING for one in findings):
-            await check_sight(admin.cluster)
     return Survey(
         partitions=len(wanted),
         findings=tuple(sorted(findings, key=_age)),

@@ -1,6 +1,10 @@
-"""A search needs the right to see every transactional id before it says that one hangs."""
+"""Before a search says that a transaction hangs, it needs the right to see every transactional id,
+and the answer of every coordinator.
+"""
 
 from __future__ import annotations
+
+import asyncio
 
 import pytest
 
@@ -8,12 +12,13 @@ from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.within import within
 from txnsim.client.admin import Admin
-from txnsim.client.errors import ClientError, ErrorCode
-from txnsim.client.inspection.describe_rights import UNUSED_ID, check_sight
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.inspection.coordinators_asked import UNUSED_ID, check_sight
 from txnsim.client.inspection.survey import survey
 from txnsim.client.producer import Producer
-from txnsim.faults.actions import Fail
+from txnsim.faults.actions import Delay, Fail
 from txnsim.faults.points import FaultPoint
+from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 GHOSTLY = TopicPartition("orders", 0)
@@ -75,3 +80,55 @@ async def test_a_search_that_finds_nothing_needs_no_sight(world: VirtualCluster)
         found = await survey(admin, now_ms=cluster.clock.now_ms(), older_than_ms=0)
         assert found.findings == ()
         assert await admin.find_hanging(now_ms=cluster.clock.now_ms(), topic="orders") == ()
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize("late_ms", [300, 2_500])
+def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
+    """Its broker has not heard of that yet, and lists nothing of it without an error."""
+
+    async def story(world: VirtualCluster) -> None:
+        async with (
+            world.client() as cluster,
+            Producer(cluster, transactional_id="tx") as producer,
+        ):
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("orders", 0, b"v")
+            home = world.home("tx")
+            image = world.sim.metadata.image.partition(home)
+            assert image is not None
+            heir = next(one for one in image.isr if one != image.leader)
+            world.arm(Delay(delay_ms=late_ms), FaultPoint.METADATA_APPLY, broker=heir)
+            world.sim.move_leader(home, heir)
+            await asyncio.sleep(late_ms / 2_000)
+            now_ms = cluster.clock.now_ms() + HOUR_MS
+            admin = Admin(cluster)
+            assert await admin.known_to_coordinators({producer.identity.producer_id}) == ({}, {})
+            assert await admin.find_hanging(now_ms=now_ms, topic="orders") == ()
+            world.sim.move_leader(home, image.leader)
+            found = await survey(admin, now_ms=now_ms, partitions=[GHOSTLY])
+            assert [one.verdict for one in found.findings] == [OpenTxnStatus.ALIVE]
+            await producer.commit()
+
+    run_cluster(story)
+
+
+@within(run_cluster)
+async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
+    world: VirtualCluster,
+) -> None:
+    async with world.client() as cluster, world.client(api_timeout_ms=100) as impatient:
+        await make_hanging(Admin(cluster), GHOSTLY, "ghost")
+
+        async def unrest() -> None:
+            while True:
+                world.move(world.home("ghost"))
+                await asyncio.sleep(0.001)
+
+        moving = world.env.tasks.spawn(unrest(), name="unrest")
+        with pytest.raises(RetriableError, match="coordinators move all the time"):
+            await Admin(impatient).find_hanging(now_ms=cluster.clock.now_ms(), topic="orders")
+        moving.cancel()

@@ -1,0 +1,114 @@
+"""Whether coordinators have said enough for an operator to say that a transaction hangs.
+
+A live transaction looks like one without a coordinator in two cases. The client may not describe
+its id, so coordinators leave it out (ListTransactions). Or its coordinator has just died or moved:
+the new one has not heard of it yet, or has not begun to read its partition of
+``__transaction_state``, and lists nothing of it without an error. Kafka's own ``find-hanging``
+looks for neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final, Protocol
+
+from txnsim.client import requests
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.inspection.txn_views import TransactionDescription
+from txnsim.placement import partition_for
+from txnsim.types import TRANSACTION_STATE_TOPIC
+
+if TYPE_CHECKING:
+    from txnsim.client.cluster import Cluster
+
+DEVIATIONS: Final = (
+    "Before a search names a transaction it makes sure that the user may describe every"
+    " transactional id, and that each coordinator has read its log; where coordinators move, it"
+    " asks again. Apache Kafka's tool takes a live transaction for hanging then.",
+)
+
+UNUSED_ID: Final = "7f3kq-sees-all-transactional-ids"
+"""An authorizer judges the name, whether or not there is such an id. No right for a prefix that
+somebody uses should cover it.
+"""
+
+Known = tuple[dict[int, str], dict[str, TransactionDescription | None]]
+"""See ``TransactionAdmin.known_to_coordinators``."""
+
+
+class Asking(Protocol):
+    """The two questions of ``TransactionAdmin``."""
+
+    cluster: Cluster
+
+    async def describe_transactions(self, transactional_ids: Collection[str], /) -> object:
+        """It asks until a coordinator answers that has read its partition."""
+
+    async def known_to_coordinators(self, producer_ids: set[int], /) -> Known:
+        """Ids and descriptions."""
+
+
+async def check_sight(cluster: Cluster) -> None:
+    """Make sure that every transactional id may be described. So this asks for one that does not
+    exist: a client that may not describe that one lacks the right for all ids.
+
+    Raises:
+        ClientError: Not every one may, or no broker answered.
+    """
+    message = await cluster.ask_any(requests.describe_transactions((UNUSED_ID,)))
+    (row,) = message.transaction_states
+    if ErrorCode(row.error_code) is ErrorCode.transactional_id_authorization_failed:
+        raise ClientError(
+            "Nothing can be said of transactions that seem to hang: this user may not describe"
+            " every transactional id, and what it does not see looks the same",
+            error=ErrorCode.transactional_id_authorization_failed,
+        )
+
+
+async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
+    """What coordinators know of these producers, asked while each partition of
+    ``__transaction_state`` has a coordinator that has read it, and none of them moves. A user who
+    may not describe that topic gets the answer as it is.
+
+    Args:
+        admin: Of the cluster.
+        producer_ids: Whose transactions seem to hang.
+
+    Raises:
+        RetriableError: Coordinators moved, or did not serve, all the time.
+        ClientError: One did not answer.
+    """
+    cluster = admin.cluster
+    deadline, backoff = cluster.deadline(), cluster.backoff()
+    while True:
+        before = await _leaders(cluster)
+        await admin.describe_transactions(_id_of_each(len(before)))
+        known = await admin.known_to_coordinators(producer_ids)
+        if await _leaders(cluster) == before:
+            return known
+        if deadline.passed:
+            raise RetriableError(
+                "Nothing can be said of transactions that seem to hang: coordinators move all the"
+                " time, and one that has just moved lists nothing. Ask again later"
+            )
+        await backoff.wait(deadline)
+
+
+async def _leaders(cluster: Cluster) -> list[tuple[int, int]]:
+    """Leader and its epoch of each partition of ``__transaction_state``; none where the topic is
+    not there or may not be described.
+    """
+    seen = (await cluster.refresh((TRANSACTION_STATE_TOPIC,))).topic(TRANSACTION_STATE_TOPIC)
+    rows = () if seen is None else sorted(seen.partitions, key=lambda row: row.partition)
+    return [(row.leader_id, row.leader_epoch) for row in rows]
+
+
+def _id_of_each(partitions: int) -> list[str]:
+    """An unused id for each partition."""
+    found: dict[int, str] = {}
+    number = 0
+    while len(found) < partitions:
+        name = f"{UNUSED_ID}-{number}"
+        found.setdefault(partition_for(name, partitions), name)
+        number += 1
+    return list(found.values())

@@ -1,0 +1,267 @@
+"""``python -m tests.soak.virtual [--seeds 1-20]``: the soak's trouble in virtual time.
+
+Producers of ours commit and abort on three brokers, while brokers are killed, stopped and isolated,
+leaders move and clocks jump, one after the other. A seed is played the same way each time, so a
+transaction that hangs can be looked at as often as it takes: ``--seeds 7 --trace FILE`` writes the
+trace of that run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from tests.soak.trouble import ADVANCE_MS, AWAY_S, PAUSE_S, SET_BY_MS
+from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.admin import Admin
+from txnsim.client.errors import AbortableError, ClientError
+from txnsim.client.producer import Producer
+from txnsim.client.waiting import pause
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import BrokerId, TopicPartition
+
+BROKERS: Final = (1, 2, 3)
+TOPIC: Final = "bulk"
+PARTITIONS: Final = 12
+PRODUCERS: Final = 12
+TROUBLES: Final = 20
+"""Of one seed."""
+SETTINGS: Final[dict[str, Any]] = {
+    "broker_session_timeout_ms": 3_000,
+    "broker_heartbeat_interval_ms": 500,
+    "replica_lag_time_max_ms": 5_000,
+    "min_insync_replicas": 2,
+}
+PATIENCE: Final = {"request_timeout_ms": 8_000, "api_timeout_ms": 20_000}
+LATENCY_US: Final = (200, 4_000)
+"""Of each packet: far more apart than on one machine, so that more comes between."""
+REST_S: Final = 0.15
+"""Of a producer between two transactions, at most."""
+OVERDUE_MS: Final = 200_000
+"""Longer than the timeout of any transaction."""
+WHOLE_WITHIN_S: Final = 120.0
+
+
+class VirtualSoak:
+    """One seed."""
+
+    def __init__(self, cluster: VirtualCluster) -> None:
+        self._cluster = cluster
+        self._random: Random = cluster.env.rng.stream("soak")
+        self._is_over = False
+        self.ended: Counter[str] = Counter()
+        self.last: deque[str] = deque(maxlen=TROUBLES)
+        self.open: tuple[str, ...] = ()
+        """What is open when all is over: partition, producer and offset."""
+
+    async def run(self) -> None:
+        """From the first transaction to the judgement."""
+        spawn = self._cluster.env.tasks.spawn
+        working = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
+        acts: tuple[tuple[int, Callable[[], Coroutine[Any, Any, str]]], ...] = (
+            (4, self._kill),
+            (2, self._kill_unflushed),
+            (2, self._stop),
+            (5, self._move_leaders),
+            (1, self._isolate),
+            (3, self._advance),
+            (1, self._set_clock),
+        )
+        weights = [weight for weight, _ in acts]
+        for _ in range(TROUBLES):
+            await asyncio.sleep(self._random.uniform(*PAUSE_S) / 4)
+            _, act = self._random.choices(acts, weights)[0]
+            begun_s = asyncio.get_running_loop().time()
+            self.last.append(f"{begun_s:.3f} s: {await act()}")
+            await self._whole()
+        self._is_over = True
+        await asyncio.gather(*working)
+        await self._judge()
+
+    async def _work(self, name: str) -> None:
+        random = self._cluster.env.rng.stream(name)
+        life = 0
+        while not self._is_over:
+            life += 1
+            async with (
+                self._cluster.client(f"{name}/{life}", **PATIENCE) as client,
+                Producer(client, transactional_id=name, delivery_timeout_ms=15_000) as producer,
+            ):
+                try:
+                    await producer.init_transactions()
+                    while not self._is_over:
+                        await self._transact(producer, random)
+                except ClientError as error:
+                    self.ended[f"life: {type(error).__name__}"] += 1
+
+    async def _transact(self, producer: Producer, random: Random) -> None:
+        await asyncio.sleep(random.uniform(0, REST_S))
+        producer.begin()
+        try:
+            sent = [
+                producer.send(TOPIC, index, b"x" * 50)
+                for index in random.sample(range(PARTITIONS), random.randint(1, 3))
+            ]
+            await asyncio.gather(*sent)
+            if random.random() < 0.1:
+                await producer.abort()
+                self.ended["aborted"] += 1
+            else:
+                await producer.commit()
+                self.ended["committed"] += 1
+        except AbortableError:
+            await producer.abort()
+            self.ended["given up"] += 1
+
+    # Trouble
+
+    async def _kill(self) -> str:
+        return await self._kill_one(lose_unflushed=False)
+
+    async def _kill_unflushed(self) -> str:
+        return await self._kill_one(lose_unflushed=True)
+
+    async def _kill_one(self, *, lose_unflushed: bool) -> str:
+        broker = self._any_broker()
+        await self._cluster.sim.kill_broker(broker, lose_unflushed=lose_unflushed)
+        await self._away()
+        await self._cluster.sim.start_broker(broker)
+        return f"broker {broker} was killed" + (", what was not flushed is lost" * lose_unflushed)
+
+    async def _stop(self) -> str:
+        broker = self._any_broker()
+        await self._cluster.sim.stop_broker(broker)
+        await self._away()
+        await self._cluster.sim.start_broker(broker)
+        return f"broker {broker} was stopped"
+
+    async def _move_leaders(self) -> str:
+        sim = self._cluster.sim
+        moved = []
+        for name, topic in list(sim.metadata.image.topics.items()):
+            for index in range(len(topic.partitions)):
+                place = TopicPartition(name, index)
+                partition = sim.metadata.image.partition(place)
+                assert partition is not None
+                others = [one for one in partition.isr if one != partition.leader]
+                if others and self._random.random() < 1 / 3:
+                    sim.move_leader(place, self._random.choice(others))
+                    moved.append(str(place))
+        return f"leaders moved: {' '.join(moved)}"
+
+    async def _isolate(self) -> str:
+        broker = self._any_broker()
+        self._cluster.sim.isolate(broker)
+        await self._away()
+        self._cluster.sim.heal(broker)
+        return f"broker {broker} was isolated"
+
+    async def _advance(self) -> str:
+        ms = self._random.randint(*ADVANCE_MS)
+        self._cluster.advance(ms)
+        return f"{ms} ms passed"
+
+    async def _set_clock(self) -> str:
+        member = self._cluster.sim.member(self._any_broker())
+        by_ms = self._random.randint(-SET_BY_MS, SET_BY_MS)
+        member.clock.shift(by_ms)
+        await self._away()
+        member.clock.shift(-by_ms)
+        return f"the clock of broker {member.broker_id} was off by {by_ms} ms"
+
+    def _any_broker(self) -> BrokerId:
+        return BrokerId(self._random.choice(BROKERS))
+
+    async def _away(self) -> None:
+        await asyncio.sleep(self._random.uniform(*AWAY_S))
+
+    async def _whole(self) -> None:
+        """Wait until every replica is in sync: one broker at a time is away."""
+        async with asyncio.timeout(WHOLE_WITHIN_S):
+            while not self._is_whole():
+                await pause(self._cluster.env.clock, 250)
+
+    def _is_whole(self) -> bool:
+        topics = self._cluster.sim.metadata.image.topics.values()
+        partitions = (partition for topic in topics for partition in topic.partitions)
+        return all(len(one.isr) == len(one.replicas) for one in partitions)
+
+    # Judgement
+
+    async def _judge(self) -> None:
+        """What is still open once every transaction has timed out."""
+        self._cluster.advance(OVERDUE_MS)
+        await asyncio.sleep(OVERDUE_MS / 1000)
+        places = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+        async with self._cluster.client("operator", **PATIENCE) as client:
+            found = await Admin(client).describe_producers(places)
+        lines = []
+        for place, producers in found.items():
+            assert not isinstance(producers, ClientError), producers
+            lines += [
+                f"{place}: producer {one.producer_id} epoch {one.producer_epoch}, open since"
+                f" offset {one.txn_start_offset}, coordinator epoch {one.coordinator_epoch}"
+                for one in producers
+                if one.txn_start_offset is not None
+            ]
+        self.open = tuple(lines)
+
+
+async def _soak(cluster: VirtualCluster) -> VirtualSoak:
+    soak = VirtualSoak(cluster)
+    await soak.run()
+    return soak
+
+
+async def _traced(cluster: VirtualCluster, path: Path) -> VirtualSoak:
+    soak = await _soak(cluster)
+    with path.open("wb") as file:
+        for line in cluster.env.tracer.lines():
+            file.write(line + b"\n")
+    return soak
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play seeds; the exit status is 1 if a transaction hung in any."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak.virtual", description=__doc__)
+    parser.add_argument("--seeds", default="1-5", help="7, or 1-20 (default 1-5)")
+    parser.add_argument("--level", type=int, default=2, help="transaction.version (default 2)")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="of a single seed")
+    options = parser.parse_args(argv)
+    first, _, last = options.seeds.partition("-")
+    hung = 0
+    for seed in range(int(first), int(last or first) + 1):
+        begun_s = time.monotonic()
+        changes: dict[str, Any] = {
+            "seed": seed,
+            "level": options.level,
+            "latency_us": LATENCY_US,
+            "topics": ((TOPIC, PARTITIONS),),
+            **SETTINGS,
+        }
+        if options.trace is None:
+            soak = run_cluster(_soak, **changes)
+        else:
+            soak = run_cluster(
+                lambda cluster: _traced(cluster, options.trace),
+                trace_level=TraceLevel.FULL,
+                **changes,
+            )
+        hung += bool(soak.open)
+        ended = ", ".join(f"{count:,} {what}" for what, count in sorted(soak.ended.items()))
+        print(f"seed {seed}: {ended}; {time.monotonic() - begun_s:.0f} s", flush=True)
+        for line in (*soak.last, *soak.open) if soak.open else ():
+            print(f"    {line[:400]}", flush=True)
+    print(f"{hung} of {seed - int(first) + 1} seeds ended with an open transaction")
+    return 1 if hung else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
