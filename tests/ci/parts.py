@@ -86,7 +86,7 @@ def repeated(deadline: Deadline) -> PartOutcome:
     clusters with further seeds: ``make test`` plays some of each.
     """
     pytest = [str(_PYTHON), "-m", "pytest", "-q"]
-    plays = [*pytest, "tests/conformance", "tests/scenario", "-m", "thorough"]
+    plays = [*pytest, "tests/conformance", "tests/scenario", "tests/unit", "-m", "thorough"]
     verdict = judge_pytest("other levels and another seed", run(plays, deadline=deadline))
     chosen = [word for seed in SEEDS for word in ("--seed", str(seed))]
     clusters = [*pytest, "tests/simulation", "-m", "", "-k", "seed", *chosen]
