@@ -13,11 +13,6 @@ from typing import Any, Final
 
 import yaml
 
-try:
-    from yaml.cyaml import CParser
-except ImportError:  # pragma: no cover - PyYAML was built without libyaml
-    CParser = None  # type: ignore[assignment,misc]
-
 from txnsim.errors import ConfigError, in_short
 
 BYTES_MAX: Final = 262_144
@@ -29,6 +24,9 @@ VALUES_MAX: Final = 20_000
 DEPTH_MAX: Final = 50
 NUMBER_DIGITS_MAX: Final = 400
 """A float has no more; Python refuses whole numbers of more than 4,300."""
+
+HAS_LIBYAML: Final = bool(yaml.__with_libyaml__)
+"""Whether PyYAML was built with it, as its wheels are."""
 
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
@@ -104,9 +102,9 @@ class _CompiledLoader(BoundedLoader):
 
     def __init__(self, text: str | bytes, *, file: str) -> None:
         super().__init__("", file=file)
-        self._events = CParser(text)
+        self._events = yaml.CSafeLoader(text)
 
-    def check_event(self, *choices: type[yaml.Event]) -> bool:
+    def check_event(self, *choices: Any) -> bool:
         """Whether the next event is one of these kinds, or there is one."""
         return bool(self._events.check_event(*choices))
 
@@ -132,7 +130,7 @@ def composed(text: str | bytes, *, file: str) -> tuple[BoundedLoader, yaml.Node 
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     if size > BYTES_MAX:
         raise ConfigError(f"{file}:1: {size} bytes, at most {BYTES_MAX} are read")
-    if CParser is not None:
+    if HAS_LIBYAML:
         with suppress(yaml.YAMLError, UnicodeEncodeError):  # said below, after a second reading
             compiled = _CompiledLoader(text, file=file)
             return compiled, compiled.get_single_node()
