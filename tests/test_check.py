@@ -80,12 +80,13 @@ def test_the_browser_is_left_to_the_full_check() -> None:
 
 
 def test_each_file_of_tests_belongs_to_one_step() -> None:
+    of_steps = commands(quick=False)
     for path in (check.ROOT / "tests").rglob("test_*.py"):
         name = path.relative_to(check.ROOT).as_posix()
         takers = []
         for step in check.TESTS:
             _, paths = check.TESTS[step]
-            words = commands(quick=False)[step]
+            words = of_steps[step]
             ignored = [word[9:] for word in words if word.startswith("--ignore=")]
             if lies_below(name, paths) and not lies_below(name, ignored):
                 takers.append(step)

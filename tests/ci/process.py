@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time  # noqa: TID251 - a process on the real machine
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,10 +24,24 @@ _TAIL_LINES: Final = 60
 
 
 class Deadline:
-    """The moment by which all of CI must be over."""
+    """The moment by which all of CI must be over, and what was used of the cores until then."""
 
     def __init__(self, minutes: float) -> None:
         self._end_s = time.monotonic() + minutes * 60
+        self._used_s: list[float] = []
+
+    def of_part(self) -> Deadline:
+        """The same moment, for one part, whose programs are counted by themselves."""
+        return Deadline(self.remaining_s() / 60)
+
+    def used(self, cpu_s: float) -> None:
+        """A program has ended that used so many CPU seconds, with all that it waited for."""
+        self._used_s.append(cpu_s)
+
+    @property
+    def cpu_s(self) -> float:
+        """Of all programs that have ended."""
+        return sum(self._used_s)
 
     def remaining_s(self) -> float:
         """Seconds left, at least one so that a program can still say why it fails."""
@@ -78,11 +93,22 @@ def run(
         errors="replace",
         start_new_session=True,
     )
-    try:
-        output, _ = process.communicate(timeout=deadline.remaining_s())
-    except subprocess.TimeoutExpired:
+    overrun = threading.Event()
+
+    def stop() -> None:
+        overrun.set()
         os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
+
+    timer = threading.Timer(deadline.remaining_s(), stop)
+    timer.start()
+    assert process.stdout is not None
+    with process.stdout as stream:
+        output = stream.read()
+    _, status, usage = os.wait4(process.pid, 0)  # `Popen.wait` does not tell what it has used
+    timer.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    deadline.used(usage.ru_utime + usage.ru_stime)
+    if overrun.is_set():
         return Finished(-signal.SIGKILL, f"{output}\nstopped: CI's time is over")
     return Finished(process.returncode, output)
 

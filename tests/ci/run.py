@@ -2,9 +2,11 @@
 
 For a clean machine with Python, a JDK 17, Maven, Go, Node.js, npm, Rust, a C compiler and cmake.
 
-First the repository's own check, then everything else side by side. One line per part with its
-minutes and its budget, the reasons of every failure, and one closing line with the count. Exit
-status 1 if anything failed. Standard library only, as it runs before any environment is made.
+First the repository's own check, then everything else side by side, as much as fits on the cores.
+One line per part with its minutes, its budget and how many cores it has kept busy (programs and
+what they waited for; not the servers that CI itself starts), the reasons of every failure, and one
+closing line with the count. Exit status 1 if anything failed. Standard library only, as it runs
+before any environment is made.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time  # noqa: TID251 - minutes on the real machine
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final
 
-from tests.ci.parts import MINUTES, PARTS_FIRST, PARTS_TOGETHER, Part
+from tests.ci.parts import CORES, MINUTES, PARTS_FIRST, PARTS_TOGETHER, PROGRAMS, Part
 from tests.ci.process import Deadline, PartOutcome
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.foreign_clients import ForeignClientError
@@ -24,8 +26,8 @@ from tests.support.txnsim_server import TxnsimServerError
 
 MINUTES_MAX: Final = 75.0
 """Then what still runs is stopped: a machine that is loaded may take longer than the budget."""
-LANES: Final = 2
-"""Parts side by side; a part keeps about one core busy, and waits a good part of its time."""
+PARTS_MAX: Final = 4
+"""Side by side, however little they do: each has servers and programs in memory."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,9 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     start_s = time.monotonic()
     deadline = Deadline(MINUTES_MAX)
     verdicts = [_ask(part, deadline) for part in first]
-    with ThreadPoolExecutor(LANES) as lanes:
-        waiting = [lanes.submit(_ask, part, deadline) for part in together]
-        verdicts += [each.result() for each in as_completed(waiting)]
+    verdicts += _ask_together(together, deadline)
     total = sum(verdicts, start=PartOutcome(0, 0))
     if total.report:
         _say(f"\n{total.report}\n")
@@ -50,17 +50,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if total.passed and not total.failed else 1
 
 
-def _ask(part: Part, deadline: Deadline) -> PartOutcome:
+def _ask_together(parts: Sequence[Part], deadline: Deadline) -> list[PartOutcome]:
+    waiting = list(parts)
+    running: dict[Future[PartOutcome], Part] = {}
+    verdicts: list[PartOutcome] = []
+    with ThreadPoolExecutor(PARTS_MAX) as lanes:
+        while waiting or running:
+            while (part := next_part(waiting, running.values())) is not None:
+                waiting.remove(part)
+                running[lanes.submit(_ask, part, deadline)] = part
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for each in done:
+                del running[each]
+                verdicts.append(each.result())
+    return verdicts
+
+
+def next_part(waiting: Sequence[Part], running: Collection[Part]) -> Part | None:
+    """The first part that can begin beside those that run: its programs are made or will not be,
+    and there are cores for it. Some part always can where none runs.
+    """
+    if len(running) >= PARTS_MAX:
+        return None
+    free = CORES - sum(part.cores for part in running)
+    makes_programs = PROGRAMS in waiting or PROGRAMS in running
+    for part in waiting:
+        if part.needs_programs and makes_programs:
+            continue
+        if part.cores <= free or not running:
+            return part
+    return None
+
+
+def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
     start_s = time.monotonic()
+    deadline = all_of_ci.of_part()
     try:
         verdict = part.ask(deadline)
     except (ApacheKafkaError, ForeignClientError, TxnsimServerError, OSError) as failure:
         # A missing toolchain or a server that does not start is a failure of its part alone.
         verdict = PartOutcome(0, 1, f"{part.name}: {failure}")
-    taken = in_budget(time.monotonic() - start_s, part.minutes)
+    seconds = time.monotonic() - start_s
+    taken = in_budget(seconds, part.minutes)
+    busy = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
     word = "FAIL" if verdict.failed else "ok"
     counts = f"{verdict.passed} passed, {verdict.failed} failed"
-    _say(f"{word:4} {taken}  {part.name}: {counts}")
+    _say(f"{word:4} {taken}, {busy}  {part.name}: {counts}")
     return verdict
 
 

@@ -8,6 +8,7 @@ refused while it is read, with its line and the bound.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 import yaml
@@ -23,6 +24,9 @@ VALUES_MAX: Final = 20_000
 DEPTH_MAX: Final = 50
 NUMBER_DIGITS_MAX: Final = 400
 """A float has no more; Python refuses whole numbers of more than 4,300."""
+
+HAS_LIBYAML: Final = bool(yaml.__with_libyaml__)
+"""Whether PyYAML was built with it, as its wheels are."""
 
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
@@ -93,14 +97,42 @@ class BoundedLoader(yaml.SafeLoader):
         return ConfigError(f"{self._file}:{mark.line + 1}: {problem}")
 
 
-def loader(text: str | bytes, *, file: str) -> BoundedLoader:
-    """A loader over ``text``.
+class _CompiledLoader(BoundedLoader):
+    """The same over the events of libyaml, which finds them in a tenth of the time."""
+
+    def __init__(self, text: str | bytes, *, file: str) -> None:
+        super().__init__("", file=file)
+        self._events = yaml.CSafeLoader(text)
+
+    def check_event(self, *choices: Any) -> bool:
+        """Whether the next event is one of these kinds, or there is one."""
+        return bool(self._events.check_event(*choices))
+
+    def peek_event(self) -> Any:
+        """The next event, which stays."""
+        return self._events.peek_event()
+
+    def get_event(self) -> Any:
+        """The next event, which is taken."""
+        return self._events.get_event()
+
+
+def composed(text: str | bytes, *, file: str) -> tuple[BoundedLoader, yaml.Node | None]:
+    """The root of the only document in ``text``, if there is one, and what builds its values.
+
+    libyaml reads it where PyYAML has that. What libyaml refuses is read again by PyYAML itself, so
+    that an error has the same words everywhere.
 
     Raises:
-        ConfigError: It is too large.
-        yaml.YAMLError: Its first characters are none of YAML's.
+        ConfigError: It is too large, or breaks another bound.
+        yaml.YAMLError: It is no YAML.
     """
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     if size > BYTES_MAX:
         raise ConfigError(f"{file}:1: {size} bytes, at most {BYTES_MAX} are read")
-    return BoundedLoader(text, file=file)
+    if HAS_LIBYAML:
+        with suppress(yaml.YAMLError, UnicodeEncodeError):  # said below, after a second reading
+            compiled = _CompiledLoader(text, file=file)
+            return compiled, compiled.get_single_node()
+    loader = BoundedLoader(text, file=file)
+    return loader, loader.get_single_node()

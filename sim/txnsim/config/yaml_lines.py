@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from txnsim.config.yaml_bounds import loader
+from txnsim.config.yaml_bounds import composed
 from txnsim.errors import ConfigError
 
 
@@ -22,8 +22,7 @@ def read_mapping(data: bytes, *, file: str) -> tuple[dict[str, Any], dict[tuple[
             no text, or a key given twice.
     """
     try:
-        bounded = loader(data, file=file)
-        node = bounded.get_single_node()
+        bounded, node = composed(data, file=file)
         if node is None:
             return {}, {}
         lines: dict[tuple[str, ...], int] = {}

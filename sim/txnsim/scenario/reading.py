@@ -14,7 +14,7 @@ import yaml
 from pydantic import ValidationError
 
 from txnsim.config.complaints import in_words, members_of, place_of, without_other_kinds
-from txnsim.config.yaml_bounds import loader
+from txnsim.config.yaml_bounds import composed
 from txnsim.errors import ConfigError
 from txnsim.scenario.consistency import Place, contradictions
 from txnsim.scenario.model import Scenario
@@ -109,8 +109,7 @@ def _parse(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
     """The document and the line of every value in it, counted from 1."""
     lines: dict[Place, int] = {(): 1}
     try:
-        bounded = loader(text, file=file)
-        root = bounded.get_single_node()
+        bounded, root = composed(text, file=file)
         if not isinstance(root, yaml.MappingNode):
             raise ConfigError(f"{file}:1: scenario: expected a mapping of fields")
         _collect(root, (), lines, file)

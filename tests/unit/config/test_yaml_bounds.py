@@ -7,9 +7,11 @@ import tracemalloc
 
 import pytest
 
+from txnsim.config import yaml_bounds
 from txnsim.config.yaml_bounds import BYTES_MAX, DEPTH_MAX, VALUES_MAX
 from txnsim.config.yaml_lines import read_mapping
 from txnsim.errors import ConfigError
+from txnsim.scenario.catalog import directory
 from txnsim.scenario.reading import read
 
 NESTED = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -82,3 +84,40 @@ def test_the_deepest_document_is_read() -> None:
     for _ in range(brackets):
         (content,) = content.values() if isinstance(content, dict) else content
     assert content == ["x"]
+
+
+def _told(text: str) -> object:
+    try:
+        return read_mapping(text.encode("utf-8", "surrogatepass"), file="f")
+    except ConfigError as error:
+        return str(error)
+
+
+NO_YAML = (
+    "a: [1",
+    "a: b: c",
+    "\ta: 1",
+    "a: *b",
+    "a: 'x",
+    "a: \ud800",
+    "a: \x01",
+    "---\n---\n",
+    "",
+    "@",
+)
+
+
+def test_the_same_is_read_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    stories = [path.read_text("utf-8") for path in sorted(directory().glob("*.yaml"))]
+    cut = [text[: len(text) * part // 7] for text in stories[::9] for part in (2, 3, 5)]
+    texts = [*stories[::2], *cut, *NO_YAML]
+    assert stories
+    assert yaml_bounds.HAS_LIBYAML
+    compiled = [_told(text) for text in texts]
+    monkeypatch.setattr(yaml_bounds, "HAS_LIBYAML", False)
+    assert [_told(text) for text in texts] == compiled
+
+
+def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
+    with pytest.raises(ConfigError, match="f:1: no YAML: "):
+        read("f", "a: \ud800")

@@ -22,6 +22,7 @@ from tests.support.log_tables import (
 from tests.support.log_tables import replica as made_replica
 from tests.support.logs import PID, LogDriver, plain
 from tests.support.old_messages import old_message
+from tests.support.strides import every
 from txnsim.pipeline.forensics.open_transactions import Fragment, open_after
 from txnsim.pipeline.forensics.read_compiled import fragments_of
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind, ReadNotes, joined
@@ -135,13 +136,16 @@ def test_sections_tell_what_the_whole_tells(tmp_path: Path, *, is_clean: bool) -
     assert (whole[1].cut_off is None) is is_clean
 
 
+@every(11)
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_one_flipped_bit_is_read_again_or_told_alike(tmp_path: Path, *, is_clean: bool) -> None:
+def test_one_flipped_bit_is_read_again_or_told_alike(
+    tmp_path: Path, step: int, *, is_clean: bool
+) -> None:
     paths = in_many_segments(tmp_path, is_clean=is_clean)
     alike = again = 0
     for path in paths[:1] + paths[-2:]:
         data = path.read_bytes()
-        for position in range(0, len(data), 11):
+        for position in range(0, len(data), step):
             overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
             whole, apart = both(tmp_path)
             if apart is None:
@@ -150,5 +154,5 @@ def test_one_flipped_bit_is_read_again_or_told_alike(tmp_path: Path, *, is_clean
                 alike += 1
                 assert whole == apart, (path, position)
         path.write_bytes(data)
-    assert alike > 3
-    assert again > 100
+    assert alike
+    assert again > 1_100 // step

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.log_tables import logs_of, overwrite, write_dense_index
 from tests.support.soundness import busy_log, write_log_dir
+from tests.support.strides import every
 from txnsim.pipeline.soundness import verify
 from txnsim.pipeline.soundness.parts import SegmentPart
 from txnsim.pipeline.soundness.sections import put_together
@@ -68,30 +69,32 @@ def _plain(part: SegmentPart) -> SegmentPart:
     return msgspec.structs.replace(part, stretches=())
 
 
+@every(7)
 @pytest.mark.parametrize("number", range(3))
 def test_one_flipped_bit_leads_to_the_same_findings(
-    log_dir: Path, number: int, monkeypatch: pytest.MonkeyPatch
+    log_dir: Path, number: int, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = logs_of(log_dir / REPLICA)[number]
     data = path.read_bytes()
     found = 0
-    for position in range(number, len(data), 7):
+    for position in range(number, len(data), step):
         overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
         whole, cut = both(log_dir, monkeypatch)
         assert whole == cut, (path, position)
         found += bool(whole)
         overwrite(path, position, data[position : position + 1])
-    assert found > 50
+    assert found > 350 // step
 
 
+@every(5)
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
 def test_damaged_files_beside_a_segment_lead_to_the_same_findings(
-    log_dir: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+    log_dir: Path, suffix: str, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = 0
     for path in sorted((log_dir / REPLICA).glob(f"*{suffix}")):
         data = path.read_bytes()
-        for position in range(0, len(data), 5):
+        for position in range(0, len(data), step):
             overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
             whole = list(verify_here(plan([log_dir])))
             monkeypatch.setattr(verify, "SECTION_BYTES_MIN", 250)

@@ -1,0 +1,20 @@
+"""Damage at many places of a file: at some of them in ``make test``, at more in ``.ci/run``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+_FEWER: Final = 6
+"""A fraction is enough to see that something broke; odd and prime steps still meet every field."""
+
+
+def every(step: int) -> pytest.MarkDecorator:
+    """Ask for ``step``, how far apart places are: so many bytes in a thorough run, else more."""
+    apart = step * _FEWER + 1
+    places = [
+        pytest.param(apart, id=f"every {apart} bytes"),
+        pytest.param(step, id=f"every {step} bytes", marks=pytest.mark.thorough),
+    ]
+    return pytest.mark.parametrize("step", places)
