@@ -37,7 +37,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     state = state_of(replica, notes_of(Path(replica.log_dir), print), print, use_snapshots=False)
     found = read_compiled(state)
     assert found == read_here(state)
-    assert list(read_in_processes([state], print)) == [(state, found)]
+    assert read_in_processes([state], print).replicas == ((state, found),)
     assert sorted(found.opened) == [PID, 99]
     assert found.opened[PID].coordinator_epoch == 4
 
