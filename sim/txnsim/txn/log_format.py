@@ -344,7 +344,7 @@ def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int]
     """
     at = _VALUE_HEAD.size
     partitions = NO_PARTITIONS
-    if len(value) < at + 4 + _VALUE_TIMES.size or value[at] > 2:
+    if at + 1 >= len(value) or value[at] > 2:
         return None
     if value[at] < 2:  # null in Empty, no elements in CompleteX
         at += 1
@@ -364,7 +364,7 @@ def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int]
     return partitions, last_update_ms, start_ms, behind
 
 
-@lru_cache(maxsize=1 << 10)
+@lru_cache(maxsize=1 << 12)
 def _partitions_in(data: bytes) -> frozenset[TopicPartition]:
     return _Cursor(data, 0).partitions(flexible=True)
 
