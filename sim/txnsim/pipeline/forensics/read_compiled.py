@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from txnsim.log.producer_state import SnapshotEntry
+from txnsim.pipeline.forensics.coordinator_entries import Entry, TxnRecord
 from txnsim.pipeline.forensics.coordinator_log import Replayed, replayed
 from txnsim.pipeline.forensics.open_transactions import Fragment, open_after
 from txnsim.pipeline.forensics.read_here import ReadHere
@@ -48,6 +49,61 @@ class LogRead(msgspec.Struct, frozen=True, kw_only=True):
 
     replayed: Replayed
     problems: tuple[str, ...]
+
+
+class _PackedLog(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The same on its way between processes: each record once, others by their numbers."""
+
+    records: tuple[TxnRecord, ...]
+    entries: tuple[tuple[int, int], ...]
+    """(newest record, decision or -1)."""
+    decisions: dict[int, tuple[int, ...]]
+    rest: Replayed
+    """Without entries and decisions."""
+    problems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, read: LogRead) -> _PackedLog:
+        """What was read, packed."""
+        numbers: dict[int, int] = {}
+        records: list[TxnRecord] = []
+
+        def number_of(record: TxnRecord) -> int:
+            number = numbers.setdefault(id(record), len(records))
+            if number == len(records):
+                records.append(record)
+            return number
+
+        found = read.replayed
+        entries = tuple(
+            (number_of(one.newest), -1 if one.decision is None else number_of(one.decision))
+            for one in found.entries
+        )
+        decisions = {
+            producer_id: tuple(map(number_of, made))
+            for producer_id, made in found.decisions.items()
+        }
+        return cls(
+            records=tuple(records),
+            entries=entries,
+            decisions=decisions,
+            rest=msgspec.structs.replace(found, entries=(), decisions={}),
+            problems=read.problems,
+        )
+
+    def unpacked(self) -> LogRead:
+        """What was read."""
+        records = self.records
+        entries = tuple(
+            Entry(newest=records[newest], decision=None if made < 0 else records[made])
+            for newest, made in self.entries
+        )
+        decisions = {
+            producer_id: [records[number] for number in made]
+            for producer_id, made in self.decisions.items()
+        }
+        replayed = msgspec.structs.replace(self.rest, entries=entries, decisions=decisions)
+        return LogRead(replayed=replayed, problems=self.problems)
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +160,7 @@ def read_in_processes(
             progress(f"read part {number + 1} of {len(tasks)}")
             if isinstance(found, bytes):
                 path = largest_first[number].replica.path
-                logs_read[path] = msgspec.msgpack.decode(found, type=LogRead)
+                logs_read[path] = msgspec.msgpack.decode(found, type=_PackedLog).unpacked()
                 continue
             for path, piece in found:
                 pieces[path].append(piece)
@@ -131,7 +187,8 @@ class _Worker:
         if isinstance(task, ReplicaState):
             problems: list[str] = []
             found = replayed(task, problems.append)
-            return msgspec.msgpack.encode(LogRead(replayed=found, problems=tuple(problems)))
+            read = LogRead(replayed=found, problems=tuple(problems))
+            return msgspec.msgpack.encode(_PackedLog.of(read))
         return [(segment.replica.path, found) for segment, found in walked(task, self._examiner)]
 
 

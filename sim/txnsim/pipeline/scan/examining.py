@@ -16,10 +16,12 @@ import msgspec
 import numpy as np
 
 from txnsim.pipeline.scan import kernel
-from txnsim.pipeline.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
+from txnsim.pipeline.scan.pieces import Bytes, Ints, PieceReader, pieces_of
 from txnsim.pipeline.scan.recovery import crcs_in, large_crc_of, wrong_crc_in
 from txnsim.pipeline.scan.walk import (
+    BOUNDS,
     MAY_BE_OLD,
+    Bounds,
     Damage,
     Folding,
     OldRun,
@@ -33,8 +35,6 @@ GAPS_MAX: Final = 20
 """That are listed for one segment: those of the highest offsets."""
 ODD_CONTROLS_MAX: Final = 20
 """The same of control records: the first ones."""
-_ROWS: Final = 1 << 14
-"""Batches that are looked at together."""
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +56,17 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Examiner:
-    """Goes through segments, one after the other."""
+    """Goes through segments, one after the other.
 
-    def __init__(self, piece_bytes: int = PIECE_BYTES) -> None:
-        self._buffer = np.empty(piece_bytes, dtype=np.uint8)
-        self._rows = np.empty((kernel.BATCH_COLUMNS, _ROWS), dtype=np.int64)
-        self._folding = Folding()
+    Args:
+        bounds: How much is held in memory.
+    """
+
+    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+        self._bounds = bounds
+        self._buffer = np.empty(bounds.piece_bytes, dtype=np.uint8)
+        self._rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
+        self._folding = Folding(bounds)
         self._path = Path()
         self._start = self._until = 0
         self._wrong: Damage | None = None
@@ -115,7 +120,11 @@ class Examiner:
             self._is_folded = False
         if not self._is_folded:
             yield from fragment_rows(
-                self._path, on_damage=_told_already, until=until, start=self._start
+                self._path,
+                on_damage=_told_already,
+                until=until,
+                bounds=self._bounds,
+                start=self._start,
             )
         elif self._folding.count:
             yield self._folding.take()

@@ -260,7 +260,7 @@ def old_at(file: PieceReader, position: int) -> OldRun | None:
 class Folding:
     """Fragments as they grow, and room for endings."""
 
-    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, bounds: Bounds) -> None:
         self._producers_max = bounds.producers
         self._endings = np.empty((fk.ENDING_COLUMNS, bounds.rows), dtype=np.int64)
         self.restart()
