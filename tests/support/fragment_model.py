@@ -7,8 +7,10 @@ out in a list, and each figure is what its definition says of that list. Batches
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 from hypothesis import strategies as st
@@ -259,3 +261,11 @@ def merged(rows: Sequence[Sequence[int]]) -> list[int]:
             whole[fk.OPEN_LAST_TIMESTAMP] = row[fk.OPEN_LAST_TIMESTAMP]
             whole[fk.OPEN_EPOCH] = row[fk.OPEN_EPOCH]
     return whole
+
+
+def on_file(data: bytes, check: Callable[[Path], None]) -> None:
+    """Have a segment of these bytes looked at."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "00000000000000000000.log"
+        path.write_bytes(data)
+        check(path)

@@ -86,7 +86,7 @@ def read_log_file(
         size = size_of_open(file)
         if until is not None:
             size = min(size, until)
-        window = _Window(file, chunk_bytes)
+        window = Window(file, chunk_bytes)
         position = start
         while position < size:
             front = window.bytes_at(position, HEADER_SIZE)
@@ -107,7 +107,7 @@ def read_log_file(
             position += header.size
 
 
-def _old_at(window: _Window, front: bytes, position: int, size: int) -> OldMessage | None:
+def _old_at(window: Window, front: bytes, position: int, size: int) -> OldMessage | None:
     """The whole and sound message of an old format that begins here, if one does."""
     if len(front) <= MAGIC_POSITION or front[MAGIC_POSITION] >= MAGIC:
         return None
@@ -151,8 +151,13 @@ def _length_of(front: bytes) -> int:
     return int.from_bytes(front[8:LOG_OVERHEAD], "big", signed=True)
 
 
-class _Window:
-    """A piece of the file in memory."""
+class Window:
+    """A piece of a file in memory.
+
+    Args:
+        file: Open for reading.
+        chunk_bytes: How much is read at once; more only where more is asked for.
+    """
 
     __slots__ = ("_chunk_bytes", "_data", "_file", "_start")
 

@@ -60,6 +60,7 @@ _STATES: Final = {
     # The other two are only ever pending: Kafka fails to load them
     if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 }
+_CLIENT_VERSIONS: Final = {version.value: version for version in TransactionVersion}
 
 _AT_0_RULES: Final = {
     TransactionState.EMPTY: "decide.init-after-2-to-0",
@@ -302,16 +303,25 @@ def _decode_value(
     state = _STATES.get(status)
     if state is None:
         raise CorruptLogRecordError(f"{transactional_id}: unknown transaction state {status}")
-    cursor = _Cursor(value, _VALUE_HEAD.size)
-    partitions = cursor.partitions(flexible=version == 1)
-    last_update_ms, start_ms = cursor.int64(), cursor.int64()
-    prev_id, next_id, client_version = cursor.tags() if version == 1 else (-1, -1, 0)
+    body = _plain_body(value) if version == 1 else None
+    if body is None:
+        cursor = _Cursor(value, _VALUE_HEAD.size)
+        partitions = cursor.partitions(flexible=version == 1)
+        last_update_ms, start_ms = cursor.int64(), cursor.int64()
+        prev_id, next_id, client_version = cursor.tags() if version == 1 else (-1, -1, 0)
+    else:
+        partitions, last_update_ms, start_ms, tags_at = body
+        no_tags = value[tags_at] == 0
+        prev_id, next_id, client_version = (
+            (-1, -1, 0) if no_tags else _Cursor(value, tags_at).tags()
+        )
     if not rules.client_version_is_kept:  # the tags came with it
         prev_id, next_id, client_version = -1, -1, 0
-    try:
-        client = TransactionVersion(client_version)
-    except ValueError as error:
-        raise CorruptLogRecordError(f"{transactional_id}: {error}") from error
+    client = _CLIENT_VERSIONS.get(client_version)
+    if client is None:
+        raise CorruptLogRecordError(
+            f"{transactional_id}: {client_version} is not a valid TransactionVersion"
+        )
     return TxnTransition(
         transactional_id=transactional_id,
         producer_id=ProducerId(producer_id),
@@ -326,6 +336,37 @@ def _decode_value(
         last_update_timestamp_ms=last_update_ms,
         client_version=client,
     )
+
+
+def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int] | None:
+    """The partitions of a value of version 1, when it was written, when the transaction began, and
+    where its tags begin; None where it has several topics, long names, or an end that is missing.
+    """
+    at = _VALUE_HEAD.size
+    partitions = NO_PARTITIONS
+    if at + 1 >= len(value) or value[at] > 2:
+        return None
+    if value[at] < 2:  # null in Empty, no elements in CompleteX
+        at += 1
+    else:  # one topic: mostly that of the record before
+        count_at = at + 1 + value[at + 1]
+        if not 1 <= value[at + 1] < 0x80 or count_at >= len(value):
+            return None
+        end = count_at + 4 * value[count_at] - 2  # it is one more than there are
+        if not 1 <= value[count_at] < 0x80 or end > len(value) or value[end - 1]:
+            return None
+        partitions = _partitions_in(value[at:end])
+        at = end
+    behind = at + _VALUE_TIMES.size
+    if behind >= len(value):
+        return None
+    last_update_ms, start_ms = _VALUE_TIMES.unpack_from(value, at)
+    return partitions, last_update_ms, start_ms, behind
+
+
+@lru_cache(maxsize=1 << 12)
+def _partitions_in(data: bytes) -> frozenset[TopicPartition]:
+    return _Cursor(data, 0).partitions(flexible=True)
 
 
 class _Cursor:

@@ -31,7 +31,13 @@ from txnsim.wire.control import (
     control_batch,
     read_control_record,
 )
-from txnsim.wire.records import Record, build_batch, largest_timestamp_ms, read_records
+from txnsim.wire.records import (
+    Record,
+    build_batch,
+    largest_timestamp_ms,
+    only_record,
+    read_records,
+)
 
 __all__ = [
     "ABORT",
@@ -56,6 +62,7 @@ __all__ = [
     "crc_of",
     "iter_batches",
     "largest_timestamp_ms",
+    "only_record",
     "read_batch_header",
     "read_control_record",
     "read_magic",

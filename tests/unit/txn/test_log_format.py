@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.support.txn_entries import FOO_0, FOO_1, TID
 from txnsim.errors import CorruptLogRecordError, ErrorCode
 from txnsim.releases.rules import LATEST
+from txnsim.txn import log_format
 from txnsim.txn.log_format import (
     decode_record,
     encode_batch,
@@ -76,6 +77,9 @@ OVERFLOW = transition(
     partitions=frozenset({FOO_1, FOO_0}),
     start_ms=1_699_999_999_000,
     client_version=TV_2,
+)
+ONE_TOPIC = transition(
+    state=TransactionState.ONGOING, partitions=frozenset({FOO_0}), start_ms=UPDATE_MS
 )
 
 
@@ -269,3 +273,24 @@ def test_a_key_that_is_cut_off_is_corruption() -> None:
         decode_record(b"\x00", None, rules=LATEST)
     with pytest.raises(CorruptLogRecordError):
         decode_record(b"\x00\x00\x00\x01\xff", None, rules=LATEST)
+
+
+@given(st.data())
+def test_the_short_way_reads_what_the_long_way_reads(data: st.DataObject) -> None:
+    """Also of damaged values: the same record, or the same words about it."""
+    record = data.draw(st.sampled_from([EMPTY, OVERFLOW, ONE_TOPIC]))
+    value = bytearray(encode_value(record, level=TV_1, rules=LATEST))
+    for _ in range(data.draw(st.integers(0, 2))):
+        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    del value[data.draw(st.integers(0, len(value))) :]
+
+    def decoded() -> object:
+        try:
+            return decode_record(encode_key(TID), bytes(value), rules=LATEST)
+        except CorruptLogRecordError as error:
+            return str(error)
+
+    short = decoded()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(log_format, "_plain_body", lambda _value: None)
+        assert decoded() == short

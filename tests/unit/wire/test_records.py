@@ -21,6 +21,7 @@ from txnsim.wire.records import (
     Record,
     build_batch,
     largest_timestamp_ms,
+    only_record,
     payload_of,
     read_records,
     stamps_in,
@@ -227,3 +228,23 @@ def test_changed_byte_is_noticed_or_harmless(
     with contextlib.suppress(CorruptBatchError):
         assert len(read_records(changed)) == len(records)
         assert len(list(iter_batches(changed))) == 1
+
+
+@given(st.data())
+def test_only_record_is_what_read_records_reads_or_nothing(data: st.DataObject) -> None:
+    records = data.draw(record_lists(time_min_ms=0, time_max_ms=1_000))
+    batch = bytearray(build_batch(records, timestamp_ms=5))
+    if data.draw(st.booleans()):
+        batch[data.draw(st.integers(HEADER_SIZE, len(batch) - 1))] ^= data.draw(st.integers(1, 255))
+    found = only_record(bytes(batch), read_batch_header(batch))
+    if found is not None:
+        (record,) = read_records(batch)
+        assert found == (record.key, record.value)
+        assert record.offset == 0
+
+
+@pytest.mark.parametrize("value", [None, b"", b"v" * 20, b"v" * 5_000])
+@pytest.mark.parametrize("key", [b"", b"key", b"k" * 300])
+def test_only_record_reads_what_coordinators_write(key: bytes, value: bytes | None) -> None:
+    batch = build_batch([Record(key=key, value=value)], timestamp_ms=5)
+    assert only_record(batch, read_batch_header(batch)) == (key, value)

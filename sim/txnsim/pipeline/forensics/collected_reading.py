@@ -103,6 +103,9 @@ class CollectedReading(Reading):
         """Two brokers may keep their replicas under the same path."""
         return f"{archive}:{path}"
 
+    def read_in_processes(self, states: Sequence[ReplicaState], logs: CoordinatorLogs) -> None:
+        """All was read on the brokers."""
+
     def opened(self, states: Sequence[ReplicaState]) -> Opened:
         """What each replica has open at its end."""
         found = {}

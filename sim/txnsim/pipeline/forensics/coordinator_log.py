@@ -32,7 +32,7 @@ from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file, wrong_
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import Tombstone, TxnTransition
 from txnsim.types import TRANSACTION_STATE_TOPIC, TransactionVersion
-from txnsim.wire.batch import BatchHeader, crc_is_valid, read_records
+from txnsim.wire.batch import BatchHeader, crc_is_valid, only_record, read_records
 
 SAMPLE: Final = 200
 """Ids per partition that its number among all partitions is guessed from."""
@@ -205,25 +205,29 @@ def _records_in(
 
 
 def _decoded(stored: StoredBatch, partition: int) -> Iterator[TxnRecord]:
+    only = only_record(stored.data, stored.header)
+    if only is not None:
+        key, value = only
+        found = decode_record(key, value, rules=LATEST)
+        if found is not None:
+            yield _record(found, partition, stored.header.base_offset)
+        return
     for record in read_records(stored.data):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} has no key")
         found = decode_record(record.key, record.value, rules=LATEST)
-        match found:
-            case None:  # a version that is not known: coordinators pass it over as well
-                continue
-            case Tombstone():
-                yield TxnRecord(
-                    log_partition=partition,
-                    offset=record.offset,
-                    transactional_id=found.transactional_id,
-                    state="",
-                )
-            case TxnTransition():
-                yield _record(found, partition, record.offset)
+        if found is not None:  # a version that is not known: coordinators pass it over as well
+            yield _record(found, partition, record.offset)
 
 
-def _record(found: TxnTransition, partition: int, offset: int) -> TxnRecord:
+def _record(found: TxnTransition | Tombstone, partition: int, offset: int) -> TxnRecord:
+    if isinstance(found, Tombstone):
+        return TxnRecord(
+            log_partition=partition,
+            offset=offset,
+            transactional_id=found.transactional_id,
+            state="",
+        )
     return TxnRecord(
         log_partition=partition,
         offset=offset,

@@ -23,7 +23,12 @@ import msgspec
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.errors import MissingExtraError
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
-from txnsim.pipeline.forensics.coordinator_log import logs_of, read_coordinators
+from txnsim.pipeline.forensics.coordinator_log import (
+    Replayed,
+    logs_of,
+    read_coordinators,
+    replayed,
+)
 from txnsim.pipeline.forensics.evidence import Assignment, ReplicaFacts
 from txnsim.pipeline.forensics.findings import (
     BOOTSTRAP,
@@ -46,12 +51,15 @@ from txnsim.pipeline.forensics.start_batch import gaps_behind, start_batch_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
 from txnsim.pipeline.hadoop.mirror import is_mirrored
 from txnsim.pipeline.libraries import require_libraries
+from txnsim.pipeline.scan.log_dirs import OnProblem
 from txnsim.pipeline.scan.log_seek import batch_at, marked_producers
 from txnsim.pipeline.scan.segments import Replica, replicas_in
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from txnsim.pipeline.forensics.read_compiled import LogRead
 
 DRIVER_BYTES_MAX: Final = 4 << 30
 """So much of segments is read here, on all cores; more is Spark's, which takes longer on as many
@@ -131,6 +139,7 @@ def find_hanging(
             opened = reading.opened(data)
             coordinators = here.result()
     else:
+        reading.read_in_processes(data, logs)
         coordinators = reading.coordinators_here(logs)
         opened = reading.opened(data)
     if coordinators is None:
@@ -176,6 +185,10 @@ class Reading:
         """Told by two threads, so in no order."""
         self._notes: dict[str, ReadNotes] = {}
         """Path of a replica that was read -> what came to light."""
+        self._read: dict[str, ReadHere] = {}
+        """Path of a replica that processes have read -> what was read."""
+        self._logs_read: Mapping[str, LogRead] = {}
+        """The same of coordinators' logs."""
         self._log_dirs: tuple[str, ...] = ()
         self._newest_ms = -1
         self._markers = _Markers(())
@@ -242,7 +255,7 @@ class Reading:
 
     def is_for_spark(self, states: Sequence[ReplicaState]) -> bool:
         """Whether there is so much left to read of replicas that Spark reads it."""
-        return self._is_much(sum(state.unread_bytes for state in states), DRIVER_BYTES_MAX)
+        return self._is_much(_unread_bytes(states), DRIVER_BYTES_MAX)
 
     def opened(self, states: Sequence[ReplicaState]) -> Opened:
         """What each replica has open at its end; those without anything are left out."""
@@ -277,18 +290,34 @@ class Reading:
                 self._problem(problem)
         return {path: txns for path, txns in found.items() if txns}
 
-    def _read_here(self, unread: Sequence[ReplicaState]) -> Iterator[tuple[ReplicaState, ReadHere]]:
-        size = sum(state.unread_bytes for state in unread)
-        read_one = _reader(size)
-        if read_one is not read_here and self._has_all_cores(unread):
-            from txnsim.pipeline.forensics import read_compiled as compiled
+    def read_in_processes(self, states: Sequence[ReplicaState], logs: CoordinatorLogs) -> None:
+        """Have processes read what ``opened`` and ``coordinators_here`` are going to ask for, where
+        that is much.
+        """
+        unread = [state for state in states if state.unread]
+        size = _unread_bytes(unread)
+        if _reader(size) is read_here or not self._has_all_cores(unread):
+            return
+        from txnsim.pipeline.forensics import read_compiled as compiled
 
-            if size >= compiled.PROCESSES_MIN_BYTES and compiled.may_fork():
-                yield from compiled.read_in_processes(unread, self._progress)
-                return
+        if size < compiled.PROCESSES_MIN_BYTES or not compiled.may_fork():
+            return
+        is_read = not self._is_much(_size_of(logs), COORDINATOR_BYTES_MAX)
+        first = [ranked[0] for ranked in logs.values()] if is_read else []
+        found = compiled.read_in_processes(unread, self._progress, first)
+        self._read = {state.replica.path: read for state, read in found.replicas}
+        self._logs_read = found.logs
+
+    def _read_here(self, unread: Sequence[ReplicaState]) -> Iterator[tuple[ReplicaState, ReadHere]]:
+        if not self._read:
+            self.read_in_processes(unread, {})
+        read_one = _reader(_unread_bytes(unread))
         for number, state in enumerate(unread, 1):
-            self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
-            yield state, read_one(state)
+            read = self._read.pop(state.replica.path, None)
+            if read is None:
+                self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
+                read = read_one(state)
+            yield state, read
 
     def _has_all_cores(self, unread: Sequence[ReplicaState]) -> bool:
         """Whether processes may read: not within a task of Spark, which has one core, nor on a
@@ -319,7 +348,15 @@ class Reading:
         if self._is_much(size, COORDINATOR_BYTES_MAX):
             return None
         self._progress(f"reading __transaction_state, {size} bytes")
-        return read_coordinators(logs, self._problem)
+        return read_coordinators(logs, self._problem, self._replayed)
+
+    def _replayed(self, state: ReplicaState, on_problem: OnProblem) -> Replayed:
+        read = self._logs_read.get(state.replica.path)
+        if read is None:
+            return replayed(state, on_problem)
+        for problem in read.problems:
+            on_problem(problem)
+        return read.replayed
 
     def coordinators_by_spark(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
         """What they had written down of some producers."""
@@ -434,6 +471,10 @@ def _reader(size: int) -> Callable[[ReplicaState], ReadHere]:
 
 _TOLD_EVERY: Final = 100
 """Replicas between two lines of progress."""
+
+
+def _unread_bytes(states: Iterable[ReplicaState]) -> int:
+    return sum(state.unread_bytes for state in states)
 
 
 def _size_of(logs: CoordinatorLogs) -> int:

@@ -3,53 +3,125 @@ each has open at its end, and what came to light on the way.
 
 Many are read in a process for each core: what Spark's workers do (``segment_job``), in processes
 that take no time to start. Large segments are read in sections there. A replica of which a section
-can't be judged apart is read again as a whole.
+can't be judged apart is read again as a whole. The coordinators' logs are read beside them, as
+their records are decoded one by one, which takes longest.
 """
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final
 
+import msgspec
+import numpy as np
+
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim.pipeline.forensics.coordinator_entries import Entry, TxnRecord
+from txnsim.pipeline.forensics.coordinator_log import Replayed, replayed
 from txnsim.pipeline.forensics.open_transactions import Fragment, open_after
 from txnsim.pipeline.forensics.read_here import ReadHere
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind, joined
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.segment_reading import walked
+from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.planning import in_tasks
 from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim.pipeline.scan.examining import Examiner
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
 
 PROCESSES_MIN_BYTES: Final = 64 << 20
 """Less is read in this process: others would take as long to load the compiled walk."""
 
-Piece = dict[int, Fragment] | Note
-"""What producers did in a stretch of a log, by their ids; or what came to light there."""
+Piece = Ints | Note
+"""What producers did in a stretch of a log (``walk.fragment_rows``), or what came to light there.
+"""
 
 
-def read_compiled(state: ReplicaState) -> ReadHere:
+class LogRead(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica of ``__transaction_state`` that was read."""
+
+    replayed: Replayed
+    problems: tuple[str, ...]
+
+
+class _PackedLog(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The same on its way between processes: each record once, others by their numbers."""
+
+    records: tuple[TxnRecord, ...]
+    entries: tuple[tuple[int, int], ...]
+    """(newest record, decision or -1)."""
+    decisions: dict[int, tuple[int, ...]]
+    rest: Replayed
+    """Without entries and decisions."""
+    problems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, read: LogRead) -> _PackedLog:
+        """What was read, packed."""
+        numbers: dict[int, int] = {}
+        records: list[TxnRecord] = []
+
+        def number_of(record: TxnRecord) -> int:
+            number = numbers.setdefault(id(record), len(records))
+            if number == len(records):
+                records.append(record)
+            return number
+
+        found = read.replayed
+        entries = tuple(
+            (number_of(one.newest), -1 if one.decision is None else number_of(one.decision))
+            for one in found.entries
+        )
+        decisions = {
+            producer_id: tuple(map(number_of, made))
+            for producer_id, made in found.decisions.items()
+        }
+        return cls(
+            records=tuple(records),
+            entries=entries,
+            decisions=decisions,
+            rest=msgspec.structs.replace(found, entries=(), decisions={}),
+            problems=read.problems,
+        )
+
+    def unpacked(self) -> LogRead:
+        """What was read."""
+        records = self.records
+        entries = tuple(
+            Entry(newest=records[newest], decision=None if made < 0 else records[made])
+            for newest, made in self.entries
+        )
+        decisions = {
+            producer_id: [records[number] for number in made]
+            for producer_id, made in self.decisions.items()
+        }
+        replayed = msgspec.structs.replace(self.rest, entries=entries, decisions=decisions)
+        return LogRead(replayed=replayed, problems=self.problems)
+
+
+class Read(msgspec.Struct, frozen=True, kw_only=True):
+    """What processes have read."""
+
+    replicas: tuple[tuple[ReplicaState, ReadHere], ...]
+    logs: Mapping[str, LogRead]
+    """Path of a replica of ``__transaction_state`` -> what was read there."""
+
+
+def read_compiled(state: ReplicaState, examiner: Examiner | None = None) -> ReadHere:
     """Read what is left to read of a replica.
 
     Args:
         state: With segments that are left to read.
+        examiner: One that has gone through other segments, for its memory.
     """
-    notes: list[Note] = []
-    pieces: list[dict[int, Fragment]] = []
-    for _, found in walked(state.unread):
-        if isinstance(found, Note):
-            notes.append(found)
-        else:
-            pieces.append({one.producer_id: one for one in fragments_of(found)})
-    return ReadHere(
-        opened=open_after(state.seeds, pieces),
-        notes=joined(state.unread[0].base_offset, notes),
-    )
+    return _read_of(state, [found for _, found in walked(state.unread, examiner)])
 
 
 def may_fork() -> bool:
@@ -61,48 +133,114 @@ def may_fork() -> bool:
 
 
 def read_in_processes(
-    states: Sequence[ReplicaState], progress: Callable[[str], object]
-) -> Iterator[tuple[ReplicaState, ReadHere]]:
-    """Read what is left to read of replicas, where ``may_fork``.
+    states: Sequence[ReplicaState],
+    progress: Callable[[str], object],
+    logs: Sequence[ReplicaState] = (),
+) -> Read:
+    """Read what is left to read of replicas, and coordinators' logs, where ``may_fork``.
 
     Args:
         states: With segments that are left to read.
         progress: Told how far it is.
+        logs: Replicas of ``__transaction_state``.
     """
     cores = os.cpu_count() or 1
-    tasks = in_tasks([one.unread for one in states], cores=cores, are_cut=True)
+    largest_first = sorted(logs, key=_size_of, reverse=True)
+    shares = in_tasks([one.unread for one in states], cores=cores, are_cut=True)
+    tasks: tuple[Task, ...] = (*largest_first, *shares)
     pieces: dict[str, list[Piece]] = {one.replica.path: [] for one in states}
-    with ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("fork")) as pool:
-        for number, found in enumerate(pool.map(_read, tasks), 1):
-            progress(f"read part {number} of {len(tasks)}")
+    logs_read: dict[str, LogRead] = {}
+    with ProcessPoolExecutor(
+        cores,
+        mp_context=multiprocessing.get_context("fork"),
+        initializer=_begin,
+        initargs=(tasks,),  # inherited: nothing of it is written and read
+    ) as pool:
+        for number, found in enumerate(pool.map(_done, range(len(tasks)))):
+            progress(f"read part {number + 1} of {len(tasks)}")
+            if isinstance(found, bytes):
+                path = largest_first[number].replica.path
+                logs_read[path] = msgspec.msgpack.decode(found, type=_PackedLog).unpacked()
+                continue
             for path, piece in found:
                 pieces[path].append(piece)
-    for state in states:
-        yield state, _read_of(state, pieces.pop(state.replica.path))
+    read = tuple((state, _read_of(state, pieces.pop(state.replica.path))) for state in states)
+    return Read(replicas=read, logs=logs_read)
+
+
+Task = ReplicaState | tuple[SegmentFile, ...]
+"""A replica of ``__transaction_state`` to be replayed, or segments to be walked over."""
+
+
+class _Worker:
+    """What a process has to do, and the memory that it uses again."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+        self._examiner = Examiner()
+
+    def done(self, number: int) -> bytes | list[tuple[str, Piece]]:
+        """What came of a task: a log that was read, packed; or (path of the replica, what was
+        found) in order.
+        """
+        task = self._tasks[number]
+        if isinstance(task, ReplicaState):
+            problems: list[str] = []
+            found = replayed(task, problems.append)
+            read = LogRead(replayed=found, problems=tuple(problems))
+            return msgspec.msgpack.encode(_PackedLog.of(read))
+        return [(segment.replica.path, found) for segment, found in walked(task, self._examiner)]
+
+
+_worker: _Worker
+"""Of this process."""
+
+
+def _begin(tasks: Sequence[Task]) -> None:
+    global _worker
+    gc.freeze()  # the collector would touch, and so copy, all that this process shares
+    _worker = _Worker(tasks)
+
+
+def _done(number: int) -> bytes | list[tuple[str, Piece]]:
+    return _worker.done(number)
+
+
+def _size_of(log: ReplicaState) -> int:
+    return sum(segment.size for segment in log.segments)
 
 
 def _read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReadHere:
     notes = [one for one in pieces if isinstance(one, Note)]
     if any(one.kind is NoteKind.AGAIN for one in notes):
         return read_compiled(state)
-    fragments = [one for one in pieces if not isinstance(one, Note)]
+    tables = [one for one in pieces if not isinstance(one, Note)]
     return ReadHere(
-        opened=open_after(state.seeds, fragments),
+        opened=_opened(state.seeds, tables),
         notes=joined(state.unread[0].base_offset, notes),
     )
 
 
-def _read(segments: tuple[SegmentFile, ...]) -> list[tuple[str, Piece]]:
-    """(path of the replica, what was found), in order."""
-    return [
-        (
-            segment.replica.path,
-            found
-            if isinstance(found, Note)
-            else {one.producer_id: one for one in fragments_of(found)},
-        )
-        for segment, found in walked(segments)
-    ]
+def _opened(seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]) -> Mapping[int, OpenTxn]:
+    """What is open at the end of a log (``open_after``): asked of those alone that had something
+    open at the end of a piece.
+    """
+    asked = {entry.producer_id for entry in seeds.values() if entry.txn_first_offset >= 0}
+    for table in tables:
+        asked.update(table[table[:, fk.OPEN_OFFSET] >= 0, fk.PRODUCER].tolist())
+    if not asked:
+        return {}
+    ids = np.array(list(asked), dtype=np.int64)
+    return open_after(
+        {one: entry for one, entry in seeds.items() if one in asked},
+        [
+            {
+                one.producer_id: one
+                for one in fragments_of(table[np.isin(table[:, fk.PRODUCER], ids)])
+            }
+            for table in tables
+        ],
+    )
 
 
 def fragments_of(table: Ints) -> Iterator[Fragment]:

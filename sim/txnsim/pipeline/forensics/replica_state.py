@@ -102,7 +102,7 @@ def state_of(
     partition = replica.topic_partition
     recovery_point = (directory.recovery_points or {}).get(partition)
     oldest = segments[0].base_offset if segments else 0
-    snapshots = _snapshots(Path(replica.path)) if use_snapshots else ()
+    snapshots = _snapshots(Path(replica.path))
     end = _end_of(segments, damage.append)
     for problem in damage:
         on_problem(problem)
@@ -119,7 +119,8 @@ def state_of(
     recovered = [segment.base_offset for segment in segments if segment.is_recovered]
     most = min([end, *recovered])
     offset, seeds = _newest(
-        [(at, path) for at, path in snapshots if at in starts and at <= most], on_problem
+        [one for one in snapshots if use_snapshots and one[0] in starts and one[0] <= most],
+        on_problem,
     )
     unread = tuple(
         segment
@@ -142,7 +143,7 @@ def state_of(
         damage=tuple(damage),
         lost_end=_lost_end(
             end,
-            _snapshots(Path(replica.path)),
+            snapshots,
             segments,
             recovery_point=None if directory.is_clean else recovery_point,
         ),

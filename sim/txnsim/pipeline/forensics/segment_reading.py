@@ -8,28 +8,31 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from txnsim.pipeline.forensics.read_notes import Note, NoteKind
+from txnsim.pipeline.scan.examining import Examined, Examiner
 from txnsim.pipeline.scan.pieces import Ints
-from txnsim.pipeline.scan.recovery import Examined, examined
 from txnsim.pipeline.scan.sections import stands_alone
 from txnsim.pipeline.scan.segments import Replica, Section, SegmentFile
-from txnsim.pipeline.scan.walk import Damage, fragment_rows
 
 
-def walked(segments: Iterable[SegmentFile]) -> Iterator[tuple[SegmentFile, Ints | Note]]:
+def walked(
+    segments: Iterable[SegmentFile], examiner: Examiner | None = None
+) -> Iterator[tuple[SegmentFile, Ints | Note]]:
     """Go over segments, in order: what each producer did (``walk.fragment_rows``), and what came to
     light.
 
     Args:
         segments: Those of a replica that recovery goes through are all there, or in sections. Of a
             section that can't be judged apart only that is told (``NoteKind.AGAIN``).
+        examiner: One that has gone through other segments, for its memory.
     """
     ended: Replica | None = None
+    examiner = examiner or Examiner()
     for segment in segments:
         if segment.is_recovered and segment.replica == ended:
             continue  # it goes with what is cut off before it
         section = segment.section or _whole(segment)
         try:
-            found = examined(
+            found = examiner.examined(
                 Path(segment.path),
                 until=segment.size,
                 base_offset=section.first_offset,
@@ -38,14 +41,11 @@ def walked(segments: Iterable[SegmentFile]) -> Iterator[tuple[SegmentFile, Ints 
             if segment.section is not None and not stands_alone(segment, section, found):
                 yield segment, _noted(segment, NoteKind.AGAIN)
                 continue
-            until = segment.size
             if segment.is_recovered and found.damage is not None:
-                ended, until = segment.replica, found.damage.position
+                ended = segment.replica
             for note in _notes(segment, section, found, is_cut=segment.replica == ended):
                 yield segment, note
-            for table in fragment_rows(
-                Path(segment.path), on_damage=_told_already, until=until, start=section.start
-            ):
+            for table in examiner.fragments(is_cut=segment.is_recovered):
                 yield segment, table
         except OSError as error:
             if segment.section is not None:  # it is told once, of the segment
@@ -108,7 +108,3 @@ def _noted(
         from_offset=from_offset,
         to_offset=to_offset,
     )
-
-
-def _told_already(_damage: Damage) -> None:
-    """``examined`` has found it."""

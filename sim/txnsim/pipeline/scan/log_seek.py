@@ -21,6 +21,7 @@ from txnsim.storage import names
 from txnsim.storage.log_file import (
     OldMessage,
     TornTail,
+    Window,
     problem_of,
     read_log_file,
     wrong_crc,
@@ -41,6 +42,8 @@ _TRIES: Final = 64
 some that point behind the end of the file.
 """
 _MARKER_BYTES_MAX: Final = 1 << 12
+_WINDOW_BYTES: Final = 64 << 10
+"""So much is read at once: some entries of an index lie in it."""
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,9 +74,9 @@ def tail_of(segment: SegmentFile) -> Tail:
     end, position, problem = segment.base_offset, 0, ""
     with open_file(segment.path) as file:
         position = _position_of(segment, None)
-        for at, header in _walk(file, segment, position):
-            file.seek(at)
-            is_sound = crc_is_valid(file.read(header.size), header)
+        window = Window(file, _WINDOW_BYTES)
+        for at, header in _walk(window, segment, position):
+            is_sound = crc_is_valid(window.bytes_at(at, header.size), header)
             if end == segment.base_offset and at:  # what lies before the index entry is not read
                 end = header.base_offset
             if not is_sound and not problem:
@@ -129,11 +132,11 @@ def sound_batch_at(segment: SegmentFile, offset: int) -> BatchHeader | None:
         OSError: A file can't be read.
     """
     with open_file(segment.path) as file:
-        for position, header in _walk(file, segment, _position_of(segment, offset)):
+        window = Window(file, _WINDOW_BYTES)
+        for position, header in _walk(window, segment, _position_of(segment, offset)):
             if header.last_offset >= offset:
-                file.seek(position)
                 is_sound = header.base_offset <= offset and crc_is_valid(
-                    file.read(header.size), header
+                    window.bytes_at(position, header.size), header
                 )
                 return header if is_sound else None
     return None
@@ -158,8 +161,9 @@ def marked_producers(segment: SegmentFile, offset: int) -> Iterator[int]:
         OSError: A file can't be read.
     """
     with open_file(segment.path) as file:
-        for position, header in _walk(file, segment, _position_of(segment, offset)):
-            if header.base_offset >= offset and header.is_control and _is_marker(file, position):
+        window = Window(file, _WINDOW_BYTES)
+        for position, header in _walk(window, segment, _position_of(segment, offset)):
+            if header.base_offset >= offset and header.is_control and _is_marker(window, position):
                 yield header.producer_id
 
 
@@ -172,10 +176,9 @@ def open_file(path: str) -> BinaryIO:
     return open_regular(Path(path))
 
 
-def _is_marker(file: BinaryIO, position: int) -> bool:
-    file.seek(position)
+def _is_marker(window: Window, position: int) -> bool:
     try:
-        control = read_control_record(file.read(_MARKER_BYTES_MAX))
+        control = read_control_record(window.bytes_at(position, _MARKER_BYTES_MAX))
     except CorruptBatchError:
         return False
     return control is not None and control.is_marker
@@ -185,26 +188,26 @@ def _headers_from(
     segment: SegmentFile, offset: int | None, *, check_crc: bool
 ) -> Iterator[BatchHeader]:
     with open_file(segment.path) as file:
-        for position, header in _walk(file, segment, _position_of(segment, offset)):
-            if check_crc:
-                file.seek(position)
-                if not crc_is_valid(file.read(header.size), header):
-                    return
+        window = Window(file, _WINDOW_BYTES)
+        for position, header in _walk(window, segment, _position_of(segment, offset)):
+            if check_crc and not crc_is_valid(window.bytes_at(position, header.size), header):
+                return
             yield header
 
 
-def _walk(file: BinaryIO, segment: SegmentFile, position: int) -> Iterator[tuple[int, BatchHeader]]:
+def _walk(window: Window, segment: SegmentFile, position: int) -> Iterator[tuple[int, BatchHeader]]:
     """Whole batches with their places, up to where they make no sense."""
-    while position + HEADER_SIZE <= segment.size:
-        file.seek(position)
+    size = segment.size
+    while position + HEADER_SIZE <= size:
         try:
-            header = read_batch_header(file.read(HEADER_SIZE))
+            header = read_batch_header(window.bytes_at(position, HEADER_SIZE))
         except CorruptBatchError:
             return
-        if position + header.size > segment.size:
+        behind = position + header.size
+        if behind > size:
             return
         yield position, header
-        position += header.size
+        position = behind
 
 
 def _position_of(segment: SegmentFile, offset: int | None) -> int:

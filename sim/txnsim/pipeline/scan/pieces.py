@@ -31,13 +31,20 @@ Ints = NDArray[np.int64]
 class PieceReader:
     """Reads pieces of one file; what it has read is good until the next piece is."""
 
-    def __init__(self, file: RangeFile, piece_bytes: int, until: int | None = None) -> None:
+    def __init__(
+        self,
+        file: RangeFile,
+        piece_bytes: int,
+        until: int | None = None,
+        buffer: Bytes | None = None,
+    ) -> None:
         if piece_bytes < PIECE_BYTES_MIN:
             raise ValueError(f"piece_bytes is {piece_bytes}, expected {PIECE_BYTES_MIN} or more")
         self._file = file
         self.size = file.size if until is None else min(file.size, until)
         """Of what is read of the file."""
-        self._buffer = np.empty(min(piece_bytes, max(self.size, 1)), dtype=np.uint8)
+        room = min(piece_bytes, max(self.size, 1))
+        self._buffer = np.empty(room, dtype=np.uint8) if buffer is None else buffer[:room]
         self._view = memoryview(self._buffer.data)
 
     def read(self, position: int) -> Bytes:
@@ -71,15 +78,25 @@ class PieceReader:
 
 @contextmanager
 def pieces_of(
-    path: Path, piece_bytes: int = PIECE_BYTES, *, until: int | None = None
+    path: Path,
+    piece_bytes: int = PIECE_BYTES,
+    *,
+    until: int | None = None,
+    buffer: Bytes | None = None,
 ) -> Iterator[PieceReader]:
     """Open a file for reading from its beginning to its end, or to where ``until`` says.
+
+    Args:
+        path: The file.
+        piece_bytes: How much is read at once.
+        until: Where it ends.
+        buffer: Memory of ``piece_bytes`` that pieces are read into, for who reads many files.
 
     Raises:
         OSError: It can't be read.
     """
     file = open_ranges(path, is_sequential=True)
     try:
-        yield PieceReader(file, piece_bytes, until)
+        yield PieceReader(file, piece_bytes, until, buffer)
     finally:
         file.close()

@@ -28,7 +28,7 @@ from txnsim.wire.batch import crc_is_valid, read_batch_header
 from txnsim.wire.batch_header import HEADER_SIZE
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.scan.recovery import Examined  # verify needs no compiled walk
+    from txnsim.pipeline.scan.examining import Examined  # verify needs no compiled walk
 
 _ENTRY: Final = Struct(">ii")
 _BATCH_BYTES_MAX: Final = 4 << 20

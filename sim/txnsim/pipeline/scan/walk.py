@@ -109,7 +109,7 @@ def batch_rows(
                 rows, count = np.empty_like(rows), 0
             position += at
             # A short message is less than a header of format 2.
-            is_odd = why in _MAY_BE_OLD or not at
+            is_odd = why in MAY_BE_OLD or not at
             if is_odd and (old := old_at(file, position)) is not None:
                 if on_old is not None:
                     on_old(old)
@@ -118,7 +118,7 @@ def batch_rows(
                 break
         if count:
             yield rows[:, :count]
-        _tell_damage(file, position, why, on_damage)
+        tell_damage(file, position, why, on_damage)
 
 
 def fragment_rows(
@@ -142,7 +142,7 @@ def fragment_rows(
     Raises:
         OSError: The file can't be read.
     """
-    folding = _Folding(bounds)
+    folding = Folding(bounds)
     for _ in _folded(path, folding, on_damage, until, bounds, start=start):
         if folding.is_full:
             yield folding.take()
@@ -160,7 +160,7 @@ def ending_rows(
     Raises:
         OSError: The file can't be read.
     """
-    folding = _Folding(bounds)
+    folding = Folding(bounds)
     for endings in _folded(path, folding, on_damage, until, bounds):
         if endings.shape[1]:
             yield endings.copy()
@@ -187,7 +187,7 @@ def damage_of(
         OSError: The file can't be read.
     """
     found: list[Damage] = []
-    folding = _Folding(bounds)
+    folding = Folding(bounds)
     for _ in _folded(path, folding, found.append, until, bounds, on_old):
         if folding.is_full:
             folding.take()
@@ -196,7 +196,7 @@ def damage_of(
 
 def _folded(
     path: Path,
-    folding: _Folding,
+    folding: Folding,
     on_damage: OnDamage,
     until: int | None,
     bounds: Bounds,
@@ -220,14 +220,14 @@ def _folded(
                     break
             position += at
             # A short message is less than a header of format 2.
-            is_odd = why in _MAY_BE_OLD or not at
+            is_odd = why in MAY_BE_OLD or not at
             if is_odd and (old := old_at(file, position)) is not None:
                 if on_old is not None:
                     on_old(_old(position, old.end - position))
                 position = old.end
             elif why != kernel.AT_END or not at:
                 break
-        _tell_damage(file, position, why, on_damage)
+        tell_damage(file, position, why, on_damage)
 
 
 def _old(position: int, size: int) -> Damage:
@@ -257,13 +257,13 @@ def old_at(file: PieceReader, position: int) -> OldRun | None:
     return OldRun(position=position, end=end, next_offset=last_offset + 1)
 
 
-class _Folding:
+class Folding:
     """Fragments as they grow, and room for endings."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._producers_max = bounds.producers
         self._endings = np.empty((fk.ENDING_COLUMNS, bounds.rows), dtype=np.int64)
-        self._begin(min(_PRODUCERS_FIRST, bounds.producers))
+        self.restart()
 
     def _begin(self, producers: int) -> None:
         slots = 1 << (2 * producers - 1).bit_length()
@@ -275,6 +275,10 @@ class _Folding:
     def is_full(self) -> bool:
         """Whether the fragments have to be taken before it goes on."""
         return self.count == self._producers_max
+
+    def restart(self) -> None:
+        """Begin with no fragment, and with room for few."""
+        self._begin(min(_PRODUCERS_FIRST, self._producers_max))
 
     def take(self) -> Ints:
         """The fragments; others are begun."""
@@ -306,7 +310,7 @@ class _Folding:
         fk.enter_all(self._slots, self._fragments, count)
 
 
-_MAY_BE_OLD: Final = frozenset({kernel.BAD_FORMAT, kernel.BAD_LENGTH})
+MAY_BE_OLD: Final = frozenset({kernel.BAD_FORMAT, kernel.BAD_LENGTH})
 """What the walk makes of messages of format 0 and 1."""
 _REASONS: Final = {
     kernel.BAD_FORMAT: ("format", "a batch of another format than 2"),
@@ -316,7 +320,8 @@ _REASONS: Final = {
 }
 
 
-def _tell_damage(file: PieceReader, position: int, why: int, on_damage: OnDamage) -> None:
+def tell_damage(file: PieceReader, position: int, why: int, on_damage: OnDamage) -> None:
+    """Tell why a walk stopped at a position, unless the file ends there."""
     left = file.size - position
     if left > 0:
         kind, reason = _REASONS[why]

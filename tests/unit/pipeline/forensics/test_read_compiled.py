@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_dirs import BrokerDir
+from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import PID, LogDriver, batch, plain
+from txnsim.pipeline.forensics.coordinator_log import replayed
 from txnsim.pipeline.forensics.read_compiled import (
     may_fork,
     read_compiled,
@@ -21,6 +22,8 @@ from txnsim.pipeline.forensics.read_notes import NOTES_MAX, Gap
 from txnsim.pipeline.forensics.replica_state import notes_of, state_of
 from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.storage import names
+from txnsim.txn.state import Tombstone
+from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire.batch import assign, read_batch_header
 
 
@@ -37,9 +40,35 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     state = state_of(replica, notes_of(Path(replica.log_dir), print), print, use_snapshots=False)
     found = read_compiled(state)
     assert found == read_here(state)
-    assert list(read_in_processes([state], print)) == [(state, found)]
+    assert read_in_processes([state], print).replicas == ((state, found),)
     assert sorted(found.opened) == [PID, 99]
     assert found.opened[PID].coordinator_epoch == 4
+
+
+def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> None:
+    here = TopicPartition("orders", 0)
+    made = BrokerDir(tmp_path / "broker-1", 1)
+    made.coordinator(
+        move("Ongoing", here, pid=7),
+        move("PrepareCommit", here, pid=7),
+        move("CompleteCommit", pid=7),
+        move("PrepareAbort", here, name="other", pid=8),
+        move("Ongoing", here, name="gone", pid=9),
+        Tombstone(transactional_id=TransactionalId("gone")),
+    )
+    log_dir = made.kill()
+    (segment,) = log_dir.glob("__transaction_state-0/*.log")
+    with segment.open("ab") as file:
+        file.write(b"torn")
+    (replica,) = replicas_in([log_dir])
+    state = state_of(replica, notes_of(log_dir, print), print)
+    (found,) = read_in_processes([], print, [state]).logs.values()
+    problems: list[str] = []
+    assert found.replayed == replayed(state, problems.append)
+    assert found.problems == tuple(problems)
+    committed = next(one for one in found.replayed.entries if one.newest.producer_id == 7)
+    assert committed.decision is found.replayed.decisions[7][0]
+    assert found.replayed.cut_off
 
 
 def test_no_process_is_forked_beside_threads() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.log_tables import broker_dir, overwrite, segment, write_dense_index
 from tests.support.logs import plain
-from txnsim.pipeline.scan.recovery import Examined
+from txnsim.pipeline.scan.examining import Examined
 from txnsim.pipeline.scan.sections import Cut, Extent, cuts_of, in_sections, stands_alone
 from txnsim.pipeline.scan.segments import Section, SegmentFile, replicas_in, segments_of
 from txnsim.pipeline.scan.walk import Damage

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fragment_model import Act, acts, fragments_of, merged, segment_of
+from tests.support.fragment_model import Act, acts, fragments_of, merged, on_file, segment_of
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.walk import (
@@ -40,13 +38,6 @@ JUDGED_WITHIN = (
 
 def never(damage: Damage) -> None:
     raise AssertionError(damage)
-
-
-def on_file(data: bytes, check: Callable[[Path], None]) -> None:
-    with TemporaryDirectory() as directory:
-        path = Path(directory) / "00000000000000000000.log"
-        path.write_bytes(data)
-        check(path)
 
 
 def act(kind: str = "data", value_bytes: int = 5) -> Act:

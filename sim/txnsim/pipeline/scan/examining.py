@@ -1,0 +1,259 @@
+"""A segment gone through once: every CRC computed, every offset followed, and what each producer
+did folded on the way.
+
+It is read piece by piece, and a piece is looked at while it is in the processor's cache: its
+headers, its CRCs, and the fragments of what is sound. Memory is used again for the next segment, as
+many small ones are read. Kafka's counterparts: LogSegment.recover, ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.pieces import Bytes, Ints, PieceReader, pieces_of
+from txnsim.pipeline.scan.recovery import crcs_in, large_crc_of, wrong_crc_in
+from txnsim.pipeline.scan.walk import (
+    BOUNDS,
+    MAY_BE_OLD,
+    Bounds,
+    Damage,
+    Folding,
+    OldRun,
+    fragment_rows,
+    old_at,
+    tell_damage,
+)
+from txnsim.wire.control import COMMIT
+
+GAPS_MAX: Final = 20
+"""That are listed for one segment: those of the highest offsets."""
+ODD_CONTROLS_MAX: Final = 20
+"""The same of control records: the first ones."""
+
+
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
+    """A segment with every CRC computed and every offset followed."""
+
+    damage: Damage | None
+    """The first place that makes no sense, or has a wrong CRC."""
+    damaged_offset: int
+    """The offset that was awaited there; behind the last batch where there is none."""
+    gaps: tuple[tuple[int, int], ...]
+    """(first offset that is missing, the next one that is there)."""
+    odd_controls: tuple[tuple[int, int], ...] = ()
+    """(position, type) of control records of a producer that are no markers."""
+    is_torn: bool = False
+    """The damage is where the batches end: nothing behind it can be read."""
+    lowest_offset: int | None = None
+    highest_offset: int | None = None
+    """Of sound batches; None where there are none."""
+
+
+class Examiner:
+    """Goes through segments, one after the other.
+
+    Args:
+        bounds: How much is held in memory.
+    """
+
+    def __init__(self, bounds: Bounds = BOUNDS) -> None:
+        self._bounds = bounds
+        self._buffer = np.empty(bounds.piece_bytes, dtype=np.uint8)
+        self._rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
+        self._folding = Folding(bounds)
+        self._path = Path()
+        self._start = self._until = 0
+        self._wrong: Damage | None = None
+        """The first wrong CRC."""
+        self._is_folded = False
+        """The fragments of what is sound are all in ``_folding``."""
+
+    def examined(self, path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
+        """Go through a segment up to the first damage.
+
+        Args:
+            path: The ``.log`` file.
+            until: Where it ends.
+            base_offset: Where its offsets begin: its own number.
+            start: Position of the first batch that is looked at.
+
+        Raises:
+            OSError: The file can't be read.
+        """
+        self._path, self._start, self._until = path, start, until
+        self._folding.restart()
+        self._is_folded, self._wrong = True, None
+        found = _Found(base_offset, start)
+        with pieces_of(path, len(self._buffer), until=until, buffer=self._buffer) as file:
+            torn = self._go_through(file, found)
+        ends = until if self._wrong is None else self._wrong.position
+        return Examined(
+            damage=self._wrong or torn,
+            damaged_offset=found.awaited_at(ends),
+            gaps=tuple(found.gaps),
+            odd_controls=tuple(found.odd_controls),
+            is_torn=torn is not None,
+            lowest_offset=found.lowest,
+            highest_offset=found.highest,
+        )
+
+    def fragments(self, *, is_cut: bool) -> Iterator[Ints]:
+        """What each producer did in the segment that was examined last (``walk.fragment_rows``).
+
+        Args:
+            is_cut: Only in front of the damage. Without, a batch of a wrong CRC counts, and what
+                follows it.
+
+        Raises:
+            OSError: The file can't be read.
+        """
+        until = self._until
+        if self._wrong is not None and is_cut:
+            until = self._wrong.position
+        elif self._wrong is not None:
+            self._is_folded = False
+        if not self._is_folded:
+            yield from fragment_rows(
+                self._path,
+                on_damage=_told_already,
+                until=until,
+                bounds=self._bounds,
+                start=self._start,
+            )
+        elif self._folding.count:
+            yield self._folding.take()
+
+    def _go_through(self, file: PieceReader, found: _Found) -> Damage | None:
+        """Up to a wrong CRC, or to where no batch follows: what is there, if anything is."""
+        position, why = self._start, kernel.AT_END
+        while position < file.size:
+            at, why = self._look_at(file, position, found)
+            if self._wrong is not None:
+                return None
+            position += at
+            # A short message is less than a header of format 2.
+            is_odd = why in MAY_BE_OLD or not at
+            if is_odd and (old := old_at(file, position)) is not None:
+                found.old.append(old)
+                position = old.end
+            elif why != kernel.AT_END or not at:
+                break
+        torn: list[Damage] = []
+        tell_damage(file, position, why, torn.append)
+        return torn[0] if torn else None
+
+    def _look_at(self, file: PieceReader, position: int, found: _Found) -> tuple[int, int]:
+        """The next piece, up to a wrong CRC: where in it the next one begins, and why it ended."""
+        piece = file.read(position)
+        at, why = 0, kernel.FULL
+        while why == kernel.FULL and self._wrong is None:
+            begin, file_end = at, file.size - position
+            count, at, why = kernel.scan_batches(
+                piece, begin, len(piece), file_end, position, self._rows, 0
+            )
+            table = self._rows[:, :count]
+            if at > len(piece) and table[kernel.POSITION, -1] > position:
+                at = int(table[kernel.POSITION, -1]) - position  # it begins the next piece
+                table = table[:, :-1]
+            if not table.shape[1]:
+                continue
+            if at > len(piece):  # larger than a piece
+                valid = np.array([large_crc_of(file, table[:, 0]) == table[kernel.CRC, 0]])
+                piece = file.read(position)
+            else:
+                valid = crcs_in(piece, position, table)
+            if not valid.all():
+                number = int(np.argmin(valid))
+                self._wrong = wrong_crc_in(table, number, self._until)
+                table = table[:, :number]
+            if table.shape[1]:
+                found.take(table)
+                self._fold(piece[: found.position - position], begin, file_end)
+        return at, why
+
+    def _fold(self, sound: Bytes, at: int, file_end: int) -> None:
+        """Take the batches of a piece from a place on."""
+        why = kernel.FULL
+        while self._is_folded and why == kernel.FULL and at < len(sound):
+            _, at, why = self._folding.fold(sound, at, file_end)
+            if why == kernel.FULL and self._folding.is_full:
+                # So many producers are not kept: they are walked over once more, table by table.
+                self._folding.restart()
+                self._is_folded = False
+
+
+class _Found:
+    """What is known of the batches up to a place, all of them sound."""
+
+    def __init__(self, offset: int, position: int) -> None:
+        self._offset = offset
+        """The one that is awaited at ``position``."""
+        self.position = position
+        self.old: list[OldRun] = []
+        """Messages of old formats, from ``position`` on."""
+        self.gaps: list[tuple[int, int]] = []
+        self.odd_controls: list[tuple[int, int]] = []
+        self.lowest: int | None = None
+        self.highest: int | None = None
+
+    def take(self, table: Ints) -> None:
+        """The batches that follow, at least one."""
+        behind_old = {one.end: one.next_offset for one in self.old}
+        self.gaps += _gaps(table, self._offset, self.position, behind_old)
+        self.gaps = sorted(self.gaps)[-GAPS_MAX:]
+        self.odd_controls += _odd_controls(table)[: ODD_CONTROLS_MAX - len(self.odd_controls)]
+        low = int(table[kernel.BASE_OFFSET].min())
+        high = int(table[kernel.LAST_OFFSET].max())
+        self.lowest = low if self.lowest is None else min(low, self.lowest)
+        self.highest = high if self.highest is None else max(high, self.highest)
+        self._offset = int(table[kernel.LAST_OFFSET, -1]) + 1
+        self.position = int(table[kernel.POSITION, -1] + table[kernel.SIZE, -1])
+        self.old = [one for one in self.old if one.end > self.position]
+
+    def awaited_at(self, until: int) -> int:
+        """The offset that is awaited at the end of what is sound: behind the last batch, or behind
+        the messages of old formats that follow it.
+        """
+        following = [one for one in self.old if self.position <= one.position < until]
+        return following[-1].next_offset if following else self._offset
+
+
+def _odd_controls(table: Ints) -> list[tuple[int, int]]:
+    """(position, type) of control records that a producer's markers can't be."""
+    is_odd = (table[kernel.PRODUCER_ID] >= 0) & (table[kernel.CONTROL_TYPE] > COMMIT)
+    return [
+        (int(table[kernel.POSITION, at]), int(table[kernel.CONTROL_TYPE, at]))
+        for at in np.flatnonzero(is_odd)
+    ]
+
+
+def _gaps(
+    table: Ints, offset: int, position: int, behind_old: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Where offsets are left out between batches, or between messages of old formats and the batch
+    behind them. What is left out in front of such messages is not known: a compressed one bears the
+    offset of the last message in it.
+
+    Args:
+        table: Batches, at least one.
+        offset: The one that is awaited at ``position``.
+        position: Behind the batch in front of the table.
+        behind_old: Position behind messages of old formats -> the offset that is awaited there.
+    """
+    bases, positions = table[kernel.BASE_OFFSET], table[kernel.POSITION]
+    awaited = np.concatenate(([offset], table[kernel.LAST_OFFSET, :-1] + 1))
+    ends = np.concatenate(([position], (positions + table[kernel.SIZE])[:-1]))
+    for number in np.flatnonzero(positions != ends):
+        awaited[number] = behind_old[int(positions[number])]
+    for number in np.flatnonzero(bases > awaited):
+        yield int(awaited[number]), int(bases[number])
+
+
+def _told_already(_damage: Damage) -> None:
+    """``examined`` has found it."""
