@@ -6,9 +6,14 @@ Spark is given the types, docs/kafka-log.md the meanings. What there is none of 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, get_args, get_type_hints
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
 import msgspec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -41,6 +46,39 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     def names(self) -> tuple[str, ...]:
         """Of its columns, in order."""
         return tuple(column.name for column in self.columns)
+
+    def arrow(self, columns: Sequence[str] = ()) -> pa.Schema:
+        """The schema as Arrow has it; of these columns, all where empty."""
+        import pyarrow as pa
+
+        types = _arrow_types()
+        fields = {
+            column.name: pa.field(column.name, types[column.type], nullable=column.is_nullable)
+            for column in self.columns
+        }
+        return pa.schema([fields[name] for name in columns or fields])
+
+
+@cache
+def _arrow_types() -> dict[str, pa.DataType]:
+    """A type as Spark's DDL has it -> as Arrow has it, its parts named as Spark names them."""
+    import pyarrow as pa
+
+    def many(kind: pa.DataType) -> pa.DataType:
+        return pa.list_(pa.field("element", kind))
+
+    return {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        TIMESTAMP: pa.timestamp("us", tz="UTC"),
+        BROKERS: many(pa.int32()),
+        TEXTS: many(pa.string()),
+        HEADERS: many(pa.struct((("key", pa.string()), ("value", pa.binary())))),
+        PARTITIONS: many(pa.struct((("topic", pa.string()), ("partition", pa.int32())))),
+    }
 
 
 def columns_of(row: type[msgspec.Struct]) -> tuple[Column, ...]:
