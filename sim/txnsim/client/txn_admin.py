@@ -25,7 +25,7 @@ from txnsim.client.by_key import (
     run_by_key,
 )
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode
+from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode, or_raised
 from txnsim.client.inspection.describe_rights import check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
@@ -362,12 +362,8 @@ class TransactionAdmin:
             ClientError: The leader could not say, or has no such transaction
                 (INVALID_TXN_STATE).
         """
-        (outcome,) = (
-            await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
-        ).values()
-        if isinstance(outcome, ClientError):
-            raise outcome
-        for one in outcome:
+        found = await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
+        for one in or_raised(found[which.partition]):
             if one.txn_start_offset == which.start_offset:
                 return AbortSpec.of(which.partition, one)
         raise ClientError(
@@ -507,9 +503,7 @@ class TransactionAdmin:
         Raises:
             ClientError: Refused, or not achieved in time.
         """
-        outcome = (await self.fence_producers((transactional_id,)))[transactional_id]
-        if isinstance(outcome, ClientError):
-            raise outcome
+        or_raised((await self.fence_producers((transactional_id,)))[transactional_id])
 
 
 def _stranger(broker_id: int, known: Collection[int]) -> ClientError:
