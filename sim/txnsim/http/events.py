@@ -12,7 +12,6 @@ keeps them: nothing is made for a listener but a few bytes per batch, and the pa
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
@@ -21,6 +20,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from txnsim.client.waiting import pause
 from txnsim.http.messages import fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
@@ -270,14 +270,7 @@ class EventRoutes(Noun):
         return end, b"".join(pieces)
 
     async def _pause(self, ms: int) -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._environment.clock.call_later(
-            ms, lambda: None if over.done() else over.set_result(None)
-        )
-        try:
-            await over
-        finally:
-            timer.cancel()
+        await pause(self._environment.clock, ms)
 
 
 class ReportedRoutes(EventRoutes):
