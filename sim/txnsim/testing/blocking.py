@@ -177,7 +177,7 @@ def _signed(
     """Give a constructor the arguments of another one, for people and their editors."""
 
     def sign(own: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
-        own.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]
+        own.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]  # inspect asks for it
         return own
 
     return sign
