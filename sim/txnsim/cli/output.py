@@ -86,10 +86,14 @@ Columns = Mapping[str, Callable[[T], object]]
 """The columns of a table: header -> the cell of a row's value."""
 
 
+def rows_of(columns: Columns[T], values: Iterable[T]) -> tuple[tuple[str, ...], ...]:
+    """The cells of a table below its headers: a row for each value."""
+    return tuple(tuple(str(cell(one)) for cell in columns.values()) for one in values)
+
+
 def table_of(columns: Columns[T], values: Iterable[T]) -> str:
     """A table with a row for each value, without the last line's end."""
-    rows = [[str(cell(one)) for cell in columns.values()] for one in values]
-    return format_table(tuple(columns), rows).rstrip("\n")
+    return format_table(tuple(columns), rows_of(columns, values)).rstrip("\n")
 
 
 def _java_length(text: str) -> int:
