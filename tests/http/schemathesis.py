@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.http import events
+from txnsim.http.events import EventRoutes
 
 EXAMPLES: Final = 10
 _CONFIG: Final = Path(__file__).with_name("schemathesis.toml")
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             *(f"{server.http}/openapi.json", "--no-color", "--generation-deterministic"),
             *("--max-examples", str(options.examples), "--phases", options.phases),
             # An answer without an end. Schemathesis can stop reading Server-Sent Events alone.
-            *("--exclude-path", events.PACKED.path),
+            *("--exclude-path", EventRoutes.packed.operation.path),
             # A broker that is stopped may be waited for.
             *("--request-timeout", "60"),
         )

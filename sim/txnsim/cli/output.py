@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +80,20 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         + "\n"
         for line in lines
     )
+
+
+Columns = Mapping[str, Callable[[T], object]]
+"""The columns of a table: header -> the cell of a row's value."""
+
+
+def rows_of(columns: Columns[T], values: Iterable[T]) -> tuple[tuple[str, ...], ...]:
+    """The cells of a table below its headers: a row for each value."""
+    return tuple(tuple(str(cell(one)) for cell in columns.values()) for one in values)
+
+
+def table_of(columns: Columns[T], values: Iterable[T]) -> str:
+    """A table with a row for each value, without the last line's end."""
+    return format_table(tuple(columns), rows_of(columns, values)).rstrip("\n")
 
 
 def _java_length(text: str) -> int:

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a copy of a real broker's log directory, one per broker; nothing is written there",
     )
     parser.add_argument(
-        "--port", default=None, metavar="PORT", help="first port (default 9092); 0 picks free ones"
+        "--port", metavar="PORT", help="first port (default 9092); 0 picks free ones"
     )
     parser.add_argument(
         "--http",
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help=f"the control port (default {serve.HTTP_PORT_DEFAULT}); 0 picks a free one",
     )
-    parser.add_argument("--ready-file", default=None, metavar="FILE", help="as of `txnsim serve`")
+    parser.add_argument("--ready-file", metavar="FILE", help="as of `txnsim serve`")
     parser.add_argument("--json", action="store_true", help="say what was started as JSON")
 
 

@@ -67,9 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
-    parser.add_argument(
-        "--brokers", type=int, default=None, metavar="N", help="how many brokers (default 3)"
-    )
+    parser.add_argument("--brokers", type=int, metavar="N", help="how many brokers (default 3)")
     parser.add_argument(
         "--topic",
         action="append",
@@ -89,14 +87,12 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         "--transaction-version",
         type=int,
         choices=(0, 1, 2),
-        default=None,
         help="finalized level of the feature transaction.version (default 2: KIP-890's second "
         "part)",
     )
     parser.add_argument(
         "--config",
         type=Path,
-        default=None,
         metavar="FILE",
         help="settings: a YAML file of ours, or a broker's server.properties",
     )
@@ -118,14 +114,12 @@ def _add_address_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--port",
         type=int,
-        default=None,
         metavar="PORT",
         help="first of consecutive ports (default 9092); 0 picks free ones",
     )
-    parser.add_argument("--host", default=None, help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     parser.add_argument(
         "--advertised-host",
-        default=None,
         help="address that clients get, for containers and other machines (default: --host)",
     )
     parser.add_argument(
@@ -139,7 +133,6 @@ def _add_address_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--kip-text-port",
         type=int,
-        default=None,
         metavar="PORT",
         help="first of consecutive ports of --kip-text (default: 100 above --port); 0 picks free "
         "ones",
@@ -152,14 +145,12 @@ def _add_http_arguments(parser: argparse._ArgumentGroup) -> None:
         type=int,
         nargs="?",
         const=HTTP_PORT_DEFAULT,
-        default=None,
         metavar="PORT",
         help=f"open the control port on loopback (default {HTTP_PORT_DEFAULT} when given without "
         "a number)",
     )
     parser.add_argument(
         "--http-host",
-        default=None,
         metavar="HOST",
         help="address that the control port listens on (default 127.0.0.1); anywhere but on "
         "loopback it wants a token: that of TXNSIM_TOKEN, or one that is made up and printed",
@@ -176,14 +167,12 @@ def _add_security_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--security",
         choices=("demo",),
-        default=None,
         help="open listeners with TLS and SASL beside the plain one, with users, certificates and "
         "ACLs to try out, and print settings for clients (docs/security.md)",
     )
     parser.add_argument(
         "--security-dir",
         type=Path,
-        default=None,
         metavar="DIR",
         help="where --security keeps certificates and client settings (default: a temporary "
         "directory)",

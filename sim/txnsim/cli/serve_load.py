@@ -60,7 +60,6 @@ def add_arguments(parser: argparse._ArgumentGroup) -> None:
     )
     parser.add_argument(
         "--clock-at",
-        default=None,
         metavar="TIME",
         help="let the cluster's clock begin at this time, as in 2026-11-20T18:00:00Z or in "
         f"milliseconds; `{STOPPED}` is the newest time on the disks of --load",

@@ -20,6 +20,7 @@ from txnsim.client.errors import (
     ErrorCode,
     NotSupportedError,
     RetriableError,
+    or_raised,
 )
 from txnsim.client.metadata import BrokerAddress, TopicView
 from txnsim.client.offsets import FoundOffset
@@ -86,9 +87,7 @@ class Admin(TransactionAdmin):
             RetriableError: It has no leaders in time.
         """
         topic = NewTopic(name=name, partitions=partitions, replication_factor=replication_factor)
-        outcome = (await self.create_topics((topic,)))[name]
-        if isinstance(outcome, ClientError):
-            raise outcome
+        or_raised((await self.create_topics((topic,)))[name])
         return await self.wait_for_topic(name)
 
     async def wait_for_topic(self, name: str, *, timeout_ms: float | None = None) -> TopicView:
@@ -144,10 +143,8 @@ class Admin(TransactionAdmin):
         Raises:
             ClientError: The cluster gave no answer.
         """
-        found = (await self.list_offsets({partition: timestamp_ms}, isolation=isolation))[partition]
-        if isinstance(found, ClientError):
-            raise found
-        return found.offset
+        found = await self.list_offsets({partition: timestamp_ms}, isolation=isolation)
+        return or_raised(found[partition]).offset
 
     # Cluster
 

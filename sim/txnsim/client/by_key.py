@@ -9,7 +9,7 @@ Kafka's counterparts are ``AdminApiDriver`` with its lookup strategies
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -30,22 +30,22 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Lookup(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
+class Lookup(msgspec.Struct, Generic[K], kw_only=True):
     """What a lookup found; keys in neither are looked up again, and ``waiting`` says why."""
 
-    mapped: Mapping[K, int] = {}
-    failed: Mapping[K, ClientError] = {}
-    waiting: Mapping[K, ErrorCode] = {}
+    mapped: dict[K, int] = {}
+    failed: dict[K, ClientError] = {}
+    waiting: dict[K, ErrorCode] = {}
 
 
-class KeyedResponse(msgspec.Struct, Generic[K, V], frozen=True, kw_only=True):
+class KeyedResponse(msgspec.Struct, Generic[K, V], kw_only=True):
     """One broker's answer; keys in none of these go to the same broker again."""
 
-    completed: Mapping[K, V] = {}
-    failed: Mapping[K, ClientError] = {}
-    unmapped: Mapping[K, ErrorCode] = {}
+    completed: dict[K, V] = {}
+    failed: dict[K, ClientError] = {}
+    unmapped: dict[K, ErrorCode] = {}
     """To be looked up again."""
-    waiting: Mapping[K, ErrorCode] = {}
+    waiting: dict[K, ErrorCode] = {}
     """Why the others are not decided yet."""
 
 
@@ -173,9 +173,7 @@ async def look_up_leaders(
     """Find partition leaders by one Metadata request (PartitionLeaderStrategy)."""
     topics = tuple(dict.fromkeys(partition.topic for partition in partitions))
     seen = await cluster.refresh(topics, deadline=deadline)
-    mapped: dict[TopicPartition, int] = {}
-    failed: dict[TopicPartition, ClientError] = {}
-    waiting: dict[TopicPartition, ErrorCode] = {}
+    answer: Lookup[TopicPartition] = Lookup()
     for partition in partitions:
         topic = seen.topic(partition.topic)
         found = topic.partition(partition.partition) if topic is not None else None
@@ -183,14 +181,14 @@ async def look_up_leaders(
         if not number and found is not None:
             number = found.error
         if number and number not in RETRIED_TOPIC_ERRORS:
-            failed[partition] = ClientError(
+            answer.failed[partition] = ClientError(
                 _lookup_failure(partition, number), error=ErrorCode(number)
             )
         elif not number and found is not None and found.leader_id >= 0:
-            mapped[partition] = found.leader_id
+            answer.mapped[partition] = found.leader_id
         else:
-            waiting[partition] = ErrorCode(number or ErrorCode.unknown_topic_or_partition)
-    return Lookup(mapped=mapped, failed=failed, waiting=waiting)
+            answer.waiting[partition] = ErrorCode(number or ErrorCode.unknown_topic_or_partition)
+    return answer
 
 
 def _lookup_failure(partition: TopicPartition, number: int) -> str:
@@ -210,29 +208,27 @@ async def look_up_coordinators(
 ) -> Lookup[str]:
     """Find transaction coordinators (CoordinatorStrategy)."""
     found = await cluster.find_coordinators(tuple(transactional_ids), deadline)
-    mapped: dict[str, int] = {}
-    failed: dict[str, ClientError] = {}
-    waiting: dict[str, ErrorCode] = {}
+    answer: Lookup[str] = Lookup()
     for key, (number, broker_id) in found.items():
         match number:
             case ErrorCode.none:
-                mapped[key] = broker_id
+                answer.mapped[key] = broker_id
             case ErrorCode.coordinator_not_available | ErrorCode.coordinator_load_in_progress:
-                waiting[key] = ErrorCode(number)
+                answer.waiting[key] = ErrorCode(number)
             case ErrorCode.transactional_id_authorization_failed:
-                failed[key] = ClientError(
+                answer.failed[key] = ClientError(
                     f"FindCoordinator request for transactionalId `{key}` failed due to"
                     " authorization failure",
                     error=ErrorCode(number),
                 )
             case _:
-                failed[key] = ClientError(
+                answer.failed[key] = ClientError(
                     f"FindCoordinator request for key `{key}` failed due to an unexpected error",
                     error=ErrorCode(number),
                 )
-    if any(cluster.view.broker(broker_id) is None for broker_id in mapped.values()):
+    if any(cluster.view.broker(broker_id) is None for broker_id in answer.mapped.values()):
         await cluster.refresh(deadline=deadline)
-    return Lookup(mapped=mapped, failed=failed, waiting=waiting)
+    return answer
 
 
 def fixed_broker(broker_id: int) -> Callable[[Sequence[K], Deadline], Awaitable[Lookup[K]]]:

@@ -17,7 +17,11 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from txnsim.errors import ClientError, ErrorCode
+
+T = TypeVar("T")
 
 __all__ = [
     "AbortableError",
@@ -75,3 +79,14 @@ def code_name(error: int) -> str:
         return ErrorCode(error).name.upper()
     except ValueError:
         return f"ERROR_{error}"
+
+
+def or_raised(outcome: T | ClientError) -> T:
+    """What was asked for.
+
+    Raises:
+        ClientError: It is a failure instead.
+    """
+    if isinstance(outcome, ClientError):
+        raise outcome
+    return outcome

@@ -5,15 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import msgspec
 
-from txnsim.client.requests import by_topic
+from txnsim.client.requests import Row, asks, per_topic
 from txnsim.client.versions import ANY, Api, Request, VersionRange
 from txnsim.types import TopicPartition
-from txnsim.wire.codec import build
 
 COORDINATOR_GROUP = 0
 """KeyType of FindCoordinator."""
@@ -39,14 +37,11 @@ class GroupMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_group_coordinator(group_id: str) -> Request:
     """Ask for a group's coordinator."""
-    return Request(
-        api=Api.FIND_COORDINATOR,
-        build=lambda schema: build(
-            schema.FindCoordinatorRequest,
-            key=group_id,
-            key_type=COORDINATOR_GROUP,
-            coordinator_keys=(group_id,),
-        ),
+    return asks(
+        Api.FIND_COORDINATOR,
+        key=group_id,
+        key_type=COORDINATOR_GROUP,
+        coordinator_keys=(group_id,),
     )
 
 
@@ -54,15 +49,12 @@ def add_offsets_to_txn(
     transactional_id: str, *, producer_id: int, producer_epoch: int, group_id: str
 ) -> Request:
     """Add a group's positions to a transaction; not used with transactions v2."""
-    return Request(
-        api=Api.ADD_OFFSETS_TO_TXN,
-        build=lambda schema: build(
-            schema.AddOffsetsToTxnRequest,
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            group_id=group_id,
-        ),
+    return asks(
+        Api.ADD_OFFSETS_TO_TXN,
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        group_id=group_id,
     )
 
 
@@ -79,51 +71,39 @@ def txn_offset_commit(
     """Write a group's positions as part of a transaction; version 5 adds the group by itself
     (KIP-890). With ``member`` the group's coordinator checks who asks (KIP-447, from version 3).
     """
-
-    def make(schema: ModuleType) -> Any:
-        return build(
-            schema.TxnOffsetCommitRequest,
-            transactional_id=transactional_id,
-            group_id=group_id,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            **({} if member is None else member.fields),
-            topics=committed_topics(
-                schema.TxnOffsetCommitRequestTopic, schema.TxnOffsetCommitRequestPartition, offsets
-            ),
-        )
-
-    return Request(api=Api.TXN_OFFSET_COMMIT, within=within, build=make)
+    return asks(
+        Api.TXN_OFFSET_COMMIT,
+        within,
+        transactional_id=transactional_id,
+        group_id=group_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        **({} if member is None else member.fields),
+        topics=committed_topics("TxnOffsetCommitRequest", offsets),
+    )
 
 
 def committed_topics(
-    topic: type, row: type, offsets: Mapping[TopicPartition, int], **fields: Any
-) -> tuple[Any, ...]:
+    request: str, offsets: Mapping[TopicPartition, int], **fields: Any
+) -> list[Row]:
     """The positions in a request that commits them.
 
     Args:
-        topic: Type of a topic in the request.
-        row: Type of a partition in it.
+        request: Its name, with which those of its rows begin.
         offsets: The positions.
         fields: Further fields of each partition.
     """
-    return tuple(
-        build(
-            topic,
-            name=name,
-            partitions=tuple(
-                build(
-                    row,
-                    partition_index=index,
-                    committed_offset=offsets[TopicPartition(name, index)],
-                    committed_metadata="",
-                    **fields,
-                )
-                for index in indexes
-            ),
+
+    def row(at: TopicPartition) -> Row:
+        return Row(
+            f"{request}Partition",
+            partition_index=at.partition,
+            committed_offset=offsets[at],
+            committed_metadata="",
+            **fields,
         )
-        for name, indexes in by_topic(offsets).items()
-    )
+
+    return per_topic(f"{request}Topic", offsets, row)
 
 
 def offset_fetch(group_id: str, partitions: Iterable[TopicPartition], *, stable: bool) -> Request:
@@ -134,32 +114,21 @@ def offset_fetch(group_id: str, partitions: Iterable[TopicPartition], *, stable:
         partitions: Which.
         stable: UNSTABLE_OFFSET_COMMIT instead of a position that an open transaction may change.
     """
-    topics = by_topic(partitions)
-    return Request(
-        api=Api.OFFSET_FETCH,
+    return asks(
+        Api.OFFSET_FETCH,
         # From 8 on several groups are asked at once, from 10 on topics go by id.
-        within=VersionRange(7 if stable else 2, 7),
-        build=lambda schema: build(
-            schema.OffsetFetchRequest,
-            group_id=group_id,
-            topics=tuple(
-                build(schema.OffsetFetchRequestTopic, name=name, partition_indexes=tuple(indexes))
-                for name, indexes in topics.items()
-            ),
-            require_stable=stable,
-        ),
+        VersionRange(7 if stable else 2, 7),
+        group_id=group_id,
+        topics=per_topic("OffsetFetchRequestTopic", partitions, under="partition_indexes"),
+        require_stable=stable,
     )
 
 
 def delete_groups(group_ids: Sequence[str]) -> Request:
     """Delete groups without members, and their positions; each is asked of its coordinator."""
-
-    def make(schema: ModuleType) -> Any:
-        return build(schema.DeleteGroupsRequest, groups_names=tuple(group_ids))
-
-    return Request(api=Api.DELETE_GROUPS, build=make)
+    return asks(Api.DELETE_GROUPS, groups_names=tuple(group_ids))
 
 
 def list_groups() -> Request:
     """Ask a broker for the groups that it coordinates; it shows those that we may describe."""
-    return Request(api=Api.LIST_GROUPS, build=lambda schema: build(schema.ListGroupsRequest))
+    return asks(Api.LIST_GROUPS)

@@ -67,29 +67,26 @@ async def list_offsets(
             timeout_ms=cluster.settings.request_timeout_ms,
         )
         message = await cluster.ask(broker_id, request)
-        completed: dict[TopicPartition, FoundOffset] = {}
-        failed: dict[TopicPartition, ClientError] = {}
-        unmapped: dict[TopicPartition, ErrorCode] = {}
-        waiting: dict[TopicPartition, ErrorCode] = {}
+        answer: KeyedResponse[TopicPartition, FoundOffset] = KeyedResponse()
         for topic in message.topics:
             for row in topic.partitions:
                 partition = TopicPartition(topic.name, row.partition_index)
                 error = ErrorCode(row.error_code)
                 if error == ErrorCode.none:
-                    completed[partition] = FoundOffset(
+                    answer.completed[partition] = FoundOffset(
                         offset=row.offset,
                         timestamp_ms=row.timestamp,
                         leader_epoch=getattr(row, "leader_epoch", -1),
                     )
                 elif error in _MOVED:
-                    unmapped[partition] = error
+                    answer.unmapped[partition] = error
                 elif error.retriable:
-                    waiting[partition] = error
+                    answer.waiting[partition] = error
                 else:
-                    failed[partition] = ClientError(
+                    answer.failed[partition] = ClientError(
                         f"ListOffsets of {partition}: {error.name.upper()}", error=error
                     )
-        return KeyedResponse(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+        return answer
 
     return await run_by_key(
         cluster,

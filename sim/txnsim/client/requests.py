@@ -7,7 +7,7 @@ honest client would send call these with ``within``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 from uuid import UUID
@@ -24,44 +24,104 @@ COORDINATOR_TRANSACTION = 1
 """KeyType of FindCoordinator."""
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partitions grouped by topic, in order of first appearance."""
-    topics: dict[str, list[int]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(partition.partition)
-    return topics
+class Row:
+    """A struct of a message: the name of its class, and its fields. It is made once the version is
+    known, and with it the rows in its lists.
+    """
+
+    __slots__ = ("fields", "kind")
+
+    def __init__(self, kind: str, /, **fields: Any) -> None:
+        self.kind = kind
+        self.fields = fields
+
+    def made(self, schema: ModuleType) -> Any:
+        """The struct, as a version's schema has it."""
+        kind = getattr(schema, self.kind)
+        known = kind.__dataclass_fields__
+        values = {
+            # What the version has no field for may be of a class that it has not either.
+            name: tuple(row.made(schema) for row in value)
+            if name in known and isinstance(value, list)
+            else value
+            for name, value in self.fields.items()
+        }
+        return build(kind, **values)
+
+
+def asks(
+    api: Api,
+    within: VersionRange = ANY,
+    /,
+    *,
+    request_timeout_ms: float | None = None,
+    answered: bool = True,
+    **fields: Any,
+) -> Request:
+    """A request of an API with these fields; lists are of rows."""
+    message = Row(f"{api.name.title().replace('_', '')}Request", **fields)
+    return Request(
+        api=api,
+        within=within,
+        build=message.made,
+        timeout_ms=request_timeout_ms,
+        answered=answered,
+    )
+
+
+def per_topic(
+    kind: str,
+    partitions: Iterable[TopicPartition],
+    row: Callable[[TopicPartition], Row] | None = None,
+    *,
+    called: str = "name",
+    under: str = "partitions",
+    topic_ids: Mapping[str, UUID | None] | None = None,
+) -> list[Row]:
+    """A row for each topic, in order of first appearance.
+
+    Args:
+        kind: What such a row is called.
+        partitions: In any order.
+        row: What there is of each partition; its number unless given.
+        called: The field of the topic's name.
+        under: The field of its partitions.
+        topic_ids: By name, where the topic may go by its id.
+    """
+    topics: dict[str, list[Any]] = {}
+    for one in partitions:
+        topics.setdefault(one.topic, []).append(one.partition if row is None else row(one))
+    return [
+        Row(
+            kind,
+            **{called: name, under: tuple(rows) if row is None else rows},
+            **({} if topic_ids is None else {"topic_id": topic_ids.get(name)}),
+        )
+        for name, rows in topics.items()
+    ]
 
 
 def metadata(topics: Sequence[str] | None, *, create: bool = False) -> Request:
     """Ask for brokers and topics; None: all topics, empty: none."""
-
-    def make(schema: ModuleType) -> Any:
-        wanted = None
-        if topics is not None:
-            rows = schema.MetadataRequestTopic
-            wanted = tuple(build(rows, topic_id=None, name=name) for name in topics)
-        return build(
-            schema.MetadataRequest,
-            topics=wanted,
-            allow_auto_topic_creation=create,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
-
-    return Request(api=Api.METADATA, build=make)
+    return asks(
+        Api.METADATA,
+        topics=None
+        if topics is None
+        else [Row("MetadataRequestTopic", topic_id=None, name=name) for name in topics],
+        allow_auto_topic_creation=create,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
 
 
 def find_coordinator(transactional_ids: Sequence[str], *, within: VersionRange = ANY) -> Request:
     """Ask for transaction coordinators; below version 4 only for the first id."""
-    return Request(
-        api=Api.FIND_COORDINATOR,
-        within=within,
-        build=lambda schema: build(
-            schema.FindCoordinatorRequest,
-            key=transactional_ids[0],
-            key_type=COORDINATOR_TRANSACTION,
-            coordinator_keys=tuple(transactional_ids),
-        ),
+    return asks(
+        Api.FIND_COORDINATOR,
+        within,
+        key=transactional_ids[0],
+        key_type=COORDINATOR_TRANSACTION,
+        coordinator_keys=tuple(transactional_ids),
     )
 
 
@@ -80,16 +140,13 @@ def init_producer_id(
     it."""
     if producer_id >= 0 and within.lowest < 3:
         within = VersionRange(3, within.highest)
-    return Request(
-        api=Api.INIT_PRODUCER_ID,
-        within=within,
-        build=lambda schema: build(
-            schema.InitProducerIdRequest,
-            transactional_id=transactional_id,
-            transaction_timeout=timeout_ms,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-        ),
+    return asks(
+        Api.INIT_PRODUCER_ID,
+        within,
+        transactional_id=transactional_id,
+        transaction_timeout=timeout_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
     )
 
 
@@ -101,20 +158,13 @@ def add_partitions_to_txn(
     partitions: Iterable[TopicPartition],
 ) -> Request:
     """Add partitions to a transaction, as clients do up to version 3."""
-    topics = by_topic(partitions)
-
-    def make(schema: ModuleType) -> Any:
-        row = schema.AddPartitionsToTxnTopic
-        rows = tuple(build(row, name=t, partitions=tuple(p)) for t, p in topics.items())
-        return build(
-            schema.AddPartitionsToTxnRequest,
-            v3_and_below_transactional_id=transactional_id,
-            v3_and_below_producer_id=producer_id,
-            v3_and_below_producer_epoch=producer_epoch,
-            v3_and_below_topics=rows,
-        )
-
-    return Request(api=Api.ADD_PARTITIONS_TO_TXN, build=make)
+    return asks(
+        Api.ADD_PARTITIONS_TO_TXN,
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=producer_epoch,
+        v3_and_below_topics=per_topic("AddPartitionsToTxnTopic", partitions),
+    )
 
 
 def end_txn(
@@ -126,16 +176,13 @@ def end_txn(
     within: VersionRange = ANY,
 ) -> Request:
     """Commit or abort; version 5 and above is the protocol of transactions v2 (KIP-890)."""
-    return Request(
-        api=Api.END_TXN,
-        within=within,
-        build=lambda schema: build(
-            schema.EndTxnRequest,
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            committed=committed,
-        ),
+    return asks(
+        Api.END_TXN,
+        within,
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        committed=committed,
     )
 
 
@@ -157,35 +204,18 @@ def named_txn_markers(markers: Sequence[Marker]) -> Request:
 
     For the listener of ``--kip-text``: every other one takes this layout for a broken request.
     """
-    message = kip_664.WriteTxnMarkersRequest(
-        markers=tuple(
-            build(
-                kip_664.WritableTxnMarker,
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                transaction_result=marker.committed,
-                coordinator_epoch=marker.coordinator_epoch,
-                topics=tuple(
-                    build(
-                        kip_664.WritableTxnMarkerTopic,
-                        name=name,
-                        partitions=tuple(
-                            build(
-                                kip_664.WritableTxnMarkerPartition,
-                                partition_index=index,
-                                txn_start_offset=-1
-                                if marker.start_offset is None
-                                else marker.start_offset,
-                            )
-                            for index in indexes
-                        ),
-                    )
-                    for name, indexes in by_topic(marker.partitions).items()
-                ),
-            )
-            for marker in markers
+
+    def place(marker: Marker) -> Callable[[TopicPartition], Row]:
+        start = -1 if marker.start_offset is None else marker.start_offset
+        return lambda at: Row(
+            "WritableTxnMarkerPartition", partition_index=at.partition, txn_start_offset=start
         )
-    )
+
+    rows = [
+        _marker(one, per_topic("WritableTxnMarkerTopic", one.partitions, place(one)))
+        for one in markers
+    ]
+    message = Row("WriteTxnMarkersRequest", markers=rows).made(kip_664)
     return Request(
         api=Api.WRITE_TXN_MARKERS, within=VersionRange(1, 1), build=lambda _schema: message
     )
@@ -193,54 +223,40 @@ def named_txn_markers(markers: Sequence[Marker]) -> Request:
 
 def write_txn_markers(markers: Sequence[Marker]) -> Request:
     """End transactions on partitions, past their coordinator."""
-
-    def make(schema: ModuleType) -> Any:
-        topic = schema.WritableTxnMarkerTopic
-        return build(
-            schema.WriteTxnMarkersRequest,
-            markers=tuple(
-                build(
-                    schema.WritableTxnMarker,
-                    producer_id=marker.producer_id,
-                    producer_epoch=marker.producer_epoch,
-                    transaction_result=marker.committed,
-                    coordinator_epoch=marker.coordinator_epoch,
-                    transaction_version=marker.transaction_version,
-                    topics=tuple(
-                        build(topic, name=name, partition_indexes=tuple(indexes))
-                        for name, indexes in by_topic(marker.partitions).items()
-                    ),
-                )
-                for marker in markers
-            ),
+    rows = [
+        _marker(
+            one,
+            per_topic("WritableTxnMarkerTopic", one.partitions, under="partition_indexes"),
+            transaction_version=one.transaction_version,
         )
+        for one in markers
+    ]
+    return asks(Api.WRITE_TXN_MARKERS, markers=rows)
 
-    return Request(api=Api.WRITE_TXN_MARKERS, build=make)
+
+def _marker(marker: Marker, topics: list[Row], **more: int) -> Row:
+    return Row(
+        "WritableTxnMarker",
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transaction_result=marker.committed,
+        coordinator_epoch=marker.coordinator_epoch,
+        topics=topics,
+        **more,
+    )
 
 
 def describe_producers(partitions: Iterable[TopicPartition]) -> Request:
     """Ask a replica for the active producers of its partitions."""
-    topics = by_topic(partitions)
-    return Request(
-        api=Api.DESCRIBE_PRODUCERS,
-        build=lambda schema: build(
-            schema.DescribeProducersRequest,
-            topics=tuple(
-                build(schema.TopicRequest, name=name, partition_indexes=tuple(indexes))
-                for name, indexes in topics.items()
-            ),
-        ),
+    return asks(
+        Api.DESCRIBE_PRODUCERS,
+        topics=per_topic("TopicRequest", partitions, under="partition_indexes"),
     )
 
 
 def describe_transactions(transactional_ids: Sequence[str]) -> Request:
     """Ask a coordinator for the state of transactions."""
-    return Request(
-        api=Api.DESCRIBE_TRANSACTIONS,
-        build=lambda schema: build(
-            schema.DescribeTransactionsRequest, transactional_ids=tuple(transactional_ids)
-        ),
-    )
+    return asks(Api.DESCRIBE_TRANSACTIONS, transactional_ids=tuple(transactional_ids))
 
 
 def list_transactions(
@@ -298,38 +314,23 @@ def produce(
 ) -> Request:
     """Append batches, one per partition. Version 13 names topics by id, so every id must be given
     for it."""
-    topics = by_topic(batches)
-    if any(topic_ids.get(name) is None for name in topics):
+    if any(topic_ids.get(one.topic) is None for one in batches):
         within = VersionRange(within.lowest, min(within.highest, 12))
-
-    def make(schema: ModuleType) -> Any:
-        row = schema.PartitionProduceData
-        rows = tuple(
-            build(
-                schema.TopicProduceData,
-                name=name,
-                topic_id=topic_ids.get(name),
-                partition_data=tuple(
-                    build(row, index=index, records=batches[TopicPartition(name, index)])
-                    for index in indexes
-                ),
-            )
-            for name, indexes in topics.items()
-        )
-        return build(
-            schema.ProduceRequest,
-            transactional_id=transactional_id,
-            acks=acks,
-            timeout=timeout_ms,
-            topic_data=rows,
-        )
-
-    return Request(
-        api=Api.PRODUCE,
-        within=within,
-        build=make,
-        timeout_ms=request_timeout_ms,
+    return asks(
+        Api.PRODUCE,
+        within,
+        request_timeout_ms=request_timeout_ms,
         answered=acks != 0,
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout=timeout_ms,
+        topic_data=per_topic(
+            "TopicProduceData",
+            batches,
+            lambda at: Row("PartitionProduceData", index=at.partition, records=batches[at]),
+            under="partition_data",
+            topic_ids=topic_ids,
+        ),
     )
 
 
@@ -346,42 +347,29 @@ def fetch(
     timeout_ms: float | None = None,
 ) -> Request:
     """Read from offsets, without a fetch session. From version 13 on topics go by id."""
-    topics = by_topic(positions)
     epochs = leader_epochs or {}
-    highest = 12 if any(topic_ids.get(name) is None for name in topics) else ANY.highest
+    highest = 12 if any(topic_ids.get(one.topic) is None for one in positions) else ANY.highest
 
-    def make(schema: ModuleType) -> Any:
-        def row(partition: TopicPartition) -> Any:
-            return build(
-                schema.FetchPartition,
-                partition=partition.partition,
-                current_leader_epoch=epochs.get(partition, -1),
-                fetch_offset=positions[partition],
-                partition_max_bytes=partition_max_bytes,
-            )
-
-        rows = tuple(
-            build(
-                schema.FetchTopic,
-                topic=name,
-                topic_id=topic_ids.get(name),
-                partitions=tuple(row(TopicPartition(name, index)) for index in indexes),
-            )
-            for name, indexes in topics.items()
-        )
-        return build(
-            schema.FetchRequest,
-            max_wait=max_wait_ms,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
-            isolation_level=isolation_level,
-            topics=rows,
-            forgotten_topics_data=(),
-            replica_id=-1,
+    def row(at: TopicPartition) -> Row:
+        return Row(
+            "FetchPartition",
+            partition=at.partition,
+            current_leader_epoch=epochs.get(at, -1),
+            fetch_offset=positions[at],
+            partition_max_bytes=partition_max_bytes,
         )
 
-    return Request(
-        api=Api.FETCH, within=VersionRange(0, highest), build=make, timeout_ms=timeout_ms
+    return asks(
+        Api.FETCH,
+        VersionRange(0, highest),
+        request_timeout_ms=timeout_ms,
+        max_wait=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=isolation_level,
+        topics=per_topic("FetchTopic", positions, row, called="topic", topic_ids=topic_ids),
+        forgotten_topics_data=(),
+        replica_id=-1,
     )
 
 
@@ -389,34 +377,19 @@ def list_offsets(
     timestamps: Mapping[TopicPartition, int], *, isolation_level: int, timeout_ms: int
 ) -> Request:
     """Ask a leader for offsets by timestamp; -1 latest, -2 earliest, -3 largest timestamp."""
-    topics = by_topic(timestamps)
 
-    def make(schema: ModuleType) -> Any:
-        row = schema.ListOffsetsPartition
-        return build(
-            schema.ListOffsetsRequest,
-            replica_id=-1,
-            isolation_level=isolation_level,
-            timeout=timeout_ms,
-            topics=tuple(
-                build(
-                    schema.ListOffsetsTopic,
-                    name=name,
-                    partitions=tuple(
-                        build(
-                            row,
-                            partition_index=index,
-                            timestamp=timestamps[TopicPartition(name, index)],
-                        )
-                        for index in indexes
-                    ),
-                )
-                for name, indexes in topics.items()
-            ),
-        )
+    def row(at: TopicPartition) -> Row:
+        return Row("ListOffsetsPartition", partition_index=at.partition, timestamp=timestamps[at])
 
     least = 7 if any(t == -3 for t in timestamps.values()) else 2 if isolation_level else 1
-    return Request(api=Api.LIST_OFFSETS, within=VersionRange(least, ANY.highest), build=make)
+    return asks(
+        Api.LIST_OFFSETS,
+        VersionRange(least, ANY.highest),
+        replica_id=-1,
+        isolation_level=isolation_level,
+        timeout=timeout_ms,
+        topics=per_topic("ListOffsetsTopic", timestamps, row),
+    )
 
 
 # Topics, configuration, cluster
@@ -435,58 +408,48 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 def create_topics(topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool) -> Request:
     """Create topics; defaults of the broker need version 4."""
-    least = 4 if any(-1 in (t.partitions, t.replication_factor) for t in topics) else 2
 
-    def make(schema: ModuleType) -> Any:
-        def row(topic: NewTopic) -> Any:
-            return build(
-                schema.CreatableTopic,
-                name=topic.name,
-                num_partitions=topic.partitions,
-                replication_factor=topic.replication_factor,
-                assignments=tuple(
-                    build(schema.CreatableReplicaAssignment, partition_index=i, broker_ids=ids)
-                    for i, ids in enumerate(topic.assignments)
-                ),
-                configs=tuple(
-                    build(schema.CreatableTopicConfig, name=name, value=value)
-                    for name, value in topic.configs
-                ),
-            )
-
-        return build(
-            schema.CreateTopicsRequest,
-            topics=tuple(row(topic) for topic in topics),
-            timeout=timeout_ms,
-            validate_only=validate_only,
+    def row(topic: NewTopic) -> Row:
+        return Row(
+            "CreatableTopic",
+            name=topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            assignments=[
+                Row("CreatableReplicaAssignment", partition_index=index, broker_ids=ids)
+                for index, ids in enumerate(topic.assignments)
+            ],
+            configs=[
+                Row("CreatableTopicConfig", name=name, value=value) for name, value in topic.configs
+            ],
         )
 
-    return Request(api=Api.CREATE_TOPICS, within=VersionRange(least, ANY.highest), build=make)
+    least = 4 if any(-1 in (t.partitions, t.replication_factor) for t in topics) else 2
+    return asks(
+        Api.CREATE_TOPICS,
+        VersionRange(least, ANY.highest),
+        topics=[row(topic) for topic in topics],
+        timeout=timeout_ms,
+        validate_only=validate_only,
+    )
 
 
 def delete_topics(names: Sequence[str], *, timeout_ms: int) -> Request:
     """Delete topics by name."""
-
-    def make(schema: ModuleType) -> Any:
-        rows: tuple[Any, ...] = ()
-        if hasattr(schema, "DeleteTopicState"):
-            rows = tuple(build(schema.DeleteTopicState, name=name, topic_id=None) for name in names)
-        return build(
-            schema.DeleteTopicsRequest, topics=rows, topic_names=tuple(names), timeout=timeout_ms
-        )
-
-    return Request(api=Api.DELETE_TOPICS, build=make)
+    return asks(
+        Api.DELETE_TOPICS,
+        topics=[Row("DeleteTopicState", name=name, topic_id=None) for name in names],
+        topic_names=tuple(names),
+        timeout=timeout_ms,
+    )
 
 
 def describe_cluster() -> Request:
     """Ask for the brokers, the cluster's id and who answers for its controller."""
-    return Request(
-        api=Api.DESCRIBE_CLUSTER,
-        build=lambda schema: build(
-            schema.DescribeClusterRequest,
-            include_cluster_authorized_operations=False,
-            include_fenced_brokers=False,
-        ),
+    return asks(
+        Api.DESCRIBE_CLUSTER,
+        include_cluster_authorized_operations=False,
+        include_fenced_brokers=False,
     )
 
 
@@ -494,25 +457,22 @@ def update_features(
     levels: Mapping[str, int], *, upgrade_type: int, validate_only: bool, timeout_ms: int
 ) -> Request:
     """Change finalized feature levels; upgrade type 1 upgrade, 2 safe, 3 unsafe downgrade."""
-    return Request(
-        api=Api.UPDATE_FEATURES,
+    return asks(
+        Api.UPDATE_FEATURES,
         # Version 0 can neither only validate nor tell a safe downgrade from an unsafe one.
-        within=VersionRange(1 if validate_only or upgrade_type == 3 else 0, ANY.highest),
-        build=lambda schema: build(
-            schema.UpdateFeaturesRequest,
-            timeout=timeout_ms,
-            feature_updates=tuple(
-                build(
-                    schema.FeatureUpdateKey,
-                    feature=feature,
-                    max_version_level=level,
-                    allow_downgrade=upgrade_type != 1,
-                    upgrade_type=upgrade_type,
-                )
-                for feature, level in levels.items()
-            ),
-            validate_only=validate_only,
-        ),
+        VersionRange(1 if validate_only or upgrade_type == 3 else 0, ANY.highest),
+        timeout=timeout_ms,
+        feature_updates=[
+            Row(
+                "FeatureUpdateKey",
+                feature=feature,
+                max_version_level=level,
+                allow_downgrade=upgrade_type != 1,
+                upgrade_type=upgrade_type,
+            )
+            for feature, level in levels.items()
+        ],
+        validate_only=validate_only,
     )
 
 
@@ -529,47 +489,29 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
 
 def incremental_alter_configs(changes: Sequence[ConfigChange], *, validate_only: bool) -> Request:
     """Set or delete configuration entries."""
-    resources: dict[tuple[int, str], list[ConfigChange]] = {}
+    resources: dict[tuple[int, str], list[Row]] = {}
     for change in changes:
-        resources.setdefault((change.resource_type, change.resource_name), []).append(change)
-
-    def make(schema: ModuleType) -> Any:
-        row = schema.AlterableConfig
-        return build(
-            schema.IncrementalAlterConfigsRequest,
-            resources=tuple(
-                build(
-                    schema.AlterConfigsResource,
-                    resource_type=kind,
-                    resource_name=name,
-                    configs=tuple(
-                        build(
-                            row,
-                            name=change.name,
-                            config_operation=1 if change.value is None else 0,
-                            value=change.value,
-                        )
-                        for change in rows
-                    ),
-                )
-                for (kind, name), rows in resources.items()
-            ),
-            validate_only=validate_only,
+        rows = resources.setdefault((change.resource_type, change.resource_name), [])
+        operation = 1 if change.value is None else 0
+        rows.append(
+            Row("AlterableConfig", name=change.name, config_operation=operation, value=change.value)
         )
-
-    return Request(api=Api.INCREMENTAL_ALTER_CONFIGS, build=make)
+    return asks(
+        Api.INCREMENTAL_ALTER_CONFIGS,
+        resources=[
+            Row("AlterConfigsResource", resource_type=kind, resource_name=name, configs=rows)
+            for (kind, name), rows in resources.items()
+        ],
+        validate_only=validate_only,
+    )
 
 
 def describe_configs(resource_type: int, resource_name: str, names: Sequence[str]) -> Request:
     """Ask for some configuration entries of a topic or broker."""
-
-    def make(schema: ModuleType) -> Any:
-        resource = build(
-            schema.DescribeConfigsResource,
-            resource_type=resource_type,
-            resource_name=resource_name,
-            configuration_keys=tuple(names),
-        )
-        return build(schema.DescribeConfigsRequest, resources=(resource,))
-
-    return Request(api=Api.DESCRIBE_CONFIGS, build=make)
+    resource = Row(
+        "DescribeConfigsResource",
+        resource_type=resource_type,
+        resource_name=resource_name,
+        configuration_keys=tuple(names),
+    )
+    return asks(Api.DESCRIBE_CONFIGS, resources=[resource])

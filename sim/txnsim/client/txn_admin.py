@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from txnsim.client import requests
 from txnsim.client.by_key import (
     KeyedResponse,
@@ -23,7 +25,7 @@ from txnsim.client.by_key import (
     run_by_key,
 )
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode
+from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode, or_raised
 from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
@@ -169,23 +171,18 @@ class TransactionAdmin:
             asked_id: int, keys: Sequence[str]
         ) -> KeyedResponse[str, TransactionDescription]:
             message = await self.cluster.ask(asked_id, requests.describe_transactions(keys))
-            completed: dict[str, TransactionDescription] = {}
-            failed: dict[str, ClientError] = {}
-            unmapped: dict[str, ErrorCode] = {}
-            waiting: dict[str, ErrorCode] = {}
+            answer: KeyedResponse[str, TransactionDescription] = KeyedResponse()
             for row in message.transaction_states:
                 key, error = row.transactional_id, _E(row.error_code)
                 if error == _E.none:
-                    completed[key] = parse_description(asked_id, row)
+                    answer.completed[key] = parse_description(asked_id, row)
                 elif error == _E.coordinator_load_in_progress:
-                    waiting[key] = error
+                    answer.waiting[key] = error
                 elif error in _COORDINATOR_MOVED and broker_id is None:
-                    unmapped[key] = error
+                    answer.unmapped[key] = error
                 else:
-                    failed[key] = ClientError(describe_failure(key, error), error=error)
-            return KeyedResponse(
-                completed=completed, failed=failed, unmapped=unmapped, waiting=waiting
-            )
+                    answer.failed[key] = ClientError(describe_failure(key, error), error=error)
+            return answer
 
         return await run_by_key(
             self.cluster,
@@ -364,12 +361,8 @@ class TransactionAdmin:
             ClientError: The leader could not say, or has no such transaction
                 (INVALID_TXN_STATE).
         """
-        (outcome,) = (
-            await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
-        ).values()
-        if isinstance(outcome, ClientError):
-            raise outcome
-        for one in outcome:
+        found = await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
+        for one in or_raised(found[which.partition]):
             if one.txn_start_offset == which.start_offset:
                 return AbortSpec.of(which.partition, one)
         raise ClientError(
@@ -405,10 +398,7 @@ class TransactionAdmin:
             coordinator_epoch=spec.coordinator_epoch,
             partitions=(spec.partition,),
         )
-        outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms, what=str(spec))
-        for outcome in outcomes.values():
-            if outcome is not None:
-                raise outcome
+        await self._end(marker, timeout_ms=timeout_ms, what=str(spec))
 
     async def abort_named_transaction(
         self,
@@ -434,7 +424,10 @@ class TransactionAdmin:
             partitions=(partition,),
             start_offset=start_offset,
         )
-        outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms)
+        await self._end(marker, timeout_ms=timeout_ms)
+
+    async def _end(self, marker: Marker, *, timeout_ms: float | None, what: str = "") -> None:
+        outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms, what=what)
         for outcome in outcomes.values():
             if outcome is not None:
                 raise outcome
@@ -447,15 +440,7 @@ class TransactionAdmin:
         async def ask(
             broker_id: int, keys: Sequence[TopicPartition]
         ) -> KeyedResponse[TopicPartition, None]:
-            part = Marker(
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                committed=marker.committed,
-                coordinator_epoch=marker.coordinator_epoch,
-                transaction_version=marker.transaction_version,
-                partitions=tuple(keys),
-                start_offset=marker.start_offset,
-            )
+            part = msgspec.structs.replace(marker, partitions=tuple(keys))
             request = (
                 requests.write_txn_markers((part,))
                 if part.start_offset is None
@@ -484,28 +469,23 @@ class TransactionAdmin:
         async def ask(
             broker_id: int, keys: Sequence[str]
         ) -> KeyedResponse[str, ProducerIdAndEpoch]:
-            completed: dict[str, ProducerIdAndEpoch] = {}
-            failed: dict[str, ClientError] = {}
-            unmapped: dict[str, ErrorCode] = {}
-            waiting: dict[str, ErrorCode] = {}
+            answer: KeyedResponse[str, ProducerIdAndEpoch] = KeyedResponse()
             for key in keys:
                 request = requests.init_producer_id(key, timeout_ms=txn_timeout_ms)
                 message = await self.cluster.ask(broker_id, request)
                 match _E(message.error_code):
                     case _E.none:
-                        completed[key] = ProducerIdAndEpoch(
+                        answer.completed[key] = ProducerIdAndEpoch(
                             producer_id=ProducerId(message.producer_id),
                             producer_epoch=ProducerEpoch(message.producer_epoch),
                         )
                     case _E.coordinator_load_in_progress | _E.concurrent_transactions as error:
-                        waiting[key] = error
+                        answer.waiting[key] = error
                     case _E.not_coordinator | _E.coordinator_not_available as error:
-                        unmapped[key] = error
+                        answer.unmapped[key] = error
                     case error:
-                        failed[key] = ClientError(fence_failure(key, error), error=error)
-            return KeyedResponse(
-                completed=completed, failed=failed, unmapped=unmapped, waiting=waiting
-            )
+                        answer.failed[key] = ClientError(fence_failure(key, error), error=error)
+            return answer
 
         return await run_by_key(
             self.cluster,
@@ -522,9 +502,7 @@ class TransactionAdmin:
         Raises:
             ClientError: Refused, or not achieved in time.
         """
-        outcome = (await self.fence_producers((transactional_id,)))[transactional_id]
-        if isinstance(outcome, ClientError):
-            raise outcome
+        or_raised((await self.fence_producers((transactional_id,)))[transactional_id])
 
 
 def _stranger(broker_id: int, known: Collection[int]) -> ClientError:
@@ -542,44 +520,41 @@ def _stranger(broker_id: int, known: Collection[int]) -> ClientError:
 def _parse_producers(
     message: Any, *, fixed_id: int | None
 ) -> KeyedResponse[TopicPartition, Producers]:
-    completed: dict[TopicPartition, Producers] = {}
-    failed: dict[TopicPartition, ClientError] = {}
-    unmapped: dict[TopicPartition, ErrorCode] = {}
-    waiting: dict[TopicPartition, ErrorCode] = {}
+    answer: KeyedResponse[TopicPartition, Producers] = KeyedResponse()
     for topic in message.topics:
         for row in topic.partitions:
             key, error = TopicPartition(topic.name, row.partition_index), _E(row.error_code)
             match error:
                 case _E.none:
-                    completed[key] = tuple(parse_producer(one) for one in row.active_producers)
+                    answer.completed[key] = tuple(
+                        parse_producer(one) for one in row.active_producers
+                    )
                 case _E.not_leader_or_follower if fixed_id is None:
-                    unmapped[key] = error
+                    answer.unmapped[key] = error
                 case _E.unknown_topic_or_partition:
-                    waiting[key] = error
+                    answer.waiting[key] = error
                 case _:
                     text = producers_failure(key, error, row.error_message, fixed_id)
-                    failed[key] = ClientError(text, error=error)
-    return KeyedResponse(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+                    answer.failed[key] = ClientError(text, error=error)
+    return answer
 
 
 def _parse_markers(
     message: Any, what: str, coordinator_epoch: int
 ) -> KeyedResponse[TopicPartition, None]:
-    completed: dict[TopicPartition, None] = {}
-    failed: dict[TopicPartition, ClientError] = {}
-    unmapped: dict[TopicPartition, ErrorCode] = {}
+    answer: KeyedResponse[TopicPartition, None] = KeyedResponse()
     for marker in message.markers:
         for topic in marker.topics:
             for row in topic.partitions:
                 key, error = TopicPartition(topic.name, row.partition_index), _E(row.error_code)
                 if error == _E.none:
-                    completed[key] = None
+                    answer.completed[key] = None
                 elif error in _RELOCATE:
-                    unmapped[key] = error
+                    answer.unmapped[key] = error
                 else:
                     text = marker_failure(what, error, coordinator_epoch)
-                    failed[key] = ClientError(text, error=error)
-    return KeyedResponse(completed=completed, failed=failed, unmapped=unmapped)
+                    answer.failed[key] = ClientError(text, error=error)
+    return answer
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from txnsim.http.clock import ClockRoutes
-from txnsim.http.events import EventRoutes
+from txnsim.http.events import ReportedRoutes
 from txnsim.http.explaining import ExplainRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper, Guard
@@ -83,7 +83,7 @@ class ControlApi:
         nursery: The helper of driven runs, if it was forked already.
         """
         self._cluster = cluster
-        self._events = EventRoutes(cluster.environment, cluster)
+        self._events = ReportedRoutes(cluster)
         self._scenarios = ScenarioRoutes(cluster, nursery)
         self._explain = ExplainRoutes(cluster, self._scenarios.trace_of)
         self._openapi = msgspec.json.encode(document())

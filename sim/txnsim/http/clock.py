@@ -2,52 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.durations import whole_ms
 from txnsim.errors import ConfigError
 from txnsim.http.messages import Advance, ClockState
-from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import RefusedError, as_json, body_of
 from txnsim.runtime.env import Clock
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import advance, shift
 from txnsim.types import BrokerId
 
-READ: Final = Operation(
-    method="get", path=f"{PREFIX}/clock", summary="The cluster clock", answer=ClockState
-)
-ADVANCE: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/clock",
-    summary="Let time pass on the cluster clock; or set it, or one broker's, ahead or back",
-    body=Advance,
-    answer=ClockState,
-    refusals=("404", "422"),
-)
-OPERATIONS: Final = (READ, ADVANCE)
 
-
-class ClockRoutes:
+class ClockRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [READ.route(self.read), ADVANCE.route(self.advance)]
-
+    @Operation("get", f"{PREFIX}/clock", answer=ClockState)
     async def read(self, _request: Request) -> Response:
         """The cluster clock."""
         return as_json(self._state())
 
+    @Operation("post", f"{PREFIX}/clock", body=Advance, answer=ClockState, refusals=("404", "422"))
     async def advance(self, request: Request) -> Response:
-        """Let time pass, or set a clock."""
+        """Let time pass on the cluster clock; or set it, or one broker's, ahead or back."""
         wanted = await body_of(request, Advance)
         try:
             match wanted:

@@ -12,7 +12,6 @@ keeps them: nothing is made for a listener but a few bytes per batch, and the pa
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
@@ -20,10 +19,10 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
+from txnsim.client.waiting import pause
 from txnsim.http.messages import fault
-from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
 from txnsim.http.report import report
 from txnsim.runtime.env import Environment
@@ -84,102 +83,30 @@ class SetTrace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     level: TraceLevel
 
 
-TRACE: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/trace",
-    summary="The trace as JSON lines: header, events, trailer",
-    media_type=NDJSON,
-)
-SET: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/trace",
-    summary="Record nothing, the important (brief) or everything (full) from now on",
-    body=SetTrace,
-    answer=TraceState,
-    refusals=("422",),
-)
-STREAM: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/events",
-    summary="The trace as it grows, as Server-Sent Events; a slow reader loses events, and gets "
-    "their number",
-    media_type=EVENT_STREAM,
-    query=(
-        Query(
-            "kind",
-            "Only these kinds; fault stands for fault.arm and all others",
-            "string",
-            many=True,
-        ),
-        Query(
-            "node", "Only these nodes; broker/1 stands for its logs as well", "string", many=True
-        ),
-        Query("from", "First event, as far as it is kept; only new ones unless given"),
-    ),
-    refusals=("409", "422", "503"),
-)
-PACKED: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/events/packed",
-    summary="The same for the page: all events as MessagePack, in the form in which they are kept",
-    media_type=MESSAGE_PACK,
-    query=(Query("from", "First event, as far as it is kept; only new ones unless given"),),
-    refusals=("409", "422", "503"),
-)
-REPORT: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/report",
-    summary="What happened, for people: the story, what unfinished transactions wait for, the "
-    "fault rules and their hits",
-    media_type=TEXT,
-    query=(Query("from", "The story from this event on; the newest events unless given"),),
-    refusals=("422",),
-)
-OF_EVERY_RUN: Final = (TRACE, SET, STREAM, PACKED)
-OPERATIONS: Final = (*OF_EVERY_RUN, REPORT)
+_FROM: Final = Query("from", "First event, as far as it is kept; only new ones unless given")
 
 
-class EventRoutes:
+class EventRoutes(Noun):
     """The routes over the trace of one run."""
 
-    def __init__(self, environment: Environment, cluster: SimCluster | None = None) -> None:
-        """No reader listens yet.
-
-        Args:
-            environment: The run's world.
-            cluster: Whose report is answered; without one there is none.
-        """
+    def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._cluster = cluster
         self._tracer = environment.tracer
         self._listeners = 0
         self._names: list[bytes] = []
         """Of the nodes, as JSON."""
         self._is_closed = False
 
-    def routes(self) -> list[Route]:
-        """All of them; no report where there is no cluster."""
-        routes = [
-            TRACE.route(self.trace),
-            SET.route(self.set_level),
-            STREAM.route(self.stream),
-            PACKED.route(self.packed),
-        ]
-        return routes if self._cluster is None else [*routes, REPORT.route(self.report)]
-
     def close(self) -> None:
         """The control port closes: streams end at their next look."""
         self._is_closed = True
 
-    async def report(self, request: Request) -> Response:
-        """What happened, for people."""
-        since = number_of(request, "from", default=0, least=0, most=len(self._tracer))
-        assert self._cluster is not None  # else there is no such route
-        states = [fault(armed) for armed in self._cluster.injector.rules()]
-        return Response(report(self._cluster, states, since=since), media_type=TEXT)
-
+    @Operation("get", f"{PREFIX}/trace", media_type=NDJSON)
     async def trace(self, _request: Request) -> Response:
-        """The trace as far as it is kept, as it is now; brokers get their turn after each piece."""
+        """The trace as JSON lines: header, events, trailer.
+
+        As far as it is kept, as it is now; brokers get their turn after each piece.
+        """
         return StreamingResponse(self._sent(self._tracer.pieces()), media_type=NDJSON)
 
     async def _sent(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
@@ -187,8 +114,9 @@ class EventRoutes:
             yield piece
             await self._pause(0)
 
+    @Operation("post", f"{PREFIX}/trace", body=SetTrace, answer=TraceState, refusals=("422",))
     async def set_level(self, request: Request) -> Response:
-        """Record more or less."""
+        """Record nothing, the important (brief) or everything (full) from now on."""
         self._tracer.level = (await body_of(request, SetTrace)).level
         return as_json(
             TraceState(
@@ -201,8 +129,31 @@ class EventRoutes:
             )
         )
 
+    @Operation(
+        "get",
+        f"{PREFIX}/events",
+        media_type=EVENT_STREAM,
+        query=(
+            Query(
+                "kind",
+                "Only these kinds; fault stands for fault.arm and all others",
+                "string",
+                many=True,
+            ),
+            Query(
+                "node",
+                "Only these nodes; broker/1 stands for its logs as well",
+                "string",
+                many=True,
+            ),
+            _FROM,
+        ),
+        refusals=("409", "422", "503"),
+    )
     async def stream(self, request: Request) -> Response:
-        """The trace as it grows."""
+        """The trace as it grows, as Server-Sent Events; a slow reader loses events, and gets their
+        number.
+        """
         self._admit()
         kinds = request.query_params.getlist("kind")
         for kind in kinds:
@@ -222,13 +173,21 @@ class EventRoutes:
         )
         return StreamingResponse(listener, media_type=EVENT_STREAM, headers=_NO_STORE)
 
+    @Operation(
+        "get",
+        f"{PREFIX}/events/packed",
+        media_type=MESSAGE_PACK,
+        query=(_FROM,),
+        refusals=("409", "422", "503"),
+    )
     async def packed(self, request: Request) -> Response:
-        """The same, packed: one MessagePack value after the other.
+        """The same for the page: all events as MessagePack, in the form in which they are kept.
 
-        An array is a batch: the position of its first event, and its rows (``trace_forms.Row``). It
-        may begin before the cursor. A map tells about what comes next: ``start_ns``, from which
-        times count (none: they are microseconds of the run); ``nodes``, names of more nodes;
-        ``lost``, how many events are left out. An empty one only says that the stream lives.
+        One value comes after the other. An array is a batch: the position of its first event, and
+        its rows (``trace_forms.Row``). It may begin before the cursor. A map tells about what comes
+        next: ``start_ns``, from which times count (none: they are microseconds of the run);
+        ``nodes``, names of more nodes; ``lost``, how many events are left out. An empty one only
+        says that the stream lives.
         """
         self._admit()
         cursor = number_of(request, "from", default=len(self._tracer), least=0, most=CURSOR_MAX)
@@ -311,14 +270,30 @@ class EventRoutes:
         return end, b"".join(pieces)
 
     async def _pause(self, ms: int) -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._environment.clock.call_later(
-            ms, lambda: None if over.done() else over.set_result(None)
-        )
-        try:
-            await over
-        finally:
-            timer.cancel()
+        await pause(self._environment.clock, ms)
+
+
+class ReportedRoutes(EventRoutes):
+    """The routes over the trace of a simulated cluster, of which there is a report as well."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        super().__init__(cluster.environment)
+        self._cluster = cluster
+
+    @Operation(
+        "get",
+        f"{PREFIX}/report",
+        media_type=TEXT,
+        query=(Query("from", "The story from this event on; the newest events unless given"),),
+        refusals=("422",),
+    )
+    async def report(self, request: Request) -> Response:
+        """What happened, for people: the story, what unfinished transactions wait for, the fault
+        rules and their hits.
+        """
+        since = number_of(request, "from", default=0, least=0, most=len(self._tracer))
+        states = [fault(armed) for armed in self._cluster.injector.rules()]
+        return Response(report(self._cluster, states, since=since), media_type=TEXT)
 
 
 class _Packer:

@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -24,7 +23,7 @@ from txnsim.client.inspection.repair import Repair, repair
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.errors import BadInputError
 from txnsim.http.events import CURSOR_MAX
-from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, number_of
 from txnsim.http.topics import partition_of
 from txnsim.http.work_thread import WorkThread
@@ -74,42 +73,7 @@ class Practised(msgspec.Struct, frozen=True, kw_only=True):
     """The fault rule that holds the marker of another one."""
 
 
-EXPLAIN: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/explain",
-    summary="What the trace says after an event: why each last stable offset stands where it does,"
-    " open transactions with both views, the whole state",
-    answer=Explained,
-    query=(
-        Query("at", "Position of the event; the last one unless given"),
-        Query("partition", "Only this one, as orders-0", "string"),
-        Query("of", "Id of a request to run a scenario; the cluster itself unless given", "string"),
-        Query("run", "Label of that run; the only one unless given", "string"),
-        Query("take", "armed unless given", "string"),
-    ),
-    refusals=("404", "409", "422", "503"),
-)
-REPAIR: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/repairs",
-    summary="End what hangs on a partition, as `txnsim txns repair` does",
-    body=RepairPartition,
-    answer=Repair,
-    is_list=True,
-    refusals=("404", "422", "503"),
-)
-PRACTISE: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/practise",
-    summary="Make what `txnsim practise` finds open: a transaction that hangs on orders-0, and two"
-    " that only look like it",
-    answer=Practised,
-    refusals=("409", "503"),
-)
-OPERATIONS: Final = (EXPLAIN, REPAIR, PRACTISE)
-
-
-class ExplainRoutes:
+class ExplainRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster, run_trace: RunTrace) -> None:
@@ -118,21 +82,30 @@ class ExplainRoutes:
         self._thread = WorkThread("explain")
         self._is_closed = False
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            EXPLAIN.route(self.explain),
-            REPAIR.route(self.repair),
-            PRACTISE.route(self.practise),
-        ]
-
     def close(self) -> None:
         """The control port closes."""
         self._is_closed = True
         self._thread.close()
 
+    @Operation(
+        "get",
+        f"{PREFIX}/explain",
+        answer=Explained,
+        query=(
+            Query("at", "Position of the event; the last one unless given"),
+            Query("partition", "Only this one, as orders-0", "string"),
+            Query(
+                "of", "Id of a request to run a scenario; the cluster itself unless given", "string"
+            ),
+            Query("run", "Label of that run; the only one unless given", "string"),
+            Query("take", "armed unless given", "string"),
+        ),
+        refusals=("404", "409", "422", "503"),
+    )
     async def explain(self, request: Request) -> Response:
-        """Read the trace."""
+        """What the trace says after an event: why each last stable offset stands where it does,
+        open transactions with both views, the whole state.
+        """
         at = number_of(request, "at", default=CURSOR_MAX, least=0, most=CURSOR_MAX)
         wanted = request.query_params.get("partition")
         run = self._run_trace(request)
@@ -150,8 +123,19 @@ class ExplainRoutes:
         except BadInputError as error:
             raise RefusedError(404, str(error)) from error
 
+    @Operation(
+        "post",
+        f"{PREFIX}/repairs",
+        body=RepairPartition,
+        answer=Repair,
+        is_list=True,
+        refusals=("404", "422", "503"),
+    )
     async def repair(self, request: Request) -> Response:
-        """Look for what hangs on the partition, and end it over the wire."""
+        """End what hangs on a partition, as `txnsim txns repair` does.
+
+        It is looked for and ended over the wire.
+        """
         wanted = await body_of(request, RepairPartition)
         place = partition_of(self._cluster, wanted.topic, wanted.partition)
         environment = self._cluster.environment
@@ -176,8 +160,11 @@ class ExplainRoutes:
             raise RefusedError(503, f"the cure was not answered: {error}") from error
         return as_json(done)
 
+    @Operation("post", f"{PREFIX}/practise", answer=Practised, refusals=("409", "503"))
     async def practise(self, _request: Request) -> Response:
-        """Make a situation, over the wire."""
+        """Make what `txnsim practise` finds open: a transaction that hangs on orders-0, and two
+        that only look like it.
+        """
         if self._cluster.injector.get(practise_situation.MARKER_RULE) is not None:
             raise RefusedError(
                 409,

@@ -10,11 +10,10 @@ from typing import Final, Protocol
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.faults.plan import FaultRule
 from txnsim.http.messages import Fault, Released, fault
-from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, flag_of, number_of
 from txnsim.injection.injector import CannotStrikeError, Injector
 from txnsim.runtime.env import Environment
@@ -34,88 +33,6 @@ class NeverStruck(msgspec.Struct, frozen=True, kw_only=True):
     never_struck: tuple[Fault, ...]
 
 
-LIST: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/faults",
-    summary="Every fault rule in force",
-    answer=Fault,
-    is_list=True,
-)
-ARM: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/faults",
-    summary="Put a fault rule in force",
-    body=FaultRule,
-    answer=Fault,
-    status="201",
-    refusals=("409", "422"),
-)
-ARM_PLAN: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/faults/plan",
-    summary="Put a whole plan in force, in its order: all of its rules or none",
-    body=FaultRule,
-    body_is_list=True,
-    answer=Fault,
-    is_list=True,
-    status="201",
-    refusals=("409", "422"),
-)
-VERIFY: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/faults/verify",
-    summary="Whether every rule that was armed has struck, also of those that were taken back; 409 "
-    "names those that have not",
-    answer=NeverStruck,
-    also=("409",),
-    query=(Query("forget", "Begin a new account: judge only later ones next time", "boolean"),),
-    refusals=("422",),
-)
-DISARM_ALL: Final = Operation(
-    method="delete",
-    path=f"{PREFIX}/faults",
-    summary="Take every rule back, oldest first; what they hold goes on",
-    answer=Fault,
-    is_list=True,
-)
-SHOW: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/faults/{{id}}",
-    summary="One rule and what has come of it",
-    answer=Fault,
-    refusals=("404",),
-)
-DISARM: Final = Operation(
-    method="delete",
-    path=f"{PREFIX}/faults/{{id}}",
-    summary="Take a rule back; what it holds goes on",
-    answer=Fault,
-    refusals=("404",),
-)
-RELEASE: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/faults/{{id}}/release",
-    summary="Let go what a rule holds; it stays in force",
-    answer=Released,
-    refusals=("404",),
-)
-WAIT: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/faults/{{id}}/wait",
-    summary="Answer once the rule has struck so many times",
-    answer=Fault,
-    query=(
-        Query("struck", "How many times; 1 unless given"),
-        Query("timeout_ms", f"Answer 408 after so long; {WAIT_MS} unless given"),
-    ),
-    refusals=("404", "408", "422"),
-)
-OPERATIONS: Final = (
-    *(LIST, ARM, ARM_PLAN, VERIFY, DISARM_ALL),
-    *(SHOW, DISARM, RELEASE, WAIT),
-)
-
-
 class Struck(Protocol):
     """What faults can be armed in: a simulated cluster, or a proxy."""
 
@@ -128,37 +45,42 @@ class Struck(Protocol):
         """Who makes faults happen there."""
 
 
-class FaultRoutes:
+class FaultRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: Struck) -> None:
         self._cluster = cluster
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            LIST.route(self.faults),
-            ARM.route(self.arm),
-            ARM_PLAN.route(self.arm_plan),
-            VERIFY.route(self.verify),
-            DISARM_ALL.route(self.disarm_all),
-            SHOW.route(self.fault),
-            DISARM.route(self.disarm),
-            RELEASE.route(self.release),
-            WAIT.route(self.wait),
-        ]
-
+    @Operation("get", f"{PREFIX}/faults", answer=Fault, is_list=True)
     async def faults(self, _request: Request) -> Response:
-        """Every rule in force."""
+        """Every fault rule in force."""
         return as_json([fault(armed) for armed in self._cluster.injector.rules()])
 
+    @Operation(
+        "post",
+        f"{PREFIX}/faults",
+        body=FaultRule,
+        answer=Fault,
+        status="201",
+        refusals=("409", "422"),
+    )
     async def arm(self, request: Request) -> Response:
-        """Put a rule in force."""
+        """Put a fault rule in force."""
         rule = await body_of(request, FaultRule)
         return as_json(self._arm(rule), status=201)
 
+    @Operation(
+        "post",
+        f"{PREFIX}/faults/plan",
+        body=FaultRule,
+        body_is_list=True,
+        answer=Fault,
+        is_list=True,
+        status="201",
+        refusals=("409", "422"),
+    )
     async def arm_plan(self, request: Request) -> Response:
-        """Put several in force, or none of them."""
+        """Put a whole plan in force, in its order: all of its rules or none."""
         rules = await body_of(request, list[FaultRule])
         if len(rules) > PLAN_RULES_MAX:
             raise RefusedError(422, f"{len(rules)} rules, expected at most {PLAN_RULES_MAX}")
@@ -193,8 +115,20 @@ class FaultRoutes:
         """What is done inside is an input in the trace."""
         return input_event(self._cluster.environment, do, **args)
 
+    @Operation(
+        "post",
+        f"{PREFIX}/faults/verify",
+        answer=NeverStruck,
+        also=("409",),
+        query=(Query("forget", "Begin a new account: judge only later ones next time", "boolean"),),
+        refusals=("422",),
+    )
     async def verify(self, request: Request) -> Response:
-        """Whether every rule has struck: one that never did has tested nothing."""
+        """Whether every rule that was armed has struck, also of those that were taken back; 409
+        names those that have not.
+
+        A rule that never did has tested nothing.
+        """
         injector = self._cluster.injector
         forgets = flag_of(request, "forget")
         idle = injector.never_struck()
@@ -214,19 +148,22 @@ class FaultRoutes:
         )
         return as_json(answer, status=409)
 
+    @Operation("delete", f"{PREFIX}/faults", answer=Fault, is_list=True)
     async def disarm_all(self, _request: Request) -> Response:
-        """Take every rule back."""
+        """Take every rule back, oldest first; what they hold goes on."""
         injector = self._cluster.injector
         with self._told("disarm-faults"):
             gone = [fault(injector.disarm(one.rule.id)) for one in injector.rules()]
         return as_json(gone)
 
+    @Operation("get", f"{PREFIX}/faults/{{id}}", answer=Fault, refusals=("404",))
     async def fault(self, request: Request) -> Response:
         """One rule and what has come of it."""
         armed = self._cluster.injector.get(self._known(request))
         assert armed is not None
         return as_json(fault(armed))
 
+    @Operation("delete", f"{PREFIX}/faults/{{id}}", answer=Fault, refusals=("404",))
     async def disarm(self, request: Request) -> Response:
         """Take a rule back; what it holds goes on."""
         rule_id = self._known(request)
@@ -234,6 +171,7 @@ class FaultRoutes:
             gone = fault(self._cluster.injector.disarm(rule_id))
         return as_json(gone)
 
+    @Operation("post", f"{PREFIX}/faults/{{id}}/release", answer=Released, refusals=("404",))
     async def release(self, request: Request) -> Response:
         """Let go what a rule holds; it stays in force."""
         rule_id = self._known(request)
@@ -241,8 +179,18 @@ class FaultRoutes:
             released = self._cluster.injector.release(rule_id)
         return as_json(Released(released=released))
 
+    @Operation(
+        "get",
+        f"{PREFIX}/faults/{{id}}/wait",
+        answer=Fault,
+        query=(
+            Query("struck", "How many times; 1 unless given"),
+            Query("timeout_ms", f"Answer 408 after so long; {WAIT_MS} unless given"),
+        ),
+        refusals=("404", "408", "422"),
+    )
     async def wait(self, request: Request) -> Response:
-        """Answer once a rule has struck so many times."""
+        """Answer once the rule has struck so many times."""
         rule_id = self._known(request)
         count = number_of(request, "struck", default=1, least=1, most=STRIKES_MAX)
         timeout_ms = number_of(request, "timeout_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)

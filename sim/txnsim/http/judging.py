@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.check.history import History
 from txnsim.check.judge import judge
@@ -21,7 +20,7 @@ from txnsim.check.observations import Seen
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
-from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import RefusedError, as_json, body_of
 from txnsim.http.topics import partition_of
 from txnsim.runtime.env import Environment
@@ -60,29 +59,7 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: tuple[AnomalyView, ...]
 
 
-LOOK: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/looks",
-    summary="What an onlooker sees over the wire: open transactions of a partition, every "
-    "transactional id, the open transactions again, and what readers get from an offset on",
-    body=Look,
-    answer=Seen,
-    is_list=True,
-    refusals=("404", "422", "503"),
-)
-JUDGE: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/verdicts",
-    summary="What the checkers make of a history: an array of observations, in order",
-    body=Seen,
-    body_is_list=True,
-    answer=VerdictView,
-    refusals=("413", "422"),
-)
-OPERATIONS: Final = (LOOK, JUDGE)
-
-
-class JudgingRoutes:
+class JudgingRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(
@@ -118,12 +95,18 @@ class JudgingRoutes:
             place_of=lambda topic, partition: partition_of(cluster, topic, partition),
         )
 
-    def routes(self) -> list[Route]:
-        """Both of them."""
-        return [LOOK.route(self.look), JUDGE.route(self.judge)]
-
+    @Operation(
+        "post",
+        f"{PREFIX}/looks",
+        body=Look,
+        answer=Seen,
+        is_list=True,
+        refusals=("404", "422", "503"),
+    )
     async def look(self, request: Request) -> Response:
-        """Look as somebody outside does."""
+        """What an onlooker sees over the wire: open transactions of a partition, every
+        transactional id, the open transactions again, and what readers get from an offset on.
+        """
         wanted = await body_of(request, Look)
         place = self._place_of(wanted.topic, wanted.partition)
         recorder = Recorder(self._environment.clock)
@@ -139,8 +122,16 @@ class JudgingRoutes:
             ) from error
         return as_json(list(recorder.history))
 
+    @Operation(
+        "post",
+        f"{PREFIX}/verdicts",
+        body=Seen,
+        body_is_list=True,
+        answer=VerdictView,
+        refusals=("413", "422"),
+    )
     async def judge(self, request: Request) -> Response:
-        """Ask every checker."""
+        """What the checkers make of a history: an array of observations, in order."""
         verdict = judge(History(await body_of(request, list[Seen])))
         return as_json(
             VerdictView(

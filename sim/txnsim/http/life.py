@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.controller.elections import ElectionType, elect_leader
 from txnsim.errors import ConfigError, ErrorCode, Rejection
@@ -25,7 +24,7 @@ from txnsim.http.messages import (
     PartitionView,
     Start,
 )
-from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
 from txnsim.http.topics import known_partition, partition_of, partition_view
 from txnsim.server.cluster import SimCluster
@@ -38,82 +37,6 @@ WAIT_MS_MAX: Final = 600_000
 
 WAIT: Final = Query("wait_ms", "Answer after so long, also while the work goes on")
 
-BROKERS: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/brokers",
-    summary="Every broker, whether it runs or not",
-    answer=BrokerView,
-    is_list=True,
-)
-BROKER: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/brokers/{{id}}",
-    summary="One broker",
-    answer=BrokerView,
-    refusals=("404",),
-)
-STOP: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/brokers/{{id}}/stop",
-    summary="Stop a broker in good order: its leaders move away first",
-    answer=BrokerView,
-    may_take_longer=True,
-    query=(WAIT,),
-    refusals=("404", "409", "422"),
-)
-START: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/brokers/{{id}}/start",
-    summary="Start a broker that is down, on its port and its disk",
-    body=Start,
-    body_is_optional=True,
-    answer=BrokerView,
-    may_take_longer=True,
-    query=(WAIT,),
-    refusals=("404", "409", "422"),
-)
-KILL: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/brokers/{{id}}/kill",
-    summary="End a broker at once; the controller notices when its session ends",
-    body=Kill,
-    body_is_optional=True,
-    answer=BrokerView,
-    refusals=("404", "409", "422"),
-)
-ISOLATE: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/brokers/{{id}}/isolate",
-    summary="Cut a broker off from the controller and from the other brokers",
-    body=Isolate,
-    body_is_optional=True,
-    answer=BrokerView,
-    refusals=("404", "422"),
-)
-HEAL: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/brokers/{{id}}/heal",
-    summary="Undo an isolation",
-    answer=BrokerView,
-    refusals=("404",),
-)
-MOVE_LEADER: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/leaders",
-    summary="Hand a partition to another in-sync replica, under the next leader epoch",
-    body=LeaderMove,
-    answer=PartitionView,
-    refusals=("404", "409", "422"),
-)
-ELECT: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/elections",
-    summary="Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)",
-    body=Elect,
-    answer=PartitionView,
-    refusals=("404", "409", "422"),
-)
-OPERATIONS: Final = (BROKERS, BROKER, STOP, START, KILL, ISOLATE, HEAL, MOVE_LEADER, ELECT)
 
 _ELECTIONS: Final = {"preferred": ElectionType.PREFERRED, "unclean": ElectionType.UNCLEAN}
 
@@ -131,52 +54,66 @@ def broker_id_of(request: Request) -> BrokerId:
     return BrokerId(number)
 
 
-class LifeRoutes:
+class LifeRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            BROKERS.route(self.brokers),
-            BROKER.route(self.broker),
-            STOP.route(self.stop),
-            START.route(self.start),
-            KILL.route(self.kill),
-            ISOLATE.route(self.isolate),
-            HEAL.route(self.heal),
-            MOVE_LEADER.route(self.move_leader),
-            ELECT.route(self.elect),
-        ]
-
     # Brokers
 
+    @Operation("get", f"{PREFIX}/brokers", answer=BrokerView, is_list=True)
     async def brokers(self, _request: Request) -> Response:
         """Every broker, whether it runs or not."""
         return as_json([self._view(member) for member in self._cluster.members.values()])
 
+    @Operation("get", f"{PREFIX}/brokers/{{id}}", answer=BrokerView, refusals=("404",))
     async def broker(self, request: Request) -> Response:
         """One broker."""
         return as_json(self._view(self._member(request)))
 
+    @Operation(
+        "post",
+        f"{PREFIX}/brokers/{{id}}/stop",
+        answer=BrokerView,
+        may_take_longer=True,
+        query=(WAIT,),
+        refusals=("404", "409", "422"),
+    )
     async def stop(self, request: Request) -> Response:
-        """A controlled shutdown."""
+        """Stop a broker in good order: its leaders move away first."""
         member = self._member(request)
         self._expect(member, MemberState.RUNNING, "only one that runs can be stopped")
         return await self._carry_out(request, member, self._cluster.stop_broker(member.broker_id))
 
+    @Operation(
+        "post",
+        f"{PREFIX}/brokers/{{id}}/start",
+        body=Start,
+        body_is_optional=True,
+        answer=BrokerView,
+        may_take_longer=True,
+        query=(WAIT,),
+        refusals=("404", "409", "422"),
+    )
     async def start(self, request: Request) -> Response:
-        """Start a broker that is down."""
+        """Start a broker that is down, on its port and its disk."""
         member = self._member(request)
         self._expect(member, MemberState.DOWN, "stop or kill it first")
         wanted = await body_of(request, Start, default=Start())
         work = self._cluster.start_broker(member.broker_id, as_version=wanted.as_version)
         return await self._carry_out(request, member, work)
 
+    @Operation(
+        "post",
+        f"{PREFIX}/brokers/{{id}}/kill",
+        body=Kill,
+        body_is_optional=True,
+        answer=BrokerView,
+        refusals=("404", "409", "422"),
+    )
     async def kill(self, request: Request) -> Response:
-        """End a broker at once."""
+        """End a broker at once; the controller notices when its session ends."""
         member = self._member(request)
         wanted = await body_of(request, Kill, default=Kill())
         if member.state is MemberState.DOWN:
@@ -185,13 +122,22 @@ class LifeRoutes:
         await self._cluster.kill_broker(member.broker_id, lose_unflushed=lost)
         return as_json(self._view(member))
 
+    @Operation(
+        "post",
+        f"{PREFIX}/brokers/{{id}}/isolate",
+        body=Isolate,
+        body_is_optional=True,
+        answer=BrokerView,
+        refusals=("404", "422"),
+    )
     async def isolate(self, request: Request) -> Response:
-        """Cut a broker off from the controller and the others."""
+        """Cut a broker off from the controller and from the other brokers."""
         member = self._member(request)
         wanted = await body_of(request, Isolate, default=Isolate())
         self._cluster.isolate(member.broker_id, from_clients=wanted.from_clients)
         return as_json(self._view(member))
 
+    @Operation("post", f"{PREFIX}/brokers/{{id}}/heal", answer=BrokerView, refusals=("404",))
     async def heal(self, request: Request) -> Response:
         """Undo an isolation."""
         member = self._member(request)
@@ -266,8 +212,15 @@ class LifeRoutes:
 
     # Leaders
 
+    @Operation(
+        "post",
+        f"{PREFIX}/leaders",
+        body=LeaderMove,
+        answer=PartitionView,
+        refusals=("404", "409", "422"),
+    )
     async def move_leader(self, request: Request) -> Response:
-        """Hand a partition to another replica in sync."""
+        """Hand a partition to another in-sync replica, under the next leader epoch."""
         wanted = await body_of(request, LeaderMove)
         where = partition_of(self._cluster, wanted.topic, wanted.partition)
         try:
@@ -279,8 +232,15 @@ class LifeRoutes:
             ) from error
         return as_json(partition_view(where.partition, known_partition(self._cluster, where)))
 
+    @Operation(
+        "post",
+        f"{PREFIX}/elections",
+        body=Elect,
+        answer=PartitionView,
+        refusals=("404", "409", "422"),
+    )
     async def elect(self, request: Request) -> Response:
-        """What ElectLeaders does."""
+        """Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)."""
         wanted = await body_of(request, Elect)
         where = partition_of(self._cluster, wanted.topic, wanted.partition)
         kind = _ELECTIONS.get(wanted.type)

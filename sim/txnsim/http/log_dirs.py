@@ -8,41 +8,32 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from txnsim.errors import ConfigError
 from txnsim.http.life import broker_id_of
-from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import RefusedError
 from txnsim.server.cluster import SimCluster
 from txnsim.server.log_dirs import log_dir_in_steps
 from txnsim.storage.stored_file import StoredFile, tar_of
 
-LOG_DIR: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/brokers/{{id}}/log-dir",
-    summary="A broker's log directory as a tar archive, as a clean shutdown would leave it now",
-    media_type="application/x-tar",
-    refusals=("404",),
-)
-OPERATIONS: Final = (LOG_DIR,)
-
+TAR: Final = "application/x-tar"
 TURN_BYTES: Final = 262_144
 """Of the archive that are made before others have their turn."""
 
 
-class LogDirRoutes:
+class LogDirRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [LOG_DIR.route(self.log_dir)]
-
+    @Operation("get", f"{PREFIX}/brokers/{{id}}/log-dir", media_type=TAR, refusals=("404",))
     async def log_dir(self, request: Request) -> Response:
-        """Every file, as of this moment: the batches are referred to, and sent piece by piece."""
+        """A broker's log directory as a tar archive, as a clean shutdown would leave it now.
+
+        Every file is as of this moment: the batches are referred to, and sent piece by piece.
+        """
         broker_id = broker_id_of(request)
         now_ms = self._cluster.environment.clock.now_ms()
         steps = log_dir_in_steps(self._cluster, broker_id)
@@ -55,7 +46,7 @@ class LogDirRoutes:
                 files: list[StoredFile] = end.value
                 break
             await asyncio.sleep(0)
-        return StreamingResponse(_in_pieces(files, now_ms), media_type=LOG_DIR.media_type)
+        return StreamingResponse(_in_pieces(files, now_ms), media_type=TAR)
 
 
 async def _in_pieces(files: Sequence[StoredFile], now_ms: int) -> AsyncIterator[bytes]:

@@ -9,41 +9,41 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from txnsim.http import (
-    clock,
-    events,
-    explaining,
-    faults,
-    judging,
-    life,
-    log_dirs,
-    pages,
-    topics,
-    transactions,
-)
-from txnsim.http import overview as looks
-from txnsim.http import reset as rounds
+from txnsim.http.clock import ClockRoutes
+from txnsim.http.events import STREAMS, ReportedRoutes
+from txnsim.http.explaining import ExplainRoutes
+from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import OPEN_PATHS
+from txnsim.http.judging import JudgingRoutes
+from txnsim.http.life import LifeRoutes
+from txnsim.http.log_dirs import LogDirRoutes
 from txnsim.http.messages import Problem
-from txnsim.http.operation import JSON, Message, Operation, Query
-from txnsim.http.runs import lessons, scenarios
+from txnsim.http.operation import JSON, Message, Noun, Operation, Query
+from txnsim.http.overview import LookRoutes
+from txnsim.http.pages import PageRoutes
+from txnsim.http.reset import RoundRoutes
+from txnsim.http.runs.lessons import LessonRoutes
+from txnsim.http.runs.scenarios import ScenarioRoutes
+from txnsim.http.topics import TopicRoutes
+from txnsim.http.transactions import TransactionRoutes
 
-OPERATIONS: Final[tuple[Operation, ...]] = (
-    *looks.OPERATIONS,
-    *clock.OPERATIONS,
-    *faults.OPERATIONS,
-    *life.OPERATIONS,
-    *log_dirs.OPERATIONS,
-    *topics.OPERATIONS,
-    *transactions.OPERATIONS,
-    *events.OPERATIONS,
-    *explaining.OPERATIONS,
-    *rounds.OPERATIONS,
-    *judging.OPERATIONS,
-    *scenarios.OPERATIONS,
-    *lessons.OPERATIONS,
-    *pages.OPERATIONS,
+_NOUNS: Final[tuple[type[Noun], ...]] = (
+    LookRoutes,
+    ClockRoutes,
+    FaultRoutes,
+    LifeRoutes,
+    LogDirRoutes,
+    TopicRoutes,
+    TransactionRoutes,
+    ReportedRoutes,
+    ExplainRoutes,
+    RoundRoutes,
+    JudgingRoutes,
+    ScenarioRoutes,
+    LessonRoutes,
+    PageRoutes,
 )
+OPERATIONS: Final = tuple(one for noun in _NOUNS for one in noun.operations())
 """Everything that the control port can be asked, but for this document."""
 
 GUARDED: Final = ("400", "401", "403")
@@ -124,7 +124,7 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
         content: dict[str, Any] = {}
     elif operation.answer is None:
         # Of a stream of events a schema may mean the whole or each of them: none says either.
-        schema = {} if operation.media_type in events.STREAMS else {"type": "string"}
+        schema = {} if operation.media_type in STREAMS else {"type": "string"}
         content = {operation.media_type: {"schema": schema}}
     else:
         content = content_of(operation.answer, is_list=operation.is_list)

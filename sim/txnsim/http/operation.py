@@ -1,14 +1,16 @@
-"""One route of the control port as a value: what the router serves and the OpenAPI document tells.
+"""One route of the control port as a value, which stands above the method that answers it: what the
+router serves and the OpenAPI document tells.
 
 Both are made from it, so that neither can have a route that the other lacks.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable
-from types import UnionType
-from typing import Final
+from types import MethodType, UnionType
+from typing import Any, Final, overload
 
 import msgspec
 from starlette.requests import Request
@@ -38,13 +40,14 @@ class Query(msgspec.Struct, frozen=True):
     """It may be given several times."""
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
+class Operation(msgspec.Struct, frozen=True):
     """A method on a path."""
 
     method: str
     path: str
     """Parameters in braces."""
-    summary: str
+    summary: str = ""
+    """The first paragraph of the docstring of what answers it."""
     answer: Message | None = None
     """What its JSON is; None where it is none."""
     media_type: str = JSON
@@ -70,6 +73,12 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         """Names of the parameters in the path."""
         return tuple(re.findall(r"{(\w+)}", self.path))
 
+    def __call__(self, method: Callable[[Any, Request], Awaitable[Response]]) -> Answered:
+        """The method of a ``Noun`` that answers it, whose docstring says what it does."""
+        first, _, _ = inspect.cleandoc(method.__doc__ or "").partition("\n\n")
+        summary = " ".join(first.split()).removesuffix(".")
+        return Answered(msgspec.structs.replace(self, summary=summary), method)
+
     def route(self, answerer: Answerer) -> Route:
         """The route on which ``answerer`` obeys it."""
         path = self.path
@@ -84,3 +93,36 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
             return await answerer(request)
 
         return Route(path, without_body, methods=[self.method.upper()])
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """An operation, and the method that answers it; on an instance it is that method."""
+
+    operation: Operation
+    method: Callable[[Any, Request], Awaitable[Response]]
+
+    @overload
+    def __get__(self, noun: None, kind: type[Noun]) -> Answered: ...
+    @overload
+    def __get__(self, noun: Noun, kind: type[Noun]) -> Answerer: ...
+    def __get__(self, noun: Noun | None, kind: type[Noun]) -> Answered | Answerer:
+        """What a class and an instance have of it."""
+        return self if noun is None else MethodType(self.method, noun)
+
+
+class Noun:
+    """The answers to the operations of one noun, over one cluster."""
+
+    @classmethod
+    def operations(cls) -> tuple[Operation, ...]:
+        """All of them, in the order in which they are declared."""
+        return tuple(one.operation for one in cls._answered())
+
+    def routes(self) -> list[Route]:
+        """One for each."""
+        return [one.operation.route(MethodType(one.method, self)) for one in self._answered()]
+
+    @classmethod
+    def _answered(cls) -> list[Answered]:
+        kinds = reversed(cls.__mro__)
+        return [one for kind in kinds for one in vars(kind).values() if isinstance(one, Answered)]

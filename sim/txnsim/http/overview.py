@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim import settings as settings_module
 from txnsim.http.messages import Health
-from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import as_json
 from txnsim.metrics.exposition import CONTENT_TYPE, exposition
 from txnsim.server.cluster import SimCluster
@@ -45,36 +43,14 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """Rules in force."""
 
 
-HEALTH: Final = Operation(
-    method="get", path="/healthz", summary="The cluster answers", answer=Health
-)
-METRICS: Final = Operation(
-    method="get", path="/metrics", summary="Metrics for Prometheus", media_type="text/plain"
-)
-CLUSTER: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/cluster",
-    summary="The cluster in short: addresses, releases, features, changed settings",
-    answer=ClusterView,
-)
-OPERATIONS: Final = (HEALTH, METRICS, CLUSTER)
-
-
-class LookRoutes:
+class LookRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._metrics = exposition(lambda: readings(cluster))
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            HEALTH.route(self.health),
-            METRICS.route(self.metrics),
-            CLUSTER.route(self.cluster),
-        ]
-
+    @Operation("get", "/healthz", answer=Health)
     async def health(self, _request: Request) -> Response:
         """The cluster answers."""
         cluster = self._cluster
@@ -87,12 +63,14 @@ class LookRoutes:
             )
         )
 
+    @Operation("get", "/metrics", media_type="text/plain")
     async def metrics(self, _request: Request) -> Response:
-        """Prometheus' text format."""
+        """Metrics for Prometheus."""
         return Response(self._metrics(), media_type=CONTENT_TYPE)
 
+    @Operation("get", f"{PREFIX}/cluster", answer=ClusterView)
     async def cluster(self, _request: Request) -> Response:
-        """The cluster in short."""
+        """The cluster in short: addresses, releases, features, changed settings."""
         cluster = self._cluster
         image = cluster.metadata.image
         partitions = [one for topic in image.topics.values() for one in topic.partitions]

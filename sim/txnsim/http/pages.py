@@ -6,36 +6,25 @@ sends it once, as any client does, and gets a cookie that no script reads and no
 
 from __future__ import annotations
 
-from typing import Final
-
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.http.guard import Doorkeeper
-from txnsim.http.operation import PREFIX, Operation
-
-SESSION: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/session",
-    summary="Trade the token for a cookie (SameSite=Strict, HttpOnly), as a page in a browser does",
-    status="204",
-)
-OPERATIONS: Final = (SESSION,)
+from txnsim.http.operation import PREFIX, Noun, Operation
 
 
-class PageRoutes:
+class PageRoutes(Noun):
     """The routes of one control port."""
 
     def __init__(self, doorkeeper: Doorkeeper) -> None:
         self._doorkeeper = doorkeeper
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [SESSION.route(self.session)]
-
+    @Operation("post", f"{PREFIX}/session", status="204")
     async def session(self, _request: Request) -> Response:
-        """The cookie; none where no token is wanted. The guard has let this caller in."""
+        """Trade the token for a cookie (SameSite=Strict, HttpOnly), as a page in a browser does.
+
+        There is no cookie where no token is wanted. The guard has let this caller in.
+        """
         cookie = self._doorkeeper.cookie
         return Response(
             status_code=204,

@@ -17,14 +17,15 @@ from starlette.routing import Route
 
 from txnsim.faults.meanings import CLUSTER_ACTIONS, TAKES, name_of
 from txnsim.faults.points import FaultPoint
-from txnsim.http import events, faults, judging, openapi, overview
+from txnsim.http import openapi
 from txnsim.http.app import application
 from txnsim.http.events import EventRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper
 from txnsim.http.judging import JudgingRoutes
 from txnsim.http.messages import Health
-from txnsim.http.operation import JSON, PREFIX, Operation
+from txnsim.http.operation import JSON, PREFIX, Noun, Operation
+from txnsim.http.overview import LookRoutes
 from txnsim.http.replies import RefusedError, as_json
 from txnsim.proxy.fault_proxy import FaultProxy
 from txnsim.proxy.meanings import CLIENT_POINTS, PEER_POINTS
@@ -56,21 +57,6 @@ class ProxyView(msgspec.Struct, frozen=True, kw_only=True):
     """Rules in force."""
 
 
-CLUSTER: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/cluster",
-    summary="The proxy in short: the cluster behind it, a door for each broker",
-    answer=ProxyView,
-)
-OPERATIONS: Final = (
-    overview.HEALTH,
-    CLUSTER,
-    *faults.OPERATIONS,
-    *events.OF_EVERY_RUN,
-    *judging.OPERATIONS,
-)
-"""What a proxy can be asked."""
-
 _REASONS: Final = {
     f"{PREFIX}/clock": "the clocks of that cluster are those of its machines: a proxy can't move "
     "them",
@@ -86,7 +72,7 @@ _REASONS: Final = {
 _SIMULATED: Final = "only a simulated cluster can do that (txnsim serve)"
 
 
-class ProxyApi:
+class ProxyApi(Noun):
     """The routes over one proxy."""
 
     def __init__(self, proxy: FaultProxy) -> None:
@@ -100,8 +86,7 @@ class ProxyApi:
         judges = JudgingRoutes(proxy.environment, outside=proxy.outside, place_of=TopicPartition)
         known = [
             Route("/openapi.json", self.openapi),
-            overview.HEALTH.route(self.health),
-            CLUSTER.route(self.cluster),
+            *self.routes(),
             *FaultRoutes(proxy).routes(),
             *self._events.routes(),
             *judges.routes(),
@@ -118,13 +103,15 @@ class ProxyApi:
         """The description of this API."""
         return Response(self._openapi, media_type=JSON)
 
+    @LookRoutes.health.operation
     async def health(self, _request: Request) -> Response:
-        """The proxy answers."""
+        """The cluster answers."""
         doors = list(self._proxy.clients)
         return as_json(Health(status="ok", brokers=len(doors), bootstrap=self._proxy.bootstrap))
 
+    @Operation("get", f"{PREFIX}/cluster", answer=ProxyView)
     async def cluster(self, _request: Request) -> Response:
-        """The proxy in short."""
+        """The proxy in short: the cluster behind it, a door for each broker."""
         proxy = self._proxy
         return as_json(
             ProxyView(
@@ -145,6 +132,15 @@ class ProxyApi:
                 faults=len(proxy.injector.rules()),
             )
         )
+
+
+OPERATIONS: Final = (
+    *ProxyApi.operations(),
+    *FaultRoutes.operations(),
+    *EventRoutes.operations(),
+    *JudgingRoutes.operations(),
+)
+"""What a proxy can be asked."""
 
 
 def _without(operation: Operation) -> Route:

@@ -10,10 +10,9 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.http.messages import Fault, fault
-from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import RefusedError, as_json, body_of
 from txnsim.server.cluster import SimCluster
 from txnsim.server.snapshot import Snapshot
@@ -56,58 +55,30 @@ class WasReset(msgspec.Struct, frozen=True, kw_only=True):
     """The rules that were in force, with what had come of each."""
 
 
-SNAPSHOTS: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/snapshots",
-    summary="Every state that the cluster can be taken back to; start is always there",
-    answer=SnapshotView,
-    is_list=True,
-)
-TAKE: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/snapshots",
-    summary="Name the present state: topics with their configs, features, dynamic configs, quotas, "
-    "ACLs, users, releases. Records and transactions are not part of it",
-    body=TakeSnapshot,
-    answer=SnapshotView,
-    status="201",
-    refusals=("409", "422"),
-)
-RESET: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/reset",
-    summary="Make it a fresh cluster on the same ports: clients are disconnected, records, "
-    "transactions, producers and groups forgotten, faults disarmed, clock and links healed, every "
-    "broker runs",
-    body=Reset,
-    body_is_optional=True,
-    answer=WasReset,
-    refusals=("404", "409", "422"),
-)
-OPERATIONS: Final = (SNAPSHOTS, TAKE, RESET)
-
-
-class RoundRoutes:
+class RoundRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._snapshots: dict[str, Snapshot] = {START: cluster.snapshot()}
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            SNAPSHOTS.route(self.snapshots),
-            TAKE.route(self.take),
-            RESET.route(self.reset),
-        ]
-
+    @Operation("get", f"{PREFIX}/snapshots", answer=SnapshotView, is_list=True)
     async def snapshots(self, _request: Request) -> Response:
-        """Every named state."""
+        """Every state that the cluster can be taken back to; start is always there."""
         return as_json([_view(name, one) for name, one in self._snapshots.items()])
 
+    @Operation(
+        "post",
+        f"{PREFIX}/snapshots",
+        body=TakeSnapshot,
+        answer=SnapshotView,
+        status="201",
+        refusals=("409", "422"),
+    )
     async def take(self, request: Request) -> Response:
-        """Name the present state."""
+        """Name the present state: topics with their configs, features, dynamic configs, quotas,
+        ACLs, users, releases. Records and transactions are not part of it.
+        """
         name = (await body_of(request, TakeSnapshot)).name
         if not name or name == START:
             raise RefusedError(422, f"name is {name!r}: give it one other than {START!r}")
@@ -118,8 +89,19 @@ class RoundRoutes:
         snapshot = self._snapshots[name] = self._cluster.snapshot()
         return as_json(_view(name, snapshot), status=201)
 
+    @Operation(
+        "post",
+        f"{PREFIX}/reset",
+        body=Reset,
+        body_is_optional=True,
+        answer=WasReset,
+        refusals=("404", "409", "422"),
+    )
     async def reset(self, request: Request) -> Response:
-        """Take the cluster back."""
+        """Make it a fresh cluster on the same ports: clients are disconnected, records,
+        transactions, producers and groups forgotten, faults disarmed, clock and links healed, every
+        broker runs.
+        """
         name = (await body_of(request, Reset, default=Reset())).to
         snapshot = self._snapshots.get(name)
         if snapshot is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Final
 
 from txnsim.errors import MissingExtraError
@@ -119,12 +118,7 @@ class ControlServer:
         )
         return self
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the port and wait until its last request is through."""
         self._api.close()
         self._server.should_exit = True

@@ -5,17 +5,16 @@ with the offsets of every replica, as far as its broker runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.http.messages import PartitionView, TopicView
-from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import RefusedError, as_json, body_of
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import PartitionImage, TopicImage
@@ -72,61 +71,28 @@ class TopicOffsets(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[PartitionOffsets, ...]
 
 
-LIST: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/topics",
-    summary="Every topic with leaders, ISR, ELR and epochs, as the controller has it",
-    answer=TopicView,
-    is_list=True,
-)
-CREATE: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/topics",
-    summary="Create a topic, as CreateTopics does",
-    body=CreateTopic,
-    answer=TopicView,
-    status="201",
-    refusals=("409", "422"),
-)
-DESCRIBE: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/topics/{{topic}}",
-    summary="One topic with log start, last stable offset, high watermark and log end per replica",
-    answer=TopicOffsets,
-    refusals=("404",),
-)
-DELETE: Final = Operation(
-    method="delete",
-    path=f"{PREFIX}/topics/{{topic}}",
-    summary="Delete a topic with all of its records, as DeleteTopics does",
-    answer=TopicView,
-    refusals=("404",),
-)
-OPERATIONS: Final = (LIST, CREATE, DESCRIBE, DELETE)
-
-
-class TopicRoutes:
+class TopicRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            LIST.route(self.topics),
-            CREATE.route(self.create),
-            DESCRIBE.route(self.describe),
-            DELETE.route(self.delete),
-        ]
-
+    @Operation("get", f"{PREFIX}/topics", answer=TopicView, is_list=True)
     async def topics(self, _request: Request) -> Response:
-        """Every topic with its leaders, as the controller has it."""
+        """Every topic with leaders, ISR, ELR and epochs, as the controller has it."""
         image = self._cluster.metadata.image
         return as_json([topic_view(topic) for _, topic in sorted(image.topics.items())])
 
+    @Operation(
+        "post",
+        f"{PREFIX}/topics",
+        body=CreateTopic,
+        answer=TopicView,
+        status="201",
+        refusals=("409", "422"),
+    )
     async def create(self, request: Request) -> Response:
-        """What CreateTopics does."""
+        """Create a topic, as CreateTopics does."""
         wanted = await body_of(request, CreateTopic)
         environment = self._cluster.environment
         given = {
@@ -149,8 +115,9 @@ class TopicRoutes:
             raise RefusedError(status, f"{created.error.name.upper()}: {created.reason}")
         return as_json(topic_view(created), status=201)
 
+    @Operation("get", f"{PREFIX}/topics/{{topic}}", answer=TopicOffsets, refusals=("404",))
     async def describe(self, request: Request) -> Response:
-        """One topic, replica by replica."""
+        """One topic with log start, last stable offset, high watermark and log end per replica."""
         topic = self._known(request)
         return as_json(
             TopicOffsets(
@@ -165,8 +132,9 @@ class TopicRoutes:
             )
         )
 
+    @Operation("delete", f"{PREFIX}/topics/{{topic}}", answer=TopicView, refusals=("404",))
     async def delete(self, request: Request) -> Response:
-        """What DeleteTopics does."""
+        """Delete a topic with all of its records, as DeleteTopics does."""
         topic = self._known(request)
         metadata = self._cluster.metadata
         with input_event(self._cluster.environment, "delete-topic", topic=topic.name):

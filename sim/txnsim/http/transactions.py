@@ -13,13 +13,12 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.errors import ConfigError
-from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, number_of
 from txnsim.http.topics import partition_of, replica_log
 from txnsim.log.answers import ProducerSnapshot
@@ -102,81 +101,22 @@ class OpenView(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of ``txnsim txns`` that abort it, and nothing else."""
 
 
-LIST: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/transactions",
-    summary="Every transactional id as its coordinator has it, with what is pending",
-    answer=TransactionView,
-    is_list=True,
-    query=(Query("state", "Only in this state, as Ongoing or PrepareCommit", "string"),),
-    refusals=("422",),
-)
-DESCRIBE: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/transactions/{{transactional_id}}",
-    summary="One transactional id as its coordinator has it",
-    answer=TransactionView,
-    refusals=("404",),
-    takes_slashes=True,
-)
-WAIT: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/transaction-wait",
-    summary="Answer once a transactional id is in one of some states",
-    answer=TransactionView,
-    query=(
-        Query("transactional_id", "Whose", "string"),
-        Query("state", "As CompleteCommit; may be given several times", "string", many=True),
-        Query(
-            "timeout_ms",
-            f"Answer 408 after so long, with what it waits for; {WAIT_MS} unless given",
-        ),
-    ),
-    refusals=("408", "422"),
-)
-PRODUCERS: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/producers",
-    summary="Every producer that the leaders of partitions know",
-    answer=ProducerView,
-    is_list=True,
-    query=(
-        Query("topic", "Only of this topic", "string"),
-        Query("partition", "Only of this partition of the topic"),
-    ),
-    refusals=("404", "422"),
-)
-OPEN: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/open-transactions",
-    summary="Transactions that are open on partitions, judged: alive, decided or hanging, however "
-    "young they are",
-    answer=OpenView,
-    is_list=True,
-    query=(Query("verdict", "Only with this verdict: hanging, decided or alive", "string"),),
-    refusals=("422",),
-)
-OPERATIONS: Final = (LIST, DESCRIBE, WAIT, PRODUCERS, OPEN)
-
-
-class TransactionRoutes:
+class TransactionRoutes(Noun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            LIST.route(self.transactions),
-            DESCRIBE.route(self.transaction),
-            WAIT.route(self.wait),
-            PRODUCERS.route(self.producers),
-            OPEN.route(self.open_transactions),
-        ]
-
+    @Operation(
+        "get",
+        f"{PREFIX}/transactions",
+        answer=TransactionView,
+        is_list=True,
+        query=(Query("state", "Only in this state, as Ongoing or PrepareCommit", "string"),),
+        refusals=("422",),
+    )
     async def transactions(self, request: Request) -> Response:
-        """Every transactional id."""
+        """Every transactional id as its coordinator has it, with what is pending."""
         wanted = request.query_params.get("state")
         if wanted is not None and wanted not in WIRE_NAMES.values():
             known = ", ".join(WIRE_NAMES.values())
@@ -184,8 +124,15 @@ class TransactionRoutes:
         found = (self._view(broker_id, txn) for broker_id, txn in self._entries())
         return as_json([view for view in found if wanted in (None, view.state)])
 
+    @Operation(
+        "get",
+        f"{PREFIX}/transactions/{{transactional_id}}",
+        answer=TransactionView,
+        refusals=("404",),
+        takes_slashes=True,
+    )
     async def transaction(self, request: Request) -> Response:
-        """One transactional id."""
+        """One transactional id as its coordinator has it."""
         wanted = str(request.path_params["transactional_id"])
         found = entry_of(self._cluster, wanted)
         if found is not None:
@@ -196,6 +143,20 @@ class TransactionRoutes:
             f"expired; GET {PREFIX}/transactions lists those that are known",
         )
 
+    @Operation(
+        "get",
+        f"{PREFIX}/transaction-wait",
+        answer=TransactionView,
+        query=(
+            Query("transactional_id", "Whose", "string"),
+            Query("state", "As CompleteCommit; may be given several times", "string", many=True),
+            Query(
+                "timeout_ms",
+                f"Answer 408 after so long, with what it waits for; {WAIT_MS} unless given",
+            ),
+        ),
+        refusals=("408", "422"),
+    )
     async def wait(self, request: Request) -> Response:
         """Answer once a transactional id is in one of some states."""
         wanted = request.query_params.get("transactional_id")
@@ -211,8 +172,19 @@ class TransactionRoutes:
             raise RefusedError(408, str(error)) from error
         return as_json(self._view(*found))
 
+    @Operation(
+        "get",
+        f"{PREFIX}/producers",
+        answer=ProducerView,
+        is_list=True,
+        query=(
+            Query("topic", "Only of this topic", "string"),
+            Query("partition", "Only of this partition of the topic"),
+        ),
+        refusals=("404", "422"),
+    )
     async def producers(self, request: Request) -> Response:
-        """Every producer that leaders know."""
+        """Every producer that the leaders of partitions know."""
         topic = request.query_params.get("topic")
         partition = number_of(request, "partition", default=-1, least=0, most=PARTITION_MAX)
         if topic is None and partition >= 0:
@@ -237,8 +209,18 @@ class TransactionRoutes:
             ]
         )
 
+    @Operation(
+        "get",
+        f"{PREFIX}/open-transactions",
+        answer=OpenView,
+        is_list=True,
+        query=(Query("verdict", "Only with this verdict: hanging, decided or alive", "string"),),
+        refusals=("422",),
+    )
     async def open_transactions(self, request: Request) -> Response:
-        """Every open transaction of a partition, judged."""
+        """Transactions that are open on partitions, judged: alive, decided or hanging, however
+        young they are.
+        """
         wanted = request.query_params.get("verdict")
         if wanted is not None and wanted not in set(OpenTxnStatus):
             raise RefusedError(

@@ -7,7 +7,7 @@ is complete.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -92,20 +92,11 @@ def export(spark: SparkSession, wanted: Export, table: str) -> Written:
     frame = spark.read.format("kafka_log").option("path", ",".join(map(str, wanted.paths)))
     if wanted.topics:
         frame = frame.option("topics", ",".join(sorted(wanted.topics)))
-    whole, part = wanted.target / table, wanted.target / f".{table}.part"
     rows = frame.option("table", table).load()
     # A column that is a folder has no place in the files, and readers put it back.
-    rows.write.partitionBy(BY).mode("overwrite").parquet(str(part))
-    if whole.exists():
-        shutil.rmtree(whole)
-    part.rename(whole)
-    files = tuple(_files(whole))
-    return Written(
-        table=table,
-        directory=str(whole),
-        rows=spark.read.schema(rows.schema).parquet(str(whole)).count(),
-        files=len(files),
-        bytes=sum(file.stat().st_size for file in files),
+    rows.write.partitionBy(BY).mode("overwrite").parquet(str(_part(wanted, table)))
+    return _done(
+        wanted, table, lambda whole: spark.read.schema(rows.schema).parquet(str(whole)).count()
     )
 
 
@@ -121,7 +112,7 @@ def export_here(wanted: Export, table: str) -> Written:
     """
     from txnsim.pipeline.tables.read_here import read_here
 
-    whole, part = wanted.target / table, wanted.target / f".{table}.part"
+    part = _part(wanted, table)
     if part.exists():
         shutil.rmtree(part)
     part.mkdir(parents=True)
@@ -129,14 +120,25 @@ def export_here(wanted: Export, table: str) -> Written:
     for batch in read_here(table, wanted.paths, topics=wanted.topics):
         written.take(batch)
     written.finish()
+    return _done(wanted, table, lambda _: written.rows)
+
+
+def _part(wanted: Export, table: str) -> Path:
+    """Where a table is written, until it is whole."""
+    return wanted.target / f".{table}.part"
+
+
+def _done(wanted: Export, table: str, count: Callable[[Path], int]) -> Written:
+    """Put a table that is whole in its place, and count what there is."""
+    whole = wanted.target / table
     if whole.exists():
         shutil.rmtree(whole)
-    part.rename(whole)
-    files = tuple(_files(whole))
+    _part(wanted, table).rename(whole)
+    files = tuple(whole.rglob("*.parquet"))
     return Written(
         table=table,
         directory=str(whole),
-        rows=written.rows,
+        rows=count(whole),
         files=len(files),
         bytes=sum(file.stat().st_size for file in files),
     )
@@ -193,7 +195,3 @@ class TopicFiles:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-
-
-def _files(directory: Path) -> Iterator[Path]:
-    return directory.rglob("*.parquet")

@@ -1,13 +1,19 @@
-"""The tables of ``kafka_log`` and their columns: name, type and meaning.
+"""The tables of ``kafka_log`` and their columns: name, type and meaning. Where a row is made one by
+one, the fields of its struct are the columns.
 
 Spark is given the types, docs/kafka-log.md the meanings. What there is none of is null.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
 import msgspec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -41,13 +47,76 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """Of its columns, in order."""
         return tuple(column.name for column in self.columns)
 
+    def arrow(self, columns: Sequence[str] = ()) -> pa.Schema:
+        """The schema as Arrow has it; of these columns, all where empty."""
+        import pyarrow as pa
 
+        types = _arrow_types()
+        fields = {
+            column.name: pa.field(column.name, types[column.type], nullable=column.is_nullable)
+            for column in self.columns
+        }
+        return pa.schema([fields[name] for name in columns or fields])
+
+
+@cache
+def _arrow_types() -> dict[str, pa.DataType]:
+    """A type as Spark's DDL has it -> as Arrow has it, its parts named as Spark names them."""
+    import pyarrow as pa
+
+    def many(kind: pa.DataType) -> pa.DataType:
+        return pa.list_(pa.field("element", kind))
+
+    return {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        TIMESTAMP: pa.timestamp("us", tz="UTC"),
+        BROKERS: many(pa.int32()),
+        TEXTS: many(pa.string()),
+        HEADERS: many(pa.struct((("key", pa.string()), ("value", pa.binary())))),
+        PARTITIONS: many(pa.struct((("topic", pa.string()), ("partition", pa.int32())))),
+    }
+
+
+def columns_of(row: type[msgspec.Struct]) -> tuple[Column, ...]:
+    """The columns that the fields of a row are: a field says its type as Spark has it, and what it
+    means.
+    """
+    columns = []
+    for name, hint in get_type_hints(row, include_extras=True).items():
+        *kinds, meaning = hint.__metadata__
+        if not kinds:  # of what may be null, the type stands within
+            kinds = [kind for part in get_args(hint.__origin__) for kind in _kinds(part)]
+        (kind,) = kinds
+        columns.append(Column(name, kind, meaning))
+    return tuple(columns)
+
+
+def _kinds(part: Any) -> tuple[str, ...]:
+    return getattr(part, "__metadata__", ())
+
+
+String = Annotated[str, "string"]
+Int = Annotated[int, "int"]
+Bigint = Annotated[int, "bigint"]
+Boolean = Annotated[bool, "boolean"]
 HEADERS: Final = "array<struct<key: string, value: binary>>"
 PARTITIONS: Final = "array<struct<topic: string, partition: int>>"
 """The two types of structs."""
 BROKERS: Final = "array<int>"
 TEXTS: Final = "array<string>"
 TIMESTAMP: Final = "timestamp"
+
+
+class RecordRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One record."""
+
+    offset: Annotated[Bigint, "Of the record."]
+    timestamp_ms: Annotated[Bigint | None, "Of the record, as a consumer is given it."]
+
 
 _DIRECTORY: Final = (
     Column("log_dir", "string", "The log directory, as it was found."),
@@ -61,11 +130,6 @@ _REPLICA: Final = (
 _SEGMENT: Final = (
     *_REPLICA,
     Column("segment_base_offset", "bigint", "Of the segment: the number its file is named for."),
-)
-_RECORD: Final = (
-    *_SEGMENT,
-    Column("offset", "bigint", "Of the record."),
-    Column("timestamp_ms", "bigint", "Of the record, as a consumer is given it."),
 )
 _PRODUCER: Final = (
     Column("producer_id", "bigint", "Null without one."),
@@ -161,7 +225,8 @@ _ENDINGS: Final = Table(
 _RECORDS: Final = Table(
     about="A row per record, decompressed and decoded; control records too. The expensive one.",
     columns=(
-        *_RECORD,
+        *_SEGMENT,
+        *columns_of(RecordRow),
         Column("timestamp_type", "string", "CreateTime or LogAppendTime."),
         Column("key", "binary", "Null without one."),
         Column("value", "binary", "Null in a tombstone."),
@@ -178,140 +243,208 @@ _RECORDS: Final = Table(
         Column("batch_position", "bigint", "First byte of its batch in the file."),
     ),
 )
+
+
+class ProducerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One producer in one snapshot."""
+
+    snapshot_offset: Annotated[Bigint, "The state holds all records below."]
+    is_last: Annotated[Boolean, "No snapshot of the replica is newer."]
+    producer_id: Annotated[Bigint, "The producer."]
+    producer_epoch: Annotated[Int, "Its newest epoch."]
+    last_sequence: Annotated[Int | None, "Null where it has none: markers only."]
+    last_offset: Annotated[Bigint | None, "Of its last batch of data; null where there is none."]
+    offset_delta: Annotated[Int | None, "Records in that batch, less one."]
+    last_timestamp_ms: Annotated[Bigint | None, "Of its last batch or marker."]
+    coordinator_epoch: Annotated[Int | None, "Of its last marker; null without one."]
+    open_offset: Annotated[Bigint | None, "First offset of its open transaction; null without one."]
+
+
 _PRODUCER_STATE: Final = Table(
     about="A row per producer and snapshot (`.snapshot`): what a broker knew of it at that offset. "
     "After a stop in order the last one names every open transaction.",
-    columns=(
-        *_REPLICA,
-        Column("snapshot_offset", "bigint", "The state holds all records below."),
-        Column("is_last", "boolean", "No snapshot of the replica is newer."),
-        Column("producer_id", "bigint", "The producer."),
-        Column("producer_epoch", "int", "Its newest epoch."),
-        Column("last_sequence", "int", "Null where it has none: markers only."),
-        Column("last_offset", "bigint", "Of its last batch of data; null where there is none."),
-        Column("offset_delta", "int", "Records in that batch, less one."),
-        Column("last_timestamp_ms", "bigint", "Of its last batch or marker."),
-        Column("coordinator_epoch", "int", "Of its last marker; null without one."),
-        Column("open_offset", "bigint", "First offset of its open transaction; null without one."),
-    ),
+    columns=(*_REPLICA, *columns_of(ProducerRow)),
 )
+
+
+class AbortedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One aborted transaction."""
+
+    producer_id: Annotated[Bigint, "Whose transaction."]
+    first_offset: Annotated[Bigint, "Where it began."]
+    marker_offset: Annotated[Bigint, "Of its ABORT marker."]
+    last_stable_offset: Annotated[Bigint, "As the marker was appended."]
+
+
 _ABORTED: Final = Table(
     about="A row per aborted transaction (`.txnindex`), as read_committed consumers get it.",
-    columns=(
-        *_SEGMENT,
-        Column("producer_id", "bigint", "Whose transaction."),
-        Column("first_offset", "bigint", "Where it began."),
-        Column("marker_offset", "bigint", "Of its ABORT marker."),
-        Column("last_stable_offset", "bigint", "As the marker was appended."),
-    ),
+    columns=(*_SEGMENT, *columns_of(AbortedRow)),
 )
+
+
+class LeaderEpochRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One leader epoch."""
+
+    leader_epoch: Annotated[Int, "The epoch."]
+    start_offset: Annotated[Bigint, "First offset that was appended in it."]
+
+
 _LEADER_EPOCHS: Final = Table(
     about="A row per leader epoch of a replica (`leader-epoch-checkpoint`).",
-    columns=(
-        *_REPLICA,
-        Column("leader_epoch", "int", "The epoch."),
-        Column("start_offset", "bigint", "First offset that was appended in it."),
-    ),
+    columns=(*_REPLICA, *columns_of(LeaderEpochRow)),
 )
+
+
+class TransactionRow(RecordRow, frozen=True, kw_only=True):
+    """One record of ``__transaction_state``."""
+
+    transactional_id: Annotated[String | None, "Null where the key can't be read."] = None
+    is_tombstone: Annotated[Boolean, "The coordinator forgot the id."]
+    value_version: Annotated[Int | None, "Of TransactionLogValue; null in a tombstone."] = None
+    state: Annotated[
+        String | None,
+        "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort.",
+    ] = None
+    producer_id: Annotated[Bigint | None, "Null in a tombstone."] = None
+    producer_epoch: Annotated[Int | None, "Null in a tombstone."] = None
+    previous_producer_id: Annotated[Bigint | None, "Of the transaction before (KIP-890)."] = None
+    next_producer_id: Annotated[Bigint | None, "Of the next one, where the epoch is used up."] = (
+        None
+    )
+    timeout_ms: Annotated[Int | None, "Of the producer."] = None
+    partitions: Annotated[
+        tuple[dict[str, str | int], ...] | None,
+        PARTITIONS,
+        "That still wait for a marker, or take part; sorted. Null in a tombstone.",
+    ] = None
+    start_timestamp_ms: Annotated[
+        Bigint | None, "When the transaction began; null without one."
+    ] = None
+    last_update_timestamp_ms: Annotated[Bigint | None, "When the state changed."] = None
+    client_transaction_version: Annotated[Int | None, "0 or 1: old flow; 2: KIP-890's."] = None
+    problem: Annotated[
+        String | None,
+        "Why the row has only a place: an unknown version, or bytes that can't be read. Null in "
+        "sound rows.",
+    ] = None
+
+
 _TRANSACTIONS: Final = Table(
     about="A row per record of `__transaction_state`: what the coordinator wrote, in order. The "
     "last one per transactional id, by partition and offset, is its entry.",
-    columns=(
-        *_RECORD,
-        Column("transactional_id", "string", "Null where the key can't be read."),
-        Column("is_tombstone", "boolean", "The coordinator forgot the id."),
-        Column("value_version", "int", "Of TransactionLogValue; null in a tombstone."),
-        Column("state", "string", "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, "
-               "CompleteAbort."),
-        Column("producer_id", "bigint", "Null in a tombstone."),
-        Column("producer_epoch", "int", "Null in a tombstone."),
-        Column("previous_producer_id", "bigint", "Of the transaction before (KIP-890)."),
-        Column("next_producer_id", "bigint", "Of the next one, where the epoch is used up."),
-        Column("timeout_ms", "int", "Of the producer."),
-        Column("partitions", PARTITIONS,
-               "That still wait for a marker, or take part; sorted. Null in a tombstone."),
-        Column("start_timestamp_ms", "bigint", "When the transaction began; null without one."),
-        Column("last_update_timestamp_ms", "bigint", "When the state changed."),
-        Column("client_transaction_version", "int", "0 or 1: old flow; 2: KIP-890's."),
-        Column("problem", "string", "Why the row has only a place: an unknown version, or bytes "
-               "that can't be read. Null in sound rows."),
-    ),
-)  # fmt: skip
+    columns=(*_SEGMENT, *columns_of(TransactionRow)),
+)
+
+
+class OffsetRow(RecordRow, frozen=True, kw_only=True):
+    """One record of ``__consumer_offsets``."""
+
+    kind: Annotated[
+        String,
+        "offset_commit, group_metadata, or a record of the newer protocols by name; unknown where "
+        "it has none here.",
+    ]
+    key_version: Annotated[Int | None, "What the key begins with: the kind as a number."]
+    value_version: Annotated[Int | None, "Null in a tombstone."]
+    is_tombstone: Annotated[Boolean, "The entry is deleted."]
+    group_id: Annotated[String | None, "Of the group."] = None
+    committed_topic: Annotated[String | None, "Of an offset commit."] = None
+    committed_partition: Annotated[Int | None, "Of an offset commit."] = None
+    committed_topic_id: Annotated[String | None, "Where the commit names it."] = None
+    committed_offset: Annotated[Bigint | None, "The position."] = None
+    committed_leader_epoch: Annotated[Int | None, "Null where the commit names none."] = None
+    committed_metadata: Annotated[String | None, "The client's own words."] = None
+    commit_timestamp_ms: Annotated[Bigint | None, "When it was committed."] = None
+    expire_timestamp_ms: Annotated[Bigint | None, "Only in the oldest versions."] = None
+    detail: Annotated[String | None, "What a record of another kind says, as JSON."] = None
+    producer_id: Annotated[Bigint | None, "Null without one."]
+    producer_epoch: Annotated[Int | None, "Null without a producer id."]
+    is_transactional: Annotated[Boolean, "Committed inside a transaction."]
+    problem: Annotated[
+        String | None,
+        "Why the row has only a place: an unknown kind or version, or bytes that can't be read. "
+        "Null in sound rows.",
+    ] = None
+
+
 _OFFSETS: Final = Table(
     about="A row per record of `__consumer_offsets`: offsets that groups committed, and what their "
     "coordinators wrote about them. A commit inside a transaction counts once its COMMIT marker "
     "follows (table endings).",
-    columns=(
-        *_RECORD,
-        Column("kind", "string", "offset_commit, group_metadata, or a record of the newer "
-               "protocols by name; unknown where it has none here."),
-        Column("key_version", "int", "What the key begins with: the kind as a number."),
-        Column("value_version", "int", "Null in a tombstone."),
-        Column("is_tombstone", "boolean", "The entry is deleted."),
-        Column("group_id", "string", "Of the group."),
-        Column("committed_topic", "string", "Of an offset commit."),
-        Column("committed_partition", "int", "Of an offset commit."),
-        Column("committed_topic_id", "string", "Where the commit names it."),
-        Column("committed_offset", "bigint", "The position."),
-        Column("committed_leader_epoch", "int", "Null where the commit names none."),
-        Column("committed_metadata", "string", "The client's own words."),
-        Column("commit_timestamp_ms", "bigint", "When it was committed."),
-        Column("expire_timestamp_ms", "bigint", "Only in the oldest versions."),
-        Column("detail", "string", "What a record of another kind says, as JSON."),
-        *_PRODUCER,
-        Column("is_transactional", "boolean", "Committed inside a transaction."),
-        Column("problem", "string", "Why the row has only a place: an unknown kind or version, or "
-               "bytes that can't be read. Null in sound rows."),
-    ),
-)  # fmt: skip
+    columns=(*_SEGMENT, *columns_of(OffsetRow)),
+)
+
+
+class SegmentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment."""
+
+    file: Annotated[String, "Path of the `.log` file."]
+    size_bytes: Annotated[Bigint, "Of the file."]
+    sound_bytes: Annotated[Bigint | None, "Up to where it stops making sense; else the same."] = (
+        None
+    )
+    is_last: Annotated[Boolean, "The one that was written to."]
+    batches: Annotated[Bigint | None, "In it."] = None
+    records: Annotated[Bigint | None, "In them."] = None
+    first_offset: Annotated[Bigint | None, "Null where it is empty."] = None
+    last_offset: Annotated[Bigint | None, "Null where it is empty."] = None
+    max_timestamp_ms: Annotated[Bigint | None, "Null where it is empty."] = None
+
+
 _SEGMENTS: Final = Table(
     about="A row per segment: how large it is and what it spans, by its headers.",
-    columns=(
-        *_SEGMENT,
-        Column("file", "string", "Path of the `.log` file."),
-        Column("size_bytes", "bigint", "Of the file."),
-        Column("sound_bytes", "bigint", "Up to where it stops making sense; else the same."),
-        Column("is_last", "boolean", "The one that was written to."),
-        Column("batches", "bigint", "In it."),
-        Column("records", "bigint", "In them."),
-        Column("first_offset", "bigint", "Null where it is empty."),
-        Column("last_offset", "bigint", "Null where it is empty."),
-        Column("max_timestamp_ms", "bigint", "Null where it is empty."),
-    ),
+    columns=(*_SEGMENT, *columns_of(SegmentRow)),
 )
+
+
+class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica."""
+
+    directory: Annotated[String, "The replica's folder."]
+    cluster_id: Annotated[String | None, "Of `meta.properties`."]
+    topic_id: Annotated[String | None, "Of `partition.metadata`."]
+    segments: Annotated[Int, "`.log` files."]
+    size_bytes: Annotated[Bigint, "Of them."]
+    first_segment_offset: Annotated[Bigint | None, "The oldest segment's number."]
+    last_segment_offset: Annotated[Bigint | None, "The newest segment's number."]
+    log_start_offset: Annotated[
+        Bigint | None,
+        "Of `log-start-offset-checkpoint`; where that does not name the replica, the oldest "
+        "segment's number.",
+    ]
+    high_watermark: Annotated[Bigint | None, "As checkpointed; null where it is not."]
+    recovery_point: Annotated[Bigint | None, "Flushed up to here; null where it is not known."]
+    last_snapshot_offset: Annotated[Bigint | None, "Of the newest `.snapshot`."]
+    is_clean: Annotated[Boolean, "The broker stopped in order (`.kafka_cleanshutdown`)."]
+
+
 _REPLICAS: Final = Table(
     about="A row per replica, from the small files of its directory: no segment is read.",
-    columns=(
-        *_REPLICA,
-        Column("directory", "string", "The replica's folder."),
-        Column("cluster_id", "string", "Of `meta.properties`."),
-        Column("topic_id", "string", "Of `partition.metadata`."),
-        Column("segments", "int", "`.log` files."),
-        Column("size_bytes", "bigint", "Of them."),
-        Column("first_segment_offset", "bigint", "The oldest segment's number."),
-        Column("last_segment_offset", "bigint", "The newest segment's number."),
-        Column("log_start_offset", "bigint", "Of `log-start-offset-checkpoint`; where that does "
-               "not name the replica, the oldest segment's number."),
-        Column("high_watermark", "bigint", "As checkpointed; null where it is not."),
-        Column("recovery_point", "bigint", "Flushed up to here; null where it is not known."),
-        Column("last_snapshot_offset", "bigint", "Of the newest `.snapshot`."),
-        Column("is_clean", "boolean", "The broker stopped in order (`.kafka_cleanshutdown`)."),
-    ),
-)  # fmt: skip
+    columns=(*_REPLICA, *columns_of(ReplicaRow)),
+)
+
+
+class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One place where a file stops making sense."""
+
+    file: Annotated[String, "Path of the file."]
+    kind: Annotated[
+        String,
+        "torn, format, length, crc, behind, records, txn_index, snapshot, checkpoint, metadata or "
+        "unreadable.",
+    ]
+    position: Annotated[Bigint, "First byte that makes no sense."]
+    size_bytes: Annotated[
+        Bigint, "From there to the end of the file; of kinds crc and records the batch's."
+    ]
+    is_cut: Annotated[Boolean, "A broker that starts here cuts it off (LogSegment.recover)."]
+    reason: Annotated[String, "What was found, for people."]
+
+
 _ERRORS: Final = Table(
     about="A row per place where a file stops making sense. Reading goes on with the next file.",
-    columns=(
-        *_SEGMENT,
-        Column("file", "string", "Path of the file."),
-        Column("kind", "string", "torn, format, length, crc, behind, records, txn_index, snapshot,"
-               " checkpoint, metadata or unreadable."),
-        Column("position", "bigint", "First byte that makes no sense."),
-        Column("size_bytes", "bigint", "From there to the end of the file; of kinds crc and records"
-               " the batch's."),
-        Column("is_cut", "boolean", "A broker that starts here cuts it off (LogSegment.recover)."),
-        Column("reason", "string", "What was found, for people."),
-    ),
-)  # fmt: skip
+    columns=(*_SEGMENT, *columns_of(ErrorRow)),
+)
 
 _FINDINGS: Final = Table(
     about="A row per open transaction and partition, judged (docs/forensics.md). One task reads "

@@ -9,8 +9,8 @@ docs/kafka-log.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -21,20 +21,9 @@ from pyspark.sql.datasource import (
     Filter,
     InputPartition,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError
 from txnsim.pipeline.filters import taken_over
@@ -43,7 +32,7 @@ from txnsim.pipeline.hadoop.reading import Stores, stores_of
 from txnsim.pipeline.hadoop.settings import HadoopSettings
 from txnsim.pipeline.options import FORMAT, KafkaLogOptions
 from txnsim.pipeline.planning import READS, Share, shares_of
-from txnsim.pipeline.schemas import BROKERS, HEADERS, PARTITIONS, TABLES, TEXTS, TIMESTAMP
+from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.wanted import Wanted
 
 
@@ -208,33 +197,10 @@ def _of_dict(offset: dict[str, Any]) -> StreamOffset:
     return msgspec.convert(offset, StreamOffset)
 
 
-_TYPES: Final[Mapping[str, DataType]] = {
-    "string": StringType(),
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "boolean": BooleanType(),
-    "binary": BinaryType(),
-    TIMESTAMP: TimestampType(),
-    BROKERS: ArrayType(IntegerType()),
-    TEXTS: ArrayType(StringType()),
-    HEADERS: ArrayType(
-        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-    ),
-    PARTITIONS: ArrayType(
-        StructType([StructField("topic", StringType()), StructField("partition", IntegerType())])
-    ),
-}
-"""Spark would parse them itself, but has no JVM where tasks are planned."""
-
-
 def schema_of(table: str) -> StructType:
     """The columns of a table as Spark has them."""
-    return StructType(
-        [
-            StructField(column.name, _TYPES[column.type], nullable=column.is_nullable)
-            for column in TABLES[table].columns
-        ]
-    )
+    # Spark would parse the types itself, but has no JVM where tasks are planned.
+    return from_arrow_schema(TABLES[table].arrow(), prefer_timestamp_ntz=False)
 
 
 def columns_of(table: str, schema: StructType) -> StructType:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -65,17 +66,42 @@ class Recorder:
         self._clock = clock
         self._tracer = tracer
 
-    def _add(self, seen: Seen) -> None:
-        """Note an observation, with the number of the event that it was learnt from."""
+    def _add(
+        self,
+        kind: Callable[..., Seen],
+        who: str,
+        *,
+        place: TopicPartition | None = None,
+        answer: CallResult | None = None,
+        identity: ProducerIdAndEpoch | None = None,
+        **fields: Any,
+    ) -> None:
+        """Note an observation, with the number of the event that it was learnt from.
+
+        Args:
+            kind: Which observation.
+            who: Whose.
+            place: The partition, where it is about one.
+            answer: What the request came to, where it was one.
+            identity: What was sent or given, where it is known.
+            fields: Its other fields.
+        """
+        if place is not None:
+            fields |= {"topic": place.topic, "partition": place.partition}
+        if answer is not None:
+            fields |= {"outcome": answer.outcome, "error": _error(answer)}
+        if identity is not None:
+            fields |= {
+                "producer_id": identity.producer_id,
+                "producer_epoch": identity.producer_epoch,
+            }
+        seen = kind(at_ms=self._clock.now_ms(), who=who, **fields)
         if self._tracer is not None and self._tracer.on:
             call = current_call()
             event = self._tracer.cause if call is None else max(call.event, call.answered)
             if event >= 0:
                 seen = msgspec.structs.replace(seen, event=event)
         self.history.add(seen)
-
-    def _now_ms(self) -> int:
-        return self._clock.now_ms()
 
     # Producers
 
@@ -89,30 +115,18 @@ class Recorder:
         timeout_ms: int | None = None,
     ) -> None:
         """InitProducerId was answered."""
-        ok = answer.error == NONE
         self._add(
-            Initialised(
-                at_ms=self._now_ms(),
-                who=who,
-                transactional_id=transactional_id,
-                producer_id=identity.producer_id if ok else -1,
-                producer_epoch=identity.producer_epoch if ok else -1,
-                timeout_ms=timeout_ms,
-                outcome=answer.outcome,
-                error=_error(answer),
-            )
+            Initialised,
+            who,
+            transactional_id=transactional_id,
+            identity=identity if answer.error == NONE else None,
+            timeout_ms=timeout_ms,
+            answer=answer,
         )
 
     def began(self, who: str, transactional_id: str, transaction: str) -> None:
         """A program began a transaction."""
-        self._add(
-            Began(
-                at_ms=self._now_ms(),
-                who=who,
-                transaction=transaction,
-                transactional_id=transactional_id,
-            )
-        )
+        self._add(Began, who, transaction=transaction, transactional_id=transactional_id)
 
     def added(
         self,
@@ -123,42 +137,31 @@ class Recorder:
         identity: ProducerIdAndEpoch,
     ) -> None:
         """AddPartitionsToTxn or AddOffsetsToTxn was answered."""
-        if transaction is None:
-            return
-        self._add(
-            Added(
-                at_ms=self._now_ms(),
-                who=who,
+        if transaction is not None:
+            self._add(
+                Added,
+                who,
                 transaction=transaction,
                 partitions=partitions,
-                outcome=answer.outcome,
-                error=_error(answer),
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
+                answer=answer,
+                identity=identity,
             )
-        )
 
     def wrote(self, who: str, transaction: str | None, batch: Batch, answer: CallResult) -> None:
         """A batch was answered, or given up."""
-        identity = batch.identity
         for index, value in enumerate(batch.values):
             self._add(
-                Wrote(
-                    at_ms=self._now_ms(),
-                    who=who,
-                    topic=batch.partition.topic,
-                    partition=batch.partition.partition,
-                    transaction=transaction,
-                    value=value,
-                    key=_text(batch.key),
-                    item=value if batch.item is None else batch.item,
-                    outcome=answer.outcome,
-                    error=_error(answer),
-                    offset=answer.offset + index if answer.offset >= 0 else -1,
-                    producer_id=None if identity is None else identity.producer_id,
-                    producer_epoch=None if identity is None else identity.producer_epoch,
-                    sequence=None if batch.sequence is None else batch.sequence + index,
-                )
+                Wrote,
+                who,
+                place=batch.partition,
+                transaction=transaction,
+                value=value,
+                key=_text(batch.key),
+                item=value if batch.item is None else batch.item,
+                answer=answer,
+                offset=answer.offset + index if answer.offset >= 0 else -1,
+                identity=batch.identity,
+                sequence=None if batch.sequence is None else batch.sequence + index,
             )
 
     def sent_offsets(
@@ -185,20 +188,15 @@ class Recorder:
         """
         for place, offset in offsets.items():
             self._add(
-                SentOffsets(
-                    at_ms=self._now_ms(),
-                    who=who,
-                    topic=place.topic,
-                    partition=place.partition,
-                    transaction=transaction,
-                    group=group,
-                    offset=offset,
-                    outcome=answer.outcome,
-                    error=_error(answer),
-                    producer_id=None if identity is None else identity.producer_id,
-                    producer_epoch=None if identity is None else identity.producer_epoch,
-                    member=member,
-                )
+                SentOffsets,
+                who,
+                place=place,
+                transaction=transaction,
+                group=group,
+                offset=offset,
+                answer=answer,
+                identity=identity,
+                member=member,
             )
 
     def ended(
@@ -226,19 +224,15 @@ class Recorder:
         if transaction is None:
             return
         self._add(
-            Ended(
-                at_ms=self._now_ms(),
-                who=who,
-                transaction=transaction,
-                commit=committed,
-                outcome=answer.outcome,
-                error=_error(answer),
-                asked_ms=asked_ms,
-                producer_id=None if sent is None else sent.producer_id,
-                producer_epoch=None if sent is None else sent.producer_epoch,
-                next_producer_id=None if following is None else following.producer_id,
-                next_producer_epoch=None if following is None else following.producer_epoch,
-            )
+            Ended,
+            who,
+            transaction=transaction,
+            commit=committed,
+            answer=answer,
+            asked_ms=asked_ms,
+            identity=sent,
+            next_producer_id=None if following is None else following.producer_id,
+            next_producer_epoch=None if following is None else following.producer_epoch,
         )
 
     # Readers
@@ -254,137 +248,99 @@ class Recorder:
     ) -> None:
         """A Fetch was answered; ``transaction`` is the one as a part of which it was read."""
         failed = result.error.name.upper() != NONE
+        # What coordinators write into their logs is no record of anybody's.
+        records = () if result.partition.topic in INTERNAL_TOPICS else result.records
         self._add(
-            Read(
-                at_ms=self._now_ms(),
-                who=who,
-                topic=result.partition.topic,
-                partition=result.partition.partition,
-                transaction=transaction,
-                isolation=Isolation[isolation.name],
-                asked=asked,
-                # What coordinators write into their logs is no record of anybody's.
-                records=()
-                if result.partition.topic in INTERNAL_TOPICS
-                else tuple(
-                    Record(offset=one.offset, value=_text(one.value), key=_text(one.key))
-                    for one in result.records
-                ),
-                next_offset=result.next_offset,
-                last_stable_offset=result.last_stable_offset,
-                high_watermark=result.high_watermark,
-                log_start_offset=result.log_start_offset,
-                leader_epoch=result.leader_epoch if result.leader_epoch >= 0 else None,
-                error=result.error.name.upper() if failed else "",
-            )
+            Read,
+            who,
+            place=result.partition,
+            transaction=transaction,
+            isolation=Isolation[isolation.name],
+            asked=asked,
+            records=tuple(
+                Record(offset=one.offset, value=_text(one.value), key=_text(one.key))
+                for one in records
+            ),
+            next_offset=result.next_offset,
+            last_stable_offset=result.last_stable_offset,
+            high_watermark=result.high_watermark,
+            log_start_offset=result.log_start_offset,
+            leader_epoch=result.leader_epoch if result.leader_epoch >= 0 else None,
+            error=result.error.name.upper() if failed else "",
         )
 
     def positions(
         self, who: str, group: str, found: Mapping[TopicPartition, int], *, error: str = ""
     ) -> None:
         """OffsetFetch was answered."""
-        self._add(
-            PositionsRead(
-                at_ms=self._now_ms(),
-                who=who,
-                group=group,
-                positions=tuple(
-                    Position(topic=place.topic, partition=place.partition, offset=offset)
-                    for place, offset in found.items()
-                ),
-                error=error,
-            )
+        positions = tuple(
+            Position(topic=place.topic, partition=place.partition, offset=offset)
+            for place, offset in found.items()
         )
+        self._add(PositionsRead, who, group=group, positions=positions, error=error)
 
     # Operators
 
     def described(self, who: str, found: TransactionDescription) -> None:
         """DescribeTransactions was answered."""
         self._add(
-            Described(
-                at_ms=self._now_ms(),
-                who=who,
-                transactional_id=found.transactional_id,
-                state=found.state,
-                producer_id=found.producer_id,
-                producer_epoch=found.producer_epoch,
-                timeout_ms=found.timeout_ms,
-                start_ms=found.start_time_ms,
-                partitions=found.partitions,
-            )
+            Described,
+            who,
+            transactional_id=found.transactional_id,
+            state=found.state,
+            producer_id=found.producer_id,
+            producer_epoch=found.producer_epoch,
+            timeout_ms=found.timeout_ms,
+            start_ms=found.start_time_ms,
+            partitions=found.partitions,
         )
 
     def listed(self, who: str, found: Sequence[TransactionListing]) -> None:
         """ListTransactions was answered by every broker."""
-        self._add(
-            Listed(
-                at_ms=self._now_ms(),
-                who=who,
-                transactions=tuple(
-                    Listing(
-                        transactional_id=one.transactional_id,
-                        producer_id=one.producer_id,
-                        state=one.state,
-                    )
-                    for one in found
-                ),
+        listings = tuple(
+            Listing(
+                transactional_id=one.transactional_id, producer_id=one.producer_id, state=one.state
             )
+            for one in found
         )
+        self._add(Listed, who, transactions=listings)
 
     def producers(self, who: str, place: TopicPartition, found: Sequence[ProducerState]) -> None:
         """DescribeProducers was answered."""
-        self._add(
-            Producers(
-                at_ms=self._now_ms(),
-                who=who,
-                topic=place.topic,
-                partition=place.partition,
-                producers=tuple(
-                    ProducerSeen(
-                        producer_id=one.producer_id,
-                        producer_epoch=one.producer_epoch,
-                        start_offset=one.txn_start_offset,
-                        last_timestamp_ms=one.last_timestamp_ms,
-                    )
-                    for one in found
-                ),
+        producers = tuple(
+            ProducerSeen(
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                start_offset=one.txn_start_offset,
+                last_timestamp_ms=one.last_timestamp_ms,
             )
+            for one in found
         )
+        self._add(Producers, who, place=place, producers=producers)
 
     def searched(self, who: str, found: Sequence[NamedHanging]) -> None:
         """find-hanging has named these."""
-        self._add(Searched(at_ms=self._now_ms(), who=who, findings=tuple(found)))
+        self._add(Searched, who, findings=tuple(found))
 
     def aborted(
         self, who: str, place: TopicPartition, answer: CallResult, *, producer_id: int, start: int
     ) -> None:
         """An operator's abort was answered."""
         self._add(
-            Aborted(
-                at_ms=self._now_ms(),
-                who=who,
-                topic=place.topic,
-                partition=place.partition,
-                producer_id=producer_id,
-                start_offset=start,
-                outcome=answer.outcome,
-                error=_error(answer),
-            )
+            Aborted, who, place=place, producer_id=producer_id, start_offset=start, answer=answer
         )
 
     def cleaned(self, who: str, place: TopicPartition) -> None:
         """The cleaner has had its turn."""
-        self._add(
-            Cleaned(at_ms=self._now_ms(), who=who, topic=place.topic, partition=place.partition)
-        )
+        self._add(Cleaned, who, place=place)
 
     def healed(self, who: str) -> None:
         """Nothing is broken on purpose any more."""
-        self._add(Healed(at_ms=self._now_ms(), who=who))
+        self._add(Healed, who)
 
     def gauge(self, who: str, name: str, value: float) -> None:
         """A metric was read."""
-        self._add(Gauge(at_ms=self._now_ms(), who=who, name=name, value=value))
+        self._add(Gauge, who, name=name, value=value)
 
 
 def _error(answer: CallResult) -> str:

@@ -233,11 +233,16 @@ def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:
     """A reply with a field changed; one that was encoded ahead is read again first."""
     if isinstance(reply, NoResponse):
         return reply
+    return rewritten(_read(request, reply), rewriting.field, rewriting.change)
+
+
+def _read(request: Request, reply: Any) -> Any:
+    """The message of a reply, also of one that was encoded ahead."""
+    if not isinstance(reply, bytes):
+        return reply
     key, version = request.api_key, request.api_version
-    if isinstance(reply, bytes):
-        frame = codec.frame_response(key, version, request.correlation_id, reply)
-        _, reply = codec.read_response(key, version, frame[SIZE_BYTES:])
-    return rewritten(reply, rewriting.field, rewriting.change)
+    frame = codec.frame_response(key, version, request.correlation_id, reply)
+    return codec.read_response(key, version, frame[SIZE_BYTES:])[1]
 
 
 def batch_in_answer(api_key: int, reply: Any) -> bytes | None:
@@ -281,11 +286,7 @@ def _throttled(request: Request, reply: Any, throttle_ms: int) -> Any:
     """The answer with its throttle time, where its version tells one."""
     if isinstance(reply, NoResponse):
         return reply
-    key, version = request.api_key, request.api_version
-    if isinstance(reply, bytes):
-        frame = codec.frame_response(key, version, request.correlation_id, reply)
-        _, reply = codec.read_response(key, version, frame[4:])
-    return throttled(key, reply, throttle_ms)
+    return throttled(request.api_key, _read(request, reply), throttle_ms)
 
 
 def throttled(api_key: int, message: Any, throttle_ms: int) -> Any:

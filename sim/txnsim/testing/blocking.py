@@ -6,76 +6,24 @@ likes. Every method is the twin of an asynchronous one, see there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from txnsim.client.group_requests import GroupMetadata
 from txnsim.faults.plan import FaultRule
 from txnsim.server.cluster import SimCluster
-from txnsim.server.views.waiting import WAIT_MS
-from txnsim.testing.cluster import DEFAULTS, AsyncSimulatedKafka
-from txnsim.testing.event_loop import ClusterLoop, InClusterLoop, LoopThread, blocking
-from txnsim.testing.faults import AsyncFault, AsyncFaults
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.event_loop import InClusterLoop, LoopThread, blocking
+from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultResults
 from txnsim.testing.histories import AsyncHistory
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
-from txnsim.testing.members import AsyncMember, AsyncMembers
-from txnsim.testing.options import Topics, Wanted
+from txnsim.testing.members import AsyncMember, AsyncMembers, MemberState
+from txnsim.testing.options import Wanted
 from txnsim.testing.recording import AsyncTrace
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions
-from txnsim.types import TopicPartition
 
+P = ParamSpec("P")
 InClusterLoopT = TypeVar("InClusterLoopT", bound=InClusterLoop)
-
-
-class Fault:
-    """A rule that was armed, and its results."""
-
-    def __init__(self, asynchronous: AsyncFault, cluster_loop: ClusterLoop) -> None:
-        self.asynchronous = asynchronous
-        self._cluster_loop = cluster_loop
-
-    @property
-    def id(self) -> str:
-        """Its name."""
-        return self.asynchronous.id
-
-    @property
-    def rule(self) -> FaultRule:
-        """The rule."""
-        return self.asynchronous.rule
-
-    @property
-    def matched(self) -> int:
-        """How many crossings it has concerned so far."""
-        return self.asynchronous.matched
-
-    @property
-    def struck(self) -> int:
-        """How many it has struck so far."""
-        return self.asynchronous.struck
-
-    @property
-    def held(self) -> int:
-        """How many wait for its release now."""
-        return self.asynchronous.held
-
-    @property
-    def failure(self) -> str | None:
-        """Why its action on the cluster could not be carried out, the last time."""
-        return self.asynchronous.failure
-
-    def wait_until_struck(self, count: int = 1, *, timeout_ms: int = WAIT_MS) -> None:
-        """See ``AsyncFaults.wait_until_struck``."""
-        self._cluster_loop.block(self.asynchronous.wait_until_struck(count, timeout_ms=timeout_ms))
-
-    def release(self) -> int:
-        """See ``AsyncFaults.release``."""
-        return self._cluster_loop.block(self.asynchronous.release())
-
-    def disarm(self) -> None:
-        """See ``AsyncFaults.disarm``."""
-        self._cluster_loop.block(self.asynchronous.disarm())
 
 
 class _Front(Generic[InClusterLoopT]):
@@ -83,6 +31,18 @@ class _Front(Generic[InClusterLoopT]):
 
     def __init__(self, asynchronous: InClusterLoopT) -> None:
         self.asynchronous = asynchronous
+
+
+class Fault(FaultResults, _Front[AsyncFault]):
+    """A rule that was armed, and its results."""
+
+    def __init__(self, asynchronous: AsyncFault) -> None:
+        FaultResults.__init__(self, asynchronous.armed)
+        _Front.__init__(self, asynchronous)
+
+    wait_until_struck = blocking(AsyncFault.wait_until_struck)
+    release = blocking(AsyncFault.release)
+    disarm = blocking(AsyncFault.disarm)
 
 
 class Faults(_Front[AsyncFaults]):
@@ -99,7 +59,7 @@ class Faults(_Front[AsyncFaults]):
         """See ``AsyncFaults.arm``."""
         faults = self.asynchronous
         armed = faults.cluster_loop.block(faults.arm(rule, may_miss=may_miss, **fields))
-        return Fault(armed, faults.cluster_loop)
+        return Fault(armed)
 
     release = blocking(AsyncFaults.release)
     disarm = blocking(AsyncFaults.disarm)
@@ -109,34 +69,18 @@ class Faults(_Front[AsyncFaults]):
     never_struck = blocking(AsyncFaults.never_struck)
 
 
-class Member(_Front[AsyncMember]):
+class Member(MemberState, _Front[AsyncMember]):
     """A member of a group; ``join`` makes it."""
+
+    def __init__(self, asynchronous: AsyncMember) -> None:
+        MemberState.__init__(self, asynchronous.member)
+        _Front.__init__(self, asynchronous)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.die()
-
-    @property
-    def metadata(self) -> GroupMetadata:
-        """Generation or member epoch, member id and instance id, as it would commit."""
-        return self.asynchronous.metadata
-
-    @property
-    def assigned(self) -> frozenset[TopicPartition]:
-        """What it may read."""
-        return self.asynchronous.assigned
-
-    @property
-    def positions(self) -> dict[TopicPartition, int]:
-        """Where it reads on."""
-        return self.asynchronous.positions
 
     poll = blocking(AsyncMember.poll)
     seek = blocking(AsyncMember.seek)
@@ -227,40 +171,29 @@ class History(_Front[AsyncHistory]):
     verdict = blocking(AsyncHistory.verdict)
 
 
+def _signed(
+    init: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Give a constructor the arguments of another one, for people and their editors."""
+
+    def sign(own: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        own.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]  # inspect asks for it
+        return own
+
+    return sign
+
+
 class SimulatedKafka:
     """A cluster of brokers in a thread of this process."""
 
-    def __init__(
-        self,
-        *,
-        brokers: int = DEFAULTS.brokers,
-        topics: Topics = (),
-        transaction_version: int | None = None,
-        virgin: bool = False,
-        settings: Mapping[str, Any] | None = None,
-        as_version: str | Sequence[str] = (),
-        rules: Mapping[str, bool] | None = None,
-        port: int = DEFAULTS.port,
-        trace: str = DEFAULTS.trace,
-        seed: int | None = None,
-    ) -> None:
+    @_signed(AsyncSimulatedKafka.__init__)
+    def __init__(self, **options: Any) -> None:
         """See ``AsyncSimulatedKafka``.
 
         Raises:
             ConfigError: The options can't be met.
         """
-        self.asynchronous = AsyncSimulatedKafka(
-            brokers=brokers,
-            topics=topics,
-            transaction_version=transaction_version,
-            virgin=virgin,
-            settings=settings,
-            as_version=as_version,
-            rules=rules,
-            port=port,
-            trace=trace,
-            seed=seed,
-        )
+        self.asynchronous = AsyncSimulatedKafka(**options)
         self._wanted = self.asynchronous.wanted
         self._given: LoopThread | None = None
         self._thread: LoopThread | None = None
@@ -284,12 +217,7 @@ class SimulatedKafka:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:

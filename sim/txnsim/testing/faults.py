@@ -11,11 +11,9 @@ import msgspec
 from txnsim.faults.plan import FaultRule
 from txnsim.injection.armed import ArmedRule
 from txnsim.server.views.waiting import WAIT_MS
-from txnsim.testing.event_loop import in_cluster_loop
+from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.testing.rules import fault_rule
-
-"""The default limit of a wait for strikes: far longer than such a wait should take."""
 
 
 class FaultState(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +36,11 @@ class FaultState(msgspec.Struct, frozen=True, kw_only=True):
     """Why it can strike nothing in the cluster as it is."""
 
 
-class AsyncFault:
+class FaultResults:
     """A rule that was armed, and its results."""
 
-    def __init__(self, faults: AsyncFaults, armed: ArmedRule, *, may_miss: bool) -> None:
-        self._faults = faults
+    def __init__(self, armed: ArmedRule) -> None:
         self.armed = armed
-        self.may_miss = may_miss
 
     @property
     def id(self) -> str:
@@ -75,6 +71,20 @@ class AsyncFault:
     def failure(self) -> str | None:
         """Why its action on the cluster could not be carried out, the last time."""
         return self.armed.failure
+
+
+class AsyncFault(FaultResults):
+    """A rule that was armed, and its results."""
+
+    def __init__(self, faults: AsyncFaults, armed: ArmedRule, *, may_miss: bool) -> None:
+        super().__init__(armed)
+        self._faults = faults
+        self.may_miss = may_miss
+
+    @property
+    def cluster_loop(self) -> ClusterLoop:
+        """The cluster's loop."""
+        return self._faults.cluster_loop
 
     async def wait_until_struck(self, count: int = 1, *, timeout_ms: int = WAIT_MS) -> None:
         """See ``AsyncFaults.wait_until_struck``."""

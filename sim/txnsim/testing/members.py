@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from types import TracebackType
 from typing import Final, Self
 
 from txnsim.client.cluster import Cluster
@@ -19,13 +18,35 @@ from txnsim.types import TopicPartition
 BACKOFF_MS: Final = 5
 
 
-class AsyncMember:
+class MemberState:
+    """What a member of a group has."""
+
+    def __init__(self, member: GroupMember) -> None:
+        self.member = member
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Generation or member epoch, member id and instance id, as it would commit."""
+        return self.member.metadata
+
+    @property
+    def assigned(self) -> frozenset[TopicPartition]:
+        """What it may read."""
+        return self.member.assigned
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where it reads on."""
+        return dict(self.member.positions)
+
+
+class AsyncMember(MemberState):
     """A member of a group; ``join`` makes it."""
 
     def __init__(self, rebuilt: RebuiltCluster, cluster: Cluster, member: GroupMember) -> None:
+        super().__init__(member)
         self._rebuilt = rebuilt
         self._cluster = cluster
-        self._member = member
 
     @property
     def cluster_loop(self) -> ClusterLoop:
@@ -35,28 +56,8 @@ class AsyncMember:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.die()
-
-    @property
-    def metadata(self) -> GroupMetadata:
-        """Generation or member epoch, member id and instance id, as it would commit."""
-        return self._member.metadata
-
-    @property
-    def assigned(self) -> frozenset[TopicPartition]:
-        """What it may read."""
-        return self._member.assigned
-
-    @property
-    def positions(self) -> dict[TopicPartition, int]:
-        """Where it reads on."""
-        return dict(self._member.positions)
 
     @in_cluster_loop
     async def poll(
@@ -72,7 +73,7 @@ class AsyncMember:
             ClientError: Refused, or not assigned in time; ``error`` says why.
         """
         wanted = None if until is None else frozenset(until)
-        polled = await self._member.poll(until=wanted, stable=stable)
+        polled = await self.member.poll(until=wanted, stable=stable)
         return tuple(record for _, result in polled.fetched for record in result.records)
 
     @in_cluster_loop
@@ -82,7 +83,7 @@ class AsyncMember:
         Raises:
             IllegalUseError: The partition is not assigned to it.
         """
-        self._member.seek(partition, offset)
+        self.member.seek(partition, offset)
 
     @in_cluster_loop
     async def commit(
@@ -100,12 +101,12 @@ class AsyncMember:
         Raises:
             ClientError: Refused: ILLEGAL_GENERATION, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH …
         """
-        await self._member.commit(offsets, metadata=metadata)
+        await self.member.commit(offsets, metadata=metadata)
 
     @in_cluster_loop
     async def stand_still(self) -> None:
         """Send no heartbeats until the next poll."""
-        self._member.stand_still()
+        self.member.stand_still()
 
     @in_cluster_loop
     async def leave(self) -> None:
@@ -114,13 +115,13 @@ class AsyncMember:
         Raises:
             ClientError: Refused, or not answered.
         """
-        await self._member.leave()
+        await self.member.leave()
         await self._cluster.close()
 
     @in_cluster_loop
     async def die(self) -> None:
         """End without a word; harmless where it has left."""
-        await self._member.close()
+        await self.member.close()
         await self._cluster.close()
 
 

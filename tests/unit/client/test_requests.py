@@ -4,6 +4,8 @@ asked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from txnsim.client import requests
 from txnsim.client.errors import NotSupportedError
 from txnsim.client.requests import ConfigChange, Marker, NewTopic
-from txnsim.client.versions import OURS, Request, VersionRange, choose_version
+from txnsim.client.versions import OURS, Api, Request, VersionRange, choose_version
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 
@@ -121,7 +123,7 @@ def test_what_an_old_version_cannot_say_is_not_sent_in_it(request_: Request, low
             made_for(request_, older)
 
 
-def made_for(request_: Request, broker: dict[int, VersionRange]) -> object:
+def made_for(request_: Request, broker: Mapping[int, VersionRange]) -> Any:
     version = choose_version(request_.api, broker, within=request_.within)
     return request_.build(codec.request_schema(request_.api, version))
 
@@ -146,4 +148,16 @@ def test_acks_0_expects_no_answer() -> None:
 
 
 def test_partitions_are_grouped_in_order_of_first_appearance() -> None:
-    assert requests.by_topic((P1, Q0, P0)) == {"t": [1, 0], "u": [0]}
+    rows = [row.fields for row in requests.per_topic("Any", (P1, Q0, P0))]
+    assert rows == [{"name": "t", "partitions": (1, 0)}, {"name": "u", "partitions": (0,)}]
+
+
+def test_rows_that_a_version_does_not_have_are_left_out() -> None:
+    by_name = requests.delete_topics(("t",), timeout_ms=1)
+    assert made_for(by_name, {int(by_name.api): VersionRange(0, 5)}).topic_names == ("t",)
+
+
+def test_a_field_that_no_version_has_is_an_error() -> None:
+    slip = requests.asks(Api.LIST_GROUPS, rows=[requests.Row("NoSuchClass")])
+    with pytest.raises(TypeError, match="rows"):
+        made_for(slip, OURS)

@@ -24,6 +24,7 @@ from txnsim.http.events import (
     LISTENERS_MAX,
     SILENCE_MS,
     EventRoutes,
+    ReportedRoutes,
 )
 from txnsim.http.replies import RefusedError
 from txnsim.runtime.trace import TraceLevel, Tracer
@@ -126,7 +127,7 @@ async def heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[str, Any
 
 def routes_of(cluster: VirtualCluster, level: TraceLevel = TraceLevel.BRIEF) -> EventRoutes:
     cluster.sim.environment.tracer.level = level
-    return EventRoutes(cluster.sim.environment, cluster.sim)
+    return ReportedRoutes(cluster.sim)
 
 
 def tracer_lines(cluster: VirtualCluster, from_index: int) -> list[bytes]:

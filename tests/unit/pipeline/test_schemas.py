@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from txnsim.pipeline.schemas import SCHEMAS, TABLES
+from typing import Annotated
+
+import msgspec
+
+from txnsim.pipeline.schemas import BROKERS, SCHEMAS, TABLES, Bigint, Column, String, columns_of
 
 
 def test_no_table_has_a_column_twice() -> None:
@@ -26,4 +30,18 @@ def test_a_schema_is_names_and_types() -> None:
     assert SCHEMAS["leader_epochs"] == (
         "log_dir string, broker int, topic string, partition int, leader_epoch int, "
         "start_offset bigint"
+    )
+
+
+class Row(msgspec.Struct):
+    name: Annotated[String, "Its name."]
+    size: Annotated[Bigint | None, "Null where it is not known."] = None
+    owners: Annotated[tuple[int, ...], BROKERS, "Who has it."] = ()
+
+
+def test_the_fields_of_a_row_are_columns() -> None:
+    assert columns_of(Row) == (
+        Column("name", "string", "Its name."),
+        Column("size", "bigint", "Null where it is not known."),
+        Column("owners", BROKERS, "Who has it."),
     )

@@ -8,7 +8,7 @@ from typing import Final
 from txnsim.cli.control.port import Json, port_of, tell
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import duration_ms
-from txnsim.cli.output import format_table
+from txnsim.cli.output import Columns, table_of
 
 PATIENCE_MORE_SECONDS: Final = 10
 WAIT_MS: Final = 30_000
@@ -70,20 +70,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+_COLUMNS: Final[Columns[Json]] = {
+    "Broker": lambda one: one["id"],
+    "State": lambda one: one["state"],
+    "Address": lambda one: f"{one['host']}:{one['port']}",
+    "Release": lambda one: one["release"],
+    "Leads": lambda one: one["leads"],
+    "Trouble": lambda one: _trouble(one),
+}
+
+
 def _table(brokers: Json) -> list[str]:
-    rows = [
-        (
-            str(one["id"]),
-            one["state"],
-            f"{one['host']}:{one['port']}",
-            one["release"],
-            str(one["leads"]),
-            _trouble(one),
-        )
-        for one in brokers
-    ]
-    headers = ("Broker", "State", "Address", "Release", "Leads", "Trouble")
-    return format_table(headers, rows).splitlines()
+    return table_of(_COLUMNS, brokers).splitlines()
 
 
 def _trouble(one: Json) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from txnsim.cli.control.port import ControlPort, Json, port_of, tell
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import duration_ms, key_value
-from txnsim.cli.output import format_table
+from txnsim.cli.output import Columns, table_of
 from txnsim.errors import ConfigError
 
 PATIENCE_MORE_SECONDS: Final = 10
@@ -224,21 +224,22 @@ def _deed(rule: Mapping[str, Any]) -> str:
     return f"{do} {details}".strip()
 
 
+_COLUMNS: Final[Columns[Json]] = {
+    "Rule": lambda one: one["rule"]["id"],
+    "Point": lambda one: one["rule"]["point"],
+    "Api": lambda one: one["rule"].get("api", ""),
+    "Does": lambda one: _deed(one["rule"]),
+    "Matched": lambda one: one["matched"],
+    "Struck": lambda one: one["struck"],
+    "Held": lambda one: one["held"],
+    "Released": lambda one: one["released"],
+}
+
+
 def _table(faults: Json) -> list[str]:
     if not faults:
         return ["no rule is armed; `txnsim faults arm --help` shows how"]
-    rows = [
-        (
-            one["rule"]["id"],
-            one["rule"]["point"],
-            str(one["rule"].get("api", "")),
-            _deed(one["rule"]),
-            *(str(one[name]) for name in ("matched", "struck", "held", "released")),
-        )
-        for one in faults
-    ]
-    headers = ("Rule", "Point", "Api", "Does", "Matched", "Struck", "Held", "Released")
-    return format_table(headers, rows).splitlines()
+    return table_of(_COLUMNS, faults).splitlines()
 
 
 def _state(one: Json) -> str:

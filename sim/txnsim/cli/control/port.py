@@ -139,7 +139,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the control port")
     group.add_argument(
         "--http",
-        default=None,
         metavar="URL",
         help=f"where it is: http://HOST:PORT, HOST:PORT or PORT (default: {HTTP_VARIABLE}, else "
         f"the ready file, else {URL_DEFAULT})",
@@ -147,14 +146,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--ready-file",
         type=Path,
-        default=None,
         metavar="FILE",
         help=f"the ready file of `txnsim serve`, which has address and token (default: "
         f"{READY_FILE_VARIABLE})",
     )
     group.add_argument(
         "--token",
-        default=None,
         help=f"the token that it wants; {TOKEN_VARIABLE} keeps it out of the list of processes",
     )
     parser.add_argument("--json", action="store_true", help="the answer as JSON")

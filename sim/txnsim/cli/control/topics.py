@@ -8,7 +8,7 @@ from typing import Final
 from txnsim.cli.control.port import Json, port_of, tell
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import key_value, new_topic, topic_partition
-from txnsim.cli.output import format_table
+from txnsim.cli.output import Columns, format_table, table_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,16 +65,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+_TOPICS: Final[Columns[Json]] = {
+    "Topic": lambda one: one["name"],
+    "Partitions": lambda one: len(one["partitions"]),
+    "Leaders": lambda one: ", ".join(str(part["leader"]) for part in one["partitions"]),
+}
+
+
 def _table(topics: Json) -> list[str]:
-    rows = [
-        (
-            one["name"],
-            str(len(one["partitions"])),
-            ", ".join(str(partition["leader"]) for partition in one["partitions"]),
-        )
-        for one in topics
-    ]
-    return format_table(("Topic", "Partitions", "Leaders"), rows).splitlines()
+    return table_of(_TOPICS, topics).splitlines()
 
 
 def _created(topic: Json) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.spark import add_directories, misused
-from txnsim.cli.output import format_table, print_json, print_line, progress, warn
+from txnsim.cli.output import Columns, print_json, print_line, progress, table_of, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
@@ -22,16 +22,18 @@ DESCRIPTION: Final = (
 )
 INCOMPLETE: Final = 4
 """Something could not be read; as that of ``logs find-hanging``."""
-HEADERS: Final = (
-    "Replica",
-    "Segments",
-    "Batches",
-    "Bytes",
-    "Offsets",
-    "HighWatermark",
-    "LastStable",
-    "OpenTransactions",
-)
+COLUMNS: Final[Columns[Described]] = {
+    "Replica": lambda one: one.directory,
+    "Segments": lambda one: one.segments,
+    "Batches": lambda one: one.batches,
+    "Bytes": lambda one: one.bytes,
+    "Offsets": lambda one: f"{one.log_start_offset}-{one.end_offset}",
+    "HighWatermark": lambda one: "" if one.high_watermark is None else one.high_watermark,
+    "LastStable": lambda one: one.last_stable_offset,
+    "OpenTransactions": lambda one: ", ".join(
+        f"{txn.producer_id}@{txn.first_offset}" for txn in one.open_transactions
+    ),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         return status
     for line in _log_dirs(found):
         print_line(line)
-    print_line(format_table(HEADERS, [_row(one) for one in found]).rstrip("\n"))
+    print_line(table_of(COLUMNS, found))
     for one in found:
         if one.torn is not None:
             print_line(
@@ -89,14 +91,3 @@ def _log_dirs(found: Iterable[Described]) -> Iterator[str]:
         held = f", {withheld} held back by open transactions" if withheld else ""
         count = f"{len(replicas)} replica{'' if len(replicas) == 1 else 's'}"
         yield f"{log_dir}: {whose}, {stop}; {count}{held}"
-
-
-def _row(one: Described) -> tuple[str, ...]:
-    return (
-        one.directory,
-        *(str(count) for count in (one.segments, one.batches, one.bytes)),
-        f"{one.log_start_offset}-{one.end_offset}",
-        "" if one.high_watermark is None else str(one.high_watermark),
-        str(one.last_stable_offset),
-        ", ".join(f"{txn.producer_id}@{txn.first_offset}" for txn in one.open_transactions),
-    )

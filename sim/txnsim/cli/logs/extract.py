@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.answering import always_ok, answered
 from txnsim.cli.logs.spark import add_directories
-from txnsim.cli.output import format_table, print_line
+from txnsim.cli.output import Columns, print_line, table_of
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.extract import Extracted
+    from txnsim.pipeline.extract import Extracted, Lot
 
 DESCRIPTION: Final = (
     "Write every record of one transactional id as Parquet, with the outcome of its transaction:"
@@ -19,16 +19,16 @@ DESCRIPTION: Final = (
     " comes farthest. The table counts records, bytes and keys per transaction and partition:"
     " what an abort has lost, or would lose. It needs no Spark."
 )
-HEADERS: Final = (
-    "Topic",
-    "Partition",
-    "ProducerId",
-    "Outcome",
-    "Offsets",
-    "Records",
-    "Bytes",
-    "Keys",
-)
+COLUMNS: Final[Columns[Lot]] = {
+    "Topic": lambda one: one.topic,
+    "Partition": lambda one: one.partition,
+    "ProducerId": lambda one: one.producer_id,
+    "Outcome": lambda one: one.outcome,
+    "Offsets": lambda one: f"{one.first_offset}-{one.last_offset}",
+    "Records": lambda one: one.records,
+    "Bytes": lambda one: one.bytes,
+    "Keys": lambda one: one.keys,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,16 +60,5 @@ def _read(args: argparse.Namespace) -> Extracted:
 
 
 def _print(found: Extracted) -> None:
-    rows = [
-        (
-            one.topic,
-            str(one.partition),
-            str(one.producer_id),
-            one.outcome,
-            f"{one.first_offset}-{one.last_offset}",
-            *(str(number) for number in (one.records, one.bytes, one.keys)),
-        )
-        for one in found.transactions
-    ]
-    print_line(format_table(HEADERS, rows).rstrip("\n"))
+    print_line(table_of(COLUMNS, found.transactions))
     print_line(f"{found.directory}: {found.records} records, {found.files} files")

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.logs.answering import answered
 from txnsim.cli.logs.searching import add_as_of, find, show_progress
 from txnsim.cli.logs.spark import add_directories
-from txnsim.cli.output import format_table, print_line, warn
+from txnsim.cli.output import Columns, print_line, table_of, warn
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.forensics.findings import Finding, Report
+    from txnsim.pipeline.forensics.findings import Finding, PartitionFigures, Report
 
 DESCRIPTION: Final = (
     "Find hanging transactions in log directories of stopped brokers, or in copies of them: several"
@@ -32,29 +32,29 @@ DESCRIPTION: Final = (
 HANGS: Final = 3
 INCOMPLETE: Final = 4
 """As those of ``txnsim txns find-hanging --all``."""
-HEADERS: Final = (
-    "Topic",
-    "Partition",
-    "ProducerId",
-    "ProducerEpoch",
-    "CoordinatorEpoch",
-    "StartOffset",
-    "LastTimestamp",
-    "Duration(min)",
-)
+COLUMNS: Final[Columns[Finding]] = {
+    "Topic": lambda one: one.topic,
+    "Partition": lambda one: one.partition,
+    "ProducerId": lambda one: one.producer_id,
+    "ProducerEpoch": lambda one: one.producer_epoch,
+    "CoordinatorEpoch": lambda one: -1 if one.coordinator_epoch is None else one.coordinator_epoch,
+    "StartOffset": lambda one: one.start_offset,
+    "LastTimestamp": lambda one: one.last_timestamp_ms,
+    "Duration(min)": lambda one: _duration_min(one),
+}
 """Those of Kafka's ``find-hanging``."""
-FIGURES: Final = (
-    "Topic",
-    "Partition",
-    "Broker",
-    "LastStableOffset",
-    "HighWatermark",
-    "LogEndOffset",
-    "Lag",
-    "Stands(min)",
-    "Open",
-    "Late",
-)
+FIGURES: Final[Columns[PartitionFigures]] = {
+    "Topic": lambda one: one.topic,
+    "Partition": lambda one: one.partition,
+    "Broker": lambda one: one.broker,
+    "LastStableOffset": lambda one: one.last_stable_offset,
+    "HighWatermark": lambda one: one.high_watermark,
+    "LogEndOffset": lambda one: one.end_offset,
+    "Lag": lambda one: one.lag,
+    "Stands(min)": lambda one: "" if one.stands_for_ms is None else one.stands_for_ms // _MINUTE_MS,
+    "Open": lambda one: one.open_transactions,
+    "Late": lambda one: "yes" if one.has_late_transaction else "no",
+}
 _MINUTE_MS: Final = 60_000
 _SECOND_MS: Final = 1_000
 
@@ -150,16 +150,14 @@ def _print(report: Report, *, everything: bool) -> None:
     )
     shown = report.findings if everything else bad
     summarize(report)
-    headers = (*HEADERS, "Verdict") if everything else HEADERS
-    rows = [(*_row(one), one.verdict) if everything else _row(one) for one in shown]
-    print_line(format_table(headers, rows).rstrip("\n"))
+    columns = {**COLUMNS, "Verdict": _verdict} if everything else COLUMNS
+    print_line(table_of(columns, shown))
     for one in shown:
         print_line(f"{one.topic_partition} at offset {one.start_offset}: {one.reason}")
         for line in _below(one):
             print_line(f"  {line}")
     if everything and report.partitions:
-        figures = [_figures_row(report, number) for number in range(len(report.partitions))]
-        print_line(format_table(FIGURES, figures).rstrip("\n"))
+        print_line(table_of(FIGURES, report.partitions))
 
 
 def _below(one: Finding) -> Iterator[str]:
@@ -215,34 +213,14 @@ def summarize(report: Report) -> None:
         warn(problem)
 
 
-def _row(one: Finding) -> tuple[str, ...]:
+def _duration_min(one: Finding) -> int:
     from txnsim.pipeline.forensics.findings import duration_min
 
-    numbers = (
-        one.partition,
-        one.producer_id,
-        one.producer_epoch,
-        -1 if one.coordinator_epoch is None else one.coordinator_epoch,
-        one.start_offset,
-        one.last_timestamp_ms,
-        duration_min(one),
-    )
-    return (one.topic, *map(str, numbers))
+    return duration_min(one)
 
 
-def _figures_row(report: Report, number: int) -> tuple[str, ...]:
-    one = report.partitions[number]
-    numbers = (
-        one.partition,
-        one.broker,
-        one.last_stable_offset,
-        one.high_watermark,
-        one.end_offset,
-        one.lag,
-        "" if one.stands_for_ms is None else one.stands_for_ms // _MINUTE_MS,
-        one.open_transactions,
-    )
-    return (one.topic, *map(str, numbers), "yes" if one.has_late_transaction else "no")
+def _verdict(one: Finding) -> str:
+    return one.verdict
 
 
 # Arguments

@@ -9,30 +9,37 @@ from txnsim.cli.logs.answering import answered
 from txnsim.cli.logs.find_hanging import INCOMPLETE
 from txnsim.cli.logs.searching import show_progress
 from txnsim.cli.logs.spark import place
-from txnsim.cli.output import format_table, print_line, warn
+from txnsim.cli.output import Columns, print_line, table_of, warn
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.questions.growth import Growth
+    from txnsim.pipeline.questions.growth import Growth, IdSize, PartitionSize
 
 DESCRIPTION: Final = (
     "Why __transaction_state grows: bytes and records per transactional id, the share that is dead,"
     " tombstones, and how far the log cleaner has come, of each partition. Values are not decoded,"
     " and it needs no Spark. Exit status 0: answered; 4: something could not be read; 2: a misuse."
 )
-PARTITIONS: Final = (
-    "Partition",
-    "Broker",
-    "Bytes",
-    "Records",
-    "Ids",
-    "Dead(%)",
-    "Tombstones",
-    "CleanedTo",
-    "LogEndOffset",
-    "Dirty",
-    "Active",
-)
-IDS: Final = ("TransactionalId", "Partition", "Bytes", "Records", "Dead(%)", "Tombstones")
+PARTITIONS: Final[Columns[PartitionSize]] = {
+    "Partition": lambda one: one.partition,
+    "Broker": lambda one: one.broker,
+    "Bytes": lambda one: one.bytes,
+    "Records": lambda one: one.records,
+    "Ids": lambda one: one.ids,
+    "Dead(%)": lambda one: _percent(one.dead_share),
+    "Tombstones": lambda one: one.tombstones,
+    "CleanedTo": lambda one: "-" if one.cleaned_to is None else one.cleaned_to,
+    "LogEndOffset": lambda one: one.end_offset,
+    "Dirty": lambda one: one.dirty_bytes,
+    "Active": lambda one: one.active_bytes,
+}
+IDS: Final[Columns[IdSize]] = {
+    "TransactionalId": lambda one: one.transactional_id,
+    "Partition": lambda one: one.partition,
+    "Bytes": lambda one: one.bytes,
+    "Records": lambda one: one.records,
+    "Dead(%)": lambda one: _percent(1 - one.live_bytes / one.bytes),
+    "Tombstones": lambda one: one.tombstones,
+}
 TOP: Final = 10
 
 
@@ -82,42 +89,8 @@ def _print(found: Growth) -> None:
     )
     for reason in found.reasons:
         print_line(f"  {reason}")
-    rows = [
-        tuple(
-            str(cell)
-            for cell in (
-                one.partition,
-                one.broker,
-                one.bytes,
-                one.records,
-                one.ids,
-                _percent(one.dead_share),
-                one.tombstones,
-                "-" if one.cleaned_to is None else one.cleaned_to,
-                one.end_offset,
-                one.dirty_bytes,
-                one.active_bytes,
-            )
-        )
-        for one in found.partitions
-        if one.bytes
-    ]
-    print_line(format_table(PARTITIONS, rows).rstrip("\n"))
-    ids = [
-        tuple(
-            str(cell)
-            for cell in (
-                one.transactional_id,
-                one.partition,
-                one.bytes,
-                one.records,
-                _percent(1 - one.live_bytes / one.bytes),
-                one.tombstones,
-            )
-        )
-        for one in found.largest
-    ]
-    print_line(format_table(IDS, ids).rstrip("\n"))
+    print_line(table_of(PARTITIONS, (one for one in found.partitions if one.bytes)))
+    print_line(table_of(IDS, found.largest))
 
 
 def _percent(share: float) -> int:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.logs.answering import always_ok, answered
 from txnsim.cli.logs.searching import add_as_of, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
-from txnsim.cli.output import format_table, print_line
+from txnsim.cli.output import Columns, print_line, table_of
 
 if TYPE_CHECKING:
-    from txnsim.pipeline.questions.lost import Losses
+    from txnsim.pipeline.questions.lost import Losses, LostLot
 
 DESCRIPTION: Final = (
     "What was lost: per transaction that was aborted or has no end, and per partition, how many"
@@ -20,18 +20,18 @@ DESCRIPTION: Final = (
     " and records are those that the logs still have: retention and the cleaner may have taken"
     " some. Exit status 0: answered; 2: a misuse."
 )
-HEADERS: Final = (
-    "Topic",
-    "Partition",
-    "TransactionalId",
-    "ProducerId",
-    "Outcome",
-    "Verdict",
-    "Offsets",
-    "Records",
-    "Bytes",
-    "Keys",
-)
+COLUMNS: Final[Columns[LostLot]] = {
+    "Topic": lambda one: one.topic,
+    "Partition": lambda one: one.partition,
+    "TransactionalId": lambda one: one.transactional_id or "unknown",
+    "ProducerId": lambda one: one.producer_id,
+    "Outcome": lambda one: one.outcome,
+    "Verdict": lambda one: one.verdict or "",
+    "Offsets": lambda one: f"{one.first_offset}-{one.last_offset}",
+    "Records": lambda one: one.records,
+    "Bytes": lambda one: one.bytes,
+    "Keys": lambda one: one.keys,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,19 +58,6 @@ def _read(args: argparse.Namespace) -> Losses:
 
 
 def _print(found: Losses) -> None:
-    rows = [
-        (
-            one.topic,
-            str(one.partition),
-            one.transactional_id or "unknown",
-            str(one.producer_id),
-            one.outcome,
-            one.verdict or "",
-            f"{one.first_offset}-{one.last_offset}",
-            *(str(number) for number in (one.records, one.bytes, one.keys)),
-        )
-        for one in found.transactions
-    ]
-    print_line(format_table(HEADERS, rows).rstrip("\n"))
+    print_line(table_of(COLUMNS, found.transactions))
     where = "" if found.directory is None else f"; {found.directory}: {found.files} files"
     print_line(f"{found.records} records, {found.bytes} bytes{where}")

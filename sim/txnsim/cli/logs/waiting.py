@@ -9,7 +9,7 @@ from txnsim.cli.logs.answering import answered
 from txnsim.cli.logs.find_hanging import HANGS, INCOMPLETE
 from txnsim.cli.logs.searching import add_as_of, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
-from txnsim.cli.output import format_table, print_line, time_text, warn
+from txnsim.cli.output import Columns, print_line, table_of, time_text, warn
 
 if TYPE_CHECKING:
     from txnsim.pipeline.questions.waiting import Waiter, Waiting
@@ -20,20 +20,20 @@ DESCRIPTION: Final = (
     " a group waits; 4: none does, but something could not be read, or __consumer_offsets is not"
     " there; 0: none; 2: a misuse."
 )
-HEADERS: Final = (
-    "Group",
-    "Topic",
-    "Partition",
-    "Committed",
-    "LastStableOffset",
-    "HighWatermark",
-    "ToRead",
-    "Withheld",
-    "ProducerId",
-    "TransactionalId",
-    "Since",
-    "Verdict",
-)
+COLUMNS: Final[Columns[Waiter]] = {
+    "Group": lambda one: one.group,
+    "Topic": lambda one: one.topic,
+    "Partition": lambda one: one.partition,
+    "Committed": lambda one: one.committed_offset,
+    "LastStableOffset": lambda one: one.last_stable_offset,
+    "HighWatermark": lambda one: one.high_watermark,
+    "ToRead": lambda one: one.to_read,
+    "Withheld": lambda one: one.withheld,
+    "ProducerId": lambda one: one.producer_id,
+    "TransactionalId": lambda one: one.transactional_id or "unknown",
+    "Since": lambda one: "" if one.since_ms is None else time_text(one.since_ms),
+    "Verdict": lambda one: one.verdict,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,21 +67,6 @@ def _print(found: Waiting) -> None:
         warn("No partition of __consumer_offsets is among the directories: no group can be seen.")
     for problem in found.problems:
         warn(problem)
-    print_line(format_table(HEADERS, [_row(one) for one in found.waiters]).rstrip("\n"))
+    print_line(table_of(COLUMNS, found.waiters))
     for place in found.unread:
         print_line(f"{place}: records are withheld, and no group has a position there")
-
-
-def _row(one: Waiter) -> tuple[str, ...]:
-    numbers = (
-        one.partition,
-        one.committed_offset,
-        one.last_stable_offset,
-        one.high_watermark,
-        one.to_read,
-        one.withheld,
-        one.producer_id,
-    )
-    since = "" if one.since_ms is None else time_text(one.since_ms)
-    name = one.transactional_id or "unknown"
-    return (one.group, one.topic, *map(str, numbers), name, since, one.verdict)

@@ -42,7 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "directory",
         type=Path,
         nargs="?",
-        default=None,
         metavar="DIR",
         help="where to; made if need be",
     )

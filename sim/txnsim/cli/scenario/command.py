@@ -91,18 +91,15 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=1, metavar="N", help="of all chance: same seed, same trace (1)"
     )
-    parser.add_argument(
-        "--trace", type=Path, default=None, metavar="DIR", help="write each run's trace there"
-    )
+    parser.add_argument("--trace", type=Path, metavar="DIR", help="write each run's trace there")
     parser.add_argument(
         "--history",
         type=Path,
-        default=None,
         metavar="DIR",
         help="write there what everybody saw in each run, which is what is judged",
     )
     parser.add_argument("--json", action="store_true", help="verdicts as JSON")
-    parser.add_argument("--html", type=Path, default=None, metavar="FILE", help=one_file.HTML_HELP)
+    parser.add_argument("--html", type=Path, metavar="FILE", help=one_file.HTML_HELP)
     parser.add_argument("--open", action="store_true", help=one_file.OPEN_HELP)
     parser.add_argument("--redact", action="store_true", help=one_file.REDACT_HELP)
     elsewhere.add_arguments(parser)
@@ -118,12 +115,10 @@ def _player_options(parser: argparse._ArgumentGroup) -> None:
     player = parser.add_mutually_exclusive_group()
     player.add_argument(
         "--player",
-        default=None,
         help="who plays the application: own, kafka-python; implies --real",
     )
     player.add_argument(
         "--program",
-        default=None,
         metavar="COMMAND",
         help="a program that plays the application: called with bootstrap, transactional id, "
         "topic, partition and timestamp, tells what it sees as JSON lines; implies --real",

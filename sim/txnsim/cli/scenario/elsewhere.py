@@ -28,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("on real brokers")
     group.add_argument(
         "--on",
-        default=None,
         metavar="WHERE",
         help="also on Apache Kafka: apache-4.3.1 starts brokers of that release, several "
         "separated by commas (needs a JDK 17 and Maven); HOST:PORT takes a cluster that is there",
@@ -42,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--command-config",
         type=Path,
-        default=None,
         metavar="FILE",
         help="with --on HOST:PORT: client properties, for TLS and SASL",
     )

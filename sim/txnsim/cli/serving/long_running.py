@@ -34,7 +34,6 @@ def add_script_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--ready-file",
         type=Path,
-        default=None,
         metavar="FILE",
         help="write bootstrap, http, token and pid there as JSON once every listener accepts",
     )

@@ -60,7 +60,6 @@ def _add_cluster_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--command-config",
         type=Path,
-        default=None,
         metavar="FILE",
         help="client properties, as Kafka's tools read them: how the cluster is reached, and as "
         "whom the proxy looks up its brokers; clients authenticate themselves",
@@ -76,9 +75,7 @@ def _add_cluster_arguments(group: argparse._ArgumentGroup) -> None:
 
 def _add_address_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--host", default=LOOPBACK, help=f"where to listen (default {LOOPBACK})")
-    group.add_argument(
-        "--advertised-host", default=None, help="address that clients get (default: --host)"
-    )
+    group.add_argument("--advertised-host", help="address that clients get (default: --host)")
     group.add_argument(
         "--port",
         type=int,
@@ -103,9 +100,9 @@ def _add_address_arguments(group: argparse._ArgumentGroup) -> None:
         f"inter-broker listener (default {PEER_PORT_DEFAULT}); 0 picks free ones",
     )
     group.add_argument(
-        "--certificate", default=None, metavar="PEM", help="listen with TLS, with this certificate"
+        "--certificate", metavar="PEM", help="listen with TLS, with this certificate"
     )
-    group.add_argument("--key", default=None, metavar="PEM", help="the key of --certificate")
+    group.add_argument("--key", metavar="PEM", help="the key of --certificate")
 
 
 def _add_control_arguments(group: argparse._ArgumentGroup) -> None:
@@ -123,7 +120,7 @@ def _add_control_arguments(group: argparse._ArgumentGroup) -> None:
         help=f"address that the control port listens on (default {LOOPBACK}); anywhere but on "
         "loopback it wants a token: that of TXNSIM_TOKEN, or one that is made up and printed",
     )
-    group.add_argument("--seed", type=int, default=None, metavar="N", help="of all chance in rules")
+    group.add_argument("--seed", type=int, metavar="N", help="of all chance in rules")
     group.add_argument(
         "--trace",
         choices=("off", "brief", "full"),

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from txnsim.cli.output import Output
+from txnsim.cli.output import Columns, Output, rows_of
 from txnsim.cli.txns import kip_text as txns_kip_text
 from txnsim.cli.txns.operator import (
     HANGING_HEADERS,
@@ -24,7 +24,12 @@ from txnsim.cli.txns.operator import (
 )
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode
-from txnsim.client.inspection.txn_views import AbortSpec, OpenSince, TransactionListing
+from txnsim.client.inspection.txn_views import (
+    AbortSpec,
+    OpenSince,
+    ProducerState,
+    TransactionListing,
+)
 from txnsim.client.inspection.txn_wording import message_of
 from txnsim.errors import ConfigError
 from txnsim.txn.decided import Decision
@@ -119,29 +124,18 @@ class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
         start, duration = NONE, NONE
         if found.start_time_ms is not None:
             start, duration = str(found.start_time_ms), str(now_ms - found.start_time_ms)
-        row = (
-            str(found.coordinator_id),
-            self.transactional_id,
-            str(found.producer_id),
-            str(found.producer_epoch),
-            found.state,
-            str(found.timeout_ms),
-            start,
-            duration,
-            ",".join(str(partition) for partition in found.partitions),
-        )
-        headers = (
-            "CoordinatorId",
-            "TransactionalId",
-            "ProducerId",
-            "ProducerEpoch",
-            "TransactionState",
-            "TransactionTimeoutMs",
-            "CurrentTransactionStartTimeMs",
-            "TransactionDurationMs",
-            "TopicPartitions",
-        )
-        return Output(headers=headers, rows=(row,), values=found)
+        cells = {
+            "CoordinatorId": str(found.coordinator_id),
+            "TransactionalId": self.transactional_id,
+            "ProducerId": str(found.producer_id),
+            "ProducerEpoch": str(found.producer_epoch),
+            "TransactionState": found.state,
+            "TransactionTimeoutMs": str(found.timeout_ms),
+            "CurrentTransactionStartTimeMs": start,
+            "TransactionDurationMs": duration,
+            "TopicPartitions": ",".join(str(partition) for partition in found.partitions),
+        }
+        return Output(headers=tuple(cells), rows=(tuple(cells.values()),), values=found)
 
 
 class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,28 +154,21 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
         ]
         if isinstance(found, ClientError):
             raise failed(what, found)
-        return Output(
-            headers=(
-                "ProducerId",
-                "ProducerEpoch",
-                "LatestCoordinatorEpoch",
-                "LastSequence",
-                "LastTimestamp",
-                "CurrentTransactionStartOffset",
-            ),
-            rows=tuple(
-                (
-                    str(one.producer_id),
-                    str(one.producer_epoch),
-                    str(-1 if one.coordinator_epoch is None else one.coordinator_epoch),
-                    str(one.last_sequence),
-                    str(one.last_timestamp_ms),
-                    NONE if one.txn_start_offset is None else str(one.txn_start_offset),
-                )
-                for one in found
-            ),
-            values=found,
-        )
+        return Output(headers=tuple(_PRODUCERS), rows=rows_of(_PRODUCERS, found), values=found)
+
+
+_PRODUCERS: Final[Columns[ProducerState]] = {
+    "ProducerId": lambda one: one.producer_id,
+    "ProducerEpoch": lambda one: one.producer_epoch,
+    "LatestCoordinatorEpoch": lambda one: (
+        -1 if one.coordinator_epoch is None else one.coordinator_epoch
+    ),
+    "LastSequence": lambda one: one.last_sequence,
+    "LastTimestamp": lambda one: one.last_timestamp_ms,
+    "CurrentTransactionStartOffset": lambda one: (
+        NONE if one.txn_start_offset is None else one.txn_start_offset
+    ),
+}
 
 
 class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):

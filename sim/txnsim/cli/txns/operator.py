@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from txnsim.cli.output import Output, progress, warn
+from txnsim.cli.output import Columns, Output, progress, rows_of, warn
 from txnsim.cli.txns.rights import missing_right
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode, NotSupportedError
@@ -156,17 +156,8 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
         _tell_missing("repair", (one.error for one in done))
         left = [one for one in done if one.outcome not in _HEALED]
         return Output(
-            headers=(
-                *HANGING_HEADERS[:6],
-                "Decided",
-                "Marker",
-                "Offsets",
-                "Outcome",
-                "LastStableOffset",
-                "HighWatermark",
-                "Reason",
-            ),
-            rows=tuple(_repair_row(one) for one in done),
+            headers=tuple(_REPAIRS),
+            rows=rows_of(_REPAIRS, done),
             values={"repairs": done, "dry_run": not self.yes},
             status=HANGS if left else INCOMPLETE if found.unread else 0,
         )
@@ -226,7 +217,6 @@ HANGING_HEADERS: Final = (
     "Duration(min)",
 )
 """Those of Kafka's ``find-hanging``."""
-_OUTCOME_HEADERS: Final = ("Outcome", "LastStableOffset", "HighWatermark", "Reason")
 
 
 def hanging_row(one: OpenTransaction, now_ms: int) -> tuple[str, ...]:
@@ -244,24 +234,28 @@ def hanging_row(one: OpenTransaction, now_ms: int) -> tuple[str, ...]:
     )
 
 
-def _repair_row(one: Repair) -> tuple[str, ...]:
-    after = one.last_stable_offset_after
-    stable = str(one.last_stable_offset_before)
-    return (
-        one.partition.topic,
-        str(one.partition.partition),
-        str(one.producer_id),
-        str(one.producer_epoch),
-        str(one.coordinator_epoch),
-        str(one.start_offset),
-        one.decision,
-        one.marker,
-        "" if one.records is None else str(one.records),
-        one.outcome,
-        stable if after is None else f"{stable} -> {after}",
-        "" if one.high_watermark_after is None else str(one.high_watermark_after),
-        one.reason,
-    )
+def _stable(one: Repair) -> str:
+    before, after = one.last_stable_offset_before, one.last_stable_offset_after
+    return str(before) if after is None else f"{before} -> {after}"
+
+
+_REPAIRS: Final[Columns[Repair]] = {
+    "Topic": lambda one: one.partition.topic,
+    "Partition": lambda one: one.partition.partition,
+    "ProducerId": lambda one: one.producer_id,
+    "ProducerEpoch": lambda one: one.producer_epoch,
+    "CoordinatorEpoch": lambda one: one.coordinator_epoch,
+    "StartOffset": lambda one: one.start_offset,
+    "Decided": lambda one: one.decision,
+    "Marker": lambda one: one.marker,
+    "Offsets": lambda one: "" if one.records is None else one.records,
+    "Outcome": lambda one: one.outcome,
+    "LastStableOffset": _stable,
+    "HighWatermark": lambda one: (
+        "" if one.high_watermark_after is None else one.high_watermark_after
+    ),
+    "Reason": lambda one: one.reason,
+}
 
 
 def _tell_rest(found: Survey) -> None:

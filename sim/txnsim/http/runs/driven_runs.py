@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import RefusedError
-from txnsim.http.runs.run_requests import RunRequest, RunsView, Stop
+from txnsim.http.runs.run_requests import RunRequest, Stop
 from txnsim.runtime.nursery import Child, EndedError
 from txnsim.scenario.commands import Command, Failed, Order, Stopped, Told, encode, to_state
 
@@ -38,50 +37,6 @@ class GoBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Return to an earlier stop."""
 
     stops: int = 1
-
-
-_REFUSALS: Final = ("404", "409", "422")
-_WAIT: Final = (Query("wait_ms", "Answer 202 after so long"),)
-GO: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/runs/{{id}}/go",
-    summary="Let a driven run go on: some steps of its story, or to its end",
-    body=GoOn,
-    body_is_optional=True,
-    answer=RunsView,
-    may_take_longer=True,
-    query=_WAIT,
-    refusals=_REFUSALS,
-)
-DRIVE: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/runs/{{id}}/inputs",
-    summary="Do something to a driven run before its next step: a fault, a call, a broker, time",
-    body=Act,
-    answer=RunsView,
-    may_take_longer=True,
-    query=_WAIT,
-    refusals=_REFUSALS,
-)
-BACK: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/runs/{{id}}/back",
-    summary="Return a driven run to an earlier stop, exactly; what came after it is forgotten",
-    body=GoBack,
-    body_is_optional=True,
-    answer=RunsView,
-    may_take_longer=True,
-    query=_WAIT,
-    refusals=_REFUSALS,
-)
-CANCEL: Final = Operation(
-    method="delete",
-    path=f"{PREFIX}/runs/{{id}}",
-    summary="End a driven run, whatever it does",
-    status="204",
-    refusals=("404", "409"),
-)
-DRIVEN: Final = (GO, DRIVE, BACK, CANCEL)
 
 
 class DrivenRun(RunRequest):

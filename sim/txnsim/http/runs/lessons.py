@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.errors import BadInputError, ConfigError
-from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, digits_of
 from txnsim.scenario.lessons import Lesson, fact, lesson, lessons
 from txnsim.trace.reading import recording
@@ -32,27 +30,6 @@ class LessonAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """In words."""
 
 
-LIST: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/lessons",
-    summary="Every lesson: its run, its texts, its questions, its goal",
-    answer=Lesson,
-    is_list=True,
-)
-ANSWER: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/lessons/{{id}}/parts/{{part}}/answer",
-    summary="What a run answers to the question of a part of a lesson, read from its trace",
-    answer=LessonAnswer,
-    query=(
-        Query("of", "Id of the run", "string"),
-        Query("take", "armed unless given", "string"),
-    ),
-    refusals=("404", "409", "422"),
-)
-OPERATIONS: Final = (LIST, ANSWER)
-
-
 def lesson_of(wanted: str) -> Lesson:
     """A lesson by its id.
 
@@ -65,7 +42,7 @@ def lesson_of(wanted: str) -> Lesson:
         raise RefusedError(404, str(error)) from error
 
 
-class LessonRoutes:
+class LessonRoutes(Noun):
     """The routes."""
 
     def __init__(
@@ -78,17 +55,24 @@ class LessonRoutes:
         self._trace_of = trace_of
         self._warm_up = warm_up
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [LIST.route(self.lessons), ANSWER.route(self.answer)]
-
+    @Operation("get", f"{PREFIX}/lessons", answer=Lesson, is_list=True)
     async def lessons(self, _request: Request) -> Response:
-        """Every lesson."""
+        """Every lesson: its run, its texts, its questions, its goal."""
         self._warm_up()
         return as_json(list((await asyncio.to_thread(lessons)).values()))
 
+    @Operation(
+        "get",
+        f"{PREFIX}/lessons/{{id}}/parts/{{part}}/answer",
+        answer=LessonAnswer,
+        query=(
+            Query("of", "Id of the run", "string"),
+            Query("take", "armed unless given", "string"),
+        ),
+        refusals=("404", "409", "422"),
+    )
     async def answer(self, request: Request) -> Response:
-        """What a run answers."""
+        """What a run answers to the question of a part of a lesson, read from its trace."""
         one = lesson_of(str(request.path_params["id"]))
         number = digits_of(str(request.path_params["part"]))
         if number is None or number >= len(one.parts) or not one.parts[number].fact:

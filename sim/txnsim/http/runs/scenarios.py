@@ -19,18 +19,12 @@ import msgspec
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from txnsim.errors import ConfigError
-from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, number_of
 from txnsim.http.runs.driven_runs import (
-    BACK,
-    CANCEL,
-    DRIVE,
-    DRIVEN,
     DRIVEN_MAX,
-    GO,
     STEPS_MAX,
     Act,
     DrivenRun,
@@ -110,71 +104,14 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Id of the lesson that it is played for: the trace tells when its goal is reached."""
 
 
+_WAIT: Final = Query("wait_ms", "Answer 202 after so long")
 _WHICH: Final = (
     Query("run", "Label of the run; the only one unless given", "string"),
     Query("take", "armed unless given", "string"),
 )
 
-LIST: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/scenarios",
-    summary="Every scenario that is shipped, with the verdict declared for each of its runs",
-    answer=ScenarioView,
-    is_list=True,
-)
-SHOW: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/scenarios/{{name}}",
-    summary="One scenario: goal, method, sources, and its file",
-    answer=ScenarioText,
-    refusals=("404",),
-)
-RUN: Final = Operation(
-    method="post",
-    path=f"{PREFIX}/runs",
-    summary="Run a scenario in virtual time, in a cluster of its own",
-    body=RunScenario,
-    answer=RunsView,
-    may_take_longer=True,
-    query=(Query("wait_ms", f"Answer 202 after so long; {WAIT_MS} unless given"),),
-    refusals=("404", "409", "422"),
-)
-RUNS: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/runs",
-    summary="The latest requests to run scenarios",
-    answer=RunsView,
-    is_list=True,
-)
-RESULT: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/runs/{{id}}",
-    summary="How far a request to run a scenario is, and what it came to",
-    answer=RunsView,
-    may_take_longer=True,
-    query=(Query("wait_ms", "Wait so long for its end; not at all unless given"),),
-    refusals=("404", "422"),
-)
-HISTORY: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/runs/{{id}}/history",
-    summary="What everybody saw in one of the runs, as JSON lines: what the judges judged",
-    media_type=NDJSON,
-    query=_WHICH,
-    refusals=("404", "422"),
-)
-TRACE: Final = Operation(
-    method="get",
-    path=f"{PREFIX}/runs/{{id}}/trace",
-    summary="The whole trace of one of the runs, as JSON lines",
-    media_type=NDJSON,
-    query=_WHICH,
-    refusals=("404", "422"),
-)
-OPERATIONS: Final = (LIST, SHOW, RUN, RUNS, RESULT, HISTORY, TRACE, *DRIVEN)
 
-
-class ScenarioRoutes:
+class ScenarioRoutes(Noun):
     """The routes; the runs of one control port."""
 
     def __init__(self, cluster: SimCluster, nursery: Nursery | None = None) -> None:
@@ -193,22 +130,6 @@ class ScenarioRoutes:
         self._is_closed = False
         self._ids = count(1)
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            LIST.route(self.scenarios),
-            SHOW.route(self.scenario),
-            RUN.route(self.run),
-            RUNS.route(self.runs),
-            RESULT.route(self.result),
-            HISTORY.route(self.history),
-            TRACE.route(self.trace),
-            GO.route(self.go),
-            DRIVE.route(self.drive),
-            BACK.route(self.back),
-            CANCEL.route(self.cancel),
-        ]
-
     def close(self) -> None:
         """The control port closes: the run that is being played ends by itself."""
         self._is_closed = True
@@ -220,8 +141,9 @@ class ScenarioRoutes:
         for thread in (self._thread, self._reader, self._helper):
             thread.close()
 
+    @Operation("get", f"{PREFIX}/scenarios", answer=ScenarioView, is_list=True)
     async def scenarios(self, _request: Request) -> Response:
-        """Every shipped one."""
+        """Every scenario that is shipped, with the verdict declared for each of its runs."""
         return as_json(
             [
                 ScenarioView(
@@ -231,8 +153,9 @@ class ScenarioRoutes:
             ]
         )
 
+    @Operation("get", f"{PREFIX}/scenarios/{{name}}", answer=ScenarioText, refusals=("404",))
     async def scenario(self, request: Request) -> Response:
-        """One in full."""
+        """One scenario: goal, method, sources, and its file."""
         path, one = await self._read(partial(_shipped, str(request.path_params["name"])))
         return as_json(
             ScenarioText(
@@ -248,8 +171,17 @@ class ScenarioRoutes:
             )
         )
 
+    @Operation(
+        "post",
+        f"{PREFIX}/runs",
+        body=RunScenario,
+        answer=RunsView,
+        may_take_longer=True,
+        query=(Query("wait_ms", f"Answer 202 after so long; {WAIT_MS} unless given"),),
+        refusals=("404", "409", "422"),
+    )
     async def run(self, request: Request) -> Response:
-        """Begin, and wait a while for the end."""
+        """Run a scenario in virtual time, in a cluster of its own."""
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
         wanted = await body_of(request, RunScenario)
         plan = await self._read(partial(_plan, wanted))
@@ -263,44 +195,97 @@ class ScenarioRoutes:
         self._environment.tasks.spawn(self._carry_out(one), name=f"scenario-run-{one.id}")
         return await self._answer(one, wait_ms)
 
+    @Operation(
+        "post",
+        f"{PREFIX}/runs/{{id}}/go",
+        body=GoOn,
+        body_is_optional=True,
+        answer=RunsView,
+        may_take_longer=True,
+        query=(_WAIT,),
+        refusals=("404", "409", "422"),
+    )
     async def go(self, request: Request) -> Response:
-        """Let a driven run go on."""
+        """Let a driven run go on: some steps of its story, or to its end."""
         order = await body_of(request, GoOn, default=GoOn())
         if order.steps is not None and not 1 <= order.steps <= STEPS_MAX:
             raise RefusedError(422, f"steps is {order.steps}, expected 1 to {STEPS_MAX}")
         return await self._command(request, Go(steps=order.steps))
 
+    @Operation(
+        "post",
+        f"{PREFIX}/runs/{{id}}/inputs",
+        body=Act,
+        answer=RunsView,
+        may_take_longer=True,
+        query=(_WAIT,),
+        refusals=("404", "409", "422"),
+    )
     async def drive(self, request: Request) -> Response:
-        """Do something to a driven run."""
+        """Do something to a driven run before its next step: a fault, a call, a broker, time."""
         return await self._command(request, Drive(step=(await body_of(request, Act)).step))
 
+    @Operation(
+        "post",
+        f"{PREFIX}/runs/{{id}}/back",
+        body=GoBack,
+        body_is_optional=True,
+        answer=RunsView,
+        may_take_longer=True,
+        query=(_WAIT,),
+        refusals=("404", "409", "422"),
+    )
     async def back(self, request: Request) -> Response:
-        """Return to an earlier stop of a driven run."""
+        """Return a driven run to an earlier stop, exactly; what came after it is forgotten."""
         order = await body_of(request, GoBack, default=GoBack())
         if not 1 <= order.stops <= STEPS_MAX:
             raise RefusedError(422, f"stops is {order.stops}, expected 1 to {STEPS_MAX}")
         return await self._command(request, Back(count=order.stops))
 
+    @Operation("delete", f"{PREFIX}/runs/{{id}}", status="204", refusals=("404", "409"))
     async def cancel(self, request: Request) -> Response:
-        """End a driven run."""
+        """End a driven run, whatever it does."""
         self._driven(request).cancel()
         return Response(status_code=204)
 
+    @Operation("get", f"{PREFIX}/runs", answer=RunsView, is_list=True)
     async def runs(self, _request: Request) -> Response:
-        """The latest requests."""
+        """The latest requests to run scenarios."""
         return as_json([one.view() for one in self._requests.values()])
 
+    @Operation(
+        "get",
+        f"{PREFIX}/runs/{{id}}",
+        answer=RunsView,
+        may_take_longer=True,
+        query=(Query("wait_ms", "Wait so long for its end; not at all unless given"),),
+        refusals=("404", "422"),
+    )
     async def result(self, request: Request) -> Response:
-        """How far one is."""
+        """How far a request to run a scenario is, and what it came to."""
         wait_ms = number_of(request, "wait_ms", default=0, least=0, most=WAIT_MS_MAX)
         return await self._answer(self._known(request), wait_ms)
 
+    @Operation(
+        "get",
+        f"{PREFIX}/runs/{{id}}/history",
+        media_type=NDJSON,
+        query=_WHICH,
+        refusals=("404", "422"),
+    )
     async def history(self, request: Request) -> Response:
-        """What everybody saw."""
+        """What everybody saw in one of the runs, as JSON lines: what the judges judged."""
         return Response(self._chosen(request, self._known(request)).history, media_type=NDJSON)
 
+    @Operation(
+        "get",
+        f"{PREFIX}/runs/{{id}}/trace",
+        media_type=NDJSON,
+        query=_WHICH,
+        refusals=("404", "422"),
+    )
     async def trace(self, request: Request) -> Response:
-        """What happened."""
+        """The whole trace of one of the runs, as JSON lines."""
         return Response(self._trace_of(request, self._known(request)), media_type=NDJSON)
 
     def trace_of(self, request: Request) -> bytes | None:

@@ -54,9 +54,9 @@ def find_hanging(
 
     from txnsim.pipeline.hadoop.reading import Stores
     from txnsim.pipeline.hadoop.settings import settings_in
+    from txnsim.pipeline.schemas import TABLES
     from txnsim.pipeline.source import schema_of
     from txnsim.pipeline.tables.findings import rows_of
-    from txnsim.pipeline.tables.read_here import arrow_schema_of
 
     register(spark)
     named = [paths] if isinstance(paths, str | Path) else list(paths)
@@ -71,7 +71,7 @@ def find_hanging(
         now_ms=wall_ms(),
     )
     report = searching.find_hanging(search, new_session=lambda: spark, progress=lambda _: None)
-    schema = arrow_schema_of("findings")
+    schema = TABLES["findings"].arrow()
     batches = [rows.in_schema(schema) for rows in rows_of(report)]
     if stores is not None:
         batches = [stores.shown(batch) for batch in batches]

@@ -112,25 +112,28 @@ class IndexCheck:
     def _tell_offset(
         self, offset: int, position: int, *, found: str, expected: str, is_notice: bool = False
     ) -> None:
-        self.broken.append(
-            Broken(
-                rule=Invariant.OFFSET_INDEX,
-                file=self._offsets_file,
-                position=position,
-                offset=offset,
-                found=found,
-                expected=expected,
-                is_notice=is_notice,
-            )
-        )
+        self._tell(Invariant.OFFSET_INDEX, offset, found, expected, position, is_notice=is_notice)
 
     def _tell_time(
         self, offset: int, found: str, expected: str, *, is_notice: bool = False
     ) -> None:
+        self._tell(Invariant.TIME_INDEX, offset, found, expected, is_notice=is_notice)
+
+    def _tell(
+        self,
+        rule: Invariant,
+        offset: int,
+        found: str,
+        expected: str,
+        position: int | None = None,
+        *,
+        is_notice: bool,
+    ) -> None:
         self.broken.append(
             Broken(
-                rule=Invariant.TIME_INDEX,
-                file=self._times_file,
+                rule=rule,
+                file=self._offsets_file if rule is Invariant.OFFSET_INDEX else self._times_file,
+                position=position,
                 offset=offset,
                 found=found,
                 expected=expected,

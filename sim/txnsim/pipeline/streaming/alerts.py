@@ -10,35 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
-from txnsim.pipeline.schemas import Column, Table
+from txnsim.pipeline.schemas import Bigint, Int, String, Table, columns_of
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
 from txnsim.txn.withheld import OpenTxnStatus
-
-ALERT_TABLE: Final = Table(
-    about="A row per alert that was raised or ended.",
-    columns=(
-        Column("event", "string", "raised or ended."),
-        Column("id", "string", "The same for both events of a transaction."),
-        Column("at_ms", "bigint", "Time of the probe that saw it."),
-        Column("since_ms", "bigint", "Time of the probe that raised it."),
-        Column("topic", "string", "Where the transaction is open."),
-        Column("partition", "int", "The same."),
-        Column("producer_id", "bigint", "Whose it is."),
-        Column("producer_epoch", "int", "Of its records."),
-        Column("transactional_id", "string", "Null: no coordinator knows the producer id."),
-        Column("start_offset", "bigint", "Of its first record."),
-        Column("last_timestamp_ms", "bigint", "Of its last record, by its producer's clock."),
-        Column("last_stable_offset", "bigint", "Where `read_committed` readers stop."),
-        Column("high_watermark", "bigint", "Where all other readers stop."),
-        Column("lag", "bigint", "The second less the first: offsets withheld."),
-        Column("reason", "string", "Which rule says that it hangs."),
-        Column("command", "string", "What aborts it, and no other transaction."),
-    ),
-)
 
 
 class AlertEvent(StrEnum):
@@ -51,33 +29,25 @@ class AlertEvent(StrEnum):
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """A hanging transaction, with all that an operator who is woken by it needs."""
 
-    event: AlertEvent
-    id: str
-    """The same for both events of a transaction, and in every repetition of them."""
-    at_ms: int
-    """Time of the probe that saw it."""
-    since_ms: int
-    """Time of the probe that raised it."""
-    topic: str
-    partition: int
-    producer_id: int
-    producer_epoch: int
-    transactional_id: str | None
-    """None: no coordinator knows the producer id."""
-    start_offset: int
+    event: Annotated[AlertEvent, "string", "raised or ended."]
+    id: Annotated[String, "The same for both events of a transaction."]
+    """And in every repetition of them."""
+    at_ms: Annotated[Bigint, "Time of the probe that saw it."]
+    since_ms: Annotated[Bigint, "Time of the probe that raised it."]
+    topic: Annotated[String, "Where the transaction is open."]
+    partition: Annotated[Int, "The same."]
+    producer_id: Annotated[Bigint, "Whose it is."]
+    producer_epoch: Annotated[Int, "Of its records."]
+    transactional_id: Annotated[String | None, "Null: no coordinator knows the producer id."]
+    start_offset: Annotated[Bigint, "Of its first record."]
     """Where readers stand, unless an older transaction is open before it."""
-    last_timestamp_ms: int
-    """Of the transaction's last record, by its producer's clock."""
-    last_stable_offset: int
-    high_watermark: int
-    lag: int
-    """Offsets that are withheld from ``read_committed`` readers: ``high_watermark`` −
-    ``last_stable_offset``.
-    """
-    reason: str
-    """Which rule says that it hangs (KIP-664)."""
-    command: str
-    """What aborts it, and no other transaction."""
+    last_timestamp_ms: Annotated[Bigint, "Of its last record, by its producer's clock."]
+    last_stable_offset: Annotated[Bigint, "Where `read_committed` readers stop."]
+    high_watermark: Annotated[Bigint, "Where all other readers stop."]
+    lag: Annotated[Bigint, "The second less the first: offsets withheld."]
+    reason: Annotated[String, "Which rule says that it hangs."]
+    """KIP-664 has it."""
+    command: Annotated[String, "What aborts it, and no other transaction."]
 
     @property
     def sentence(self) -> str:
@@ -97,6 +67,11 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
             f" {self.start_offset} and last wrote at {_time_text(self.last_timestamp_ms)};"
             f" {self.reason}. To end it: {self.command}"
         )
+
+
+ALERT_TABLE: Final = Table(
+    about="A row per alert that was raised or ended.", columns=columns_of(Alert)
+)
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ Nothing of Spark is known here, and nothing is changed on the cluster. Kafka's c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -24,6 +25,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import survey
 from txnsim.client.metadata import ClusterView
 from txnsim.client.offsets import LATEST, FoundOffset
+from txnsim.pipeline.schemas import Bigint, Int, String
 from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
 
@@ -31,17 +33,15 @@ from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
 class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
     """An open transaction without a write for longer than was asked, and what becomes of it."""
 
-    producer_id: int
-    producer_epoch: int
-    start_offset: int
-    last_timestamp_ms: int
-    """Of its last record, by its producer's clock."""
-    verdict: OpenTxnStatus
-    reason: str
-    transactional_id: str | None = None
-    """None: no coordinator knows the producer id."""
-    state: str | None = None
-    coordinator_id: int | None = None
+    producer_id: Annotated[Bigint, "Whose transaction it is."]
+    producer_epoch: Annotated[Int, "Of its records."]
+    start_offset: Annotated[Bigint, "Of its first record."]
+    last_timestamp_ms: Annotated[Bigint, "Of its last record, by its producer's clock."]
+    verdict: Annotated[OpenTxnStatus, "string", "hanging, decided or alive."]
+    reason: Annotated[String, "The rule that says so."]
+    transactional_id: Annotated[String | None, "Null: no coordinator knows the producer id."] = None
+    state: Annotated[String | None, "Of the transactional id, at its coordinator."] = None
+    coordinator_id: Annotated[Int | None, "The broker that coordinates it."] = None
 
     @classmethod
     def of(cls, finding: JudgedTransaction) -> HeldBy:

@@ -22,22 +22,12 @@ from pyspark.sql.types import StructType
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
-from txnsim.pipeline.schemas import Column, Table
+from txnsim.pipeline.schemas import Column, Table, columns_of
 from txnsim.pipeline.streaming.lag_options import FORMAT, LagOptions
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag, probe
 from txnsim.runtime.real import wall_ms
 
-HELD_BY: Final = (
-    Column("producer_id", "bigint", "Whose transaction it is."),
-    Column("producer_epoch", "int", "Of its records."),
-    Column("start_offset", "bigint", "Of its first record."),
-    Column("last_timestamp_ms", "bigint", "Of its last record, by its producer's clock."),
-    Column("verdict", "string", "hanging, decided or alive."),
-    Column("reason", "string", "The rule that says so."),
-    Column("transactional_id", "string", "Null: no coordinator knows the producer id."),
-    Column("state", "string", "Of the transactional id, at its coordinator."),
-    Column("coordinator_id", "int", "The broker that coordinates it."),
-)
+HELD_BY: Final = columns_of(HeldBy)
 LAG: Final = Table(
     about="A row per partition and probe.",
     columns=(

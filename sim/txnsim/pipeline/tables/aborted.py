@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.scan.segments import Replica
+from txnsim.pipeline.schemas import AbortedRow
 from txnsim.pipeline.tables.rows import Job, Make, Rows, of_replica, of_structs, same
 from txnsim.storage import names, txn_index
 from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
-
-
-class AbortedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One aborted transaction; its fields are columns of the table."""
-
-    producer_id: int
-    first_offset: int
-    marker_offset: int
-    last_stable_offset: int
 
 
 def read(replica: Replica, job: Job) -> Iterator[Rows]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from txnsim.errors import CorruptLogRecordError
@@ -20,6 +19,7 @@ from txnsim.pipeline.scan.log_dirs import CHECKPOINTS
 from txnsim.pipeline.scan.recovery import crcs_are_right
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, broker_of
 from txnsim.pipeline.scan.walk import Damage, batch_rows, damage_of
+from txnsim.pipeline.schemas import ErrorRow
 from txnsim.pipeline.tables.aborted import txn_indexes
 from txnsim.pipeline.tables.decoded import decoded_batches
 from txnsim.pipeline.tables.rows import (
@@ -40,18 +40,6 @@ from txnsim.storage.metadata_files import (
 )
 from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
-
-
-class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One place; its fields are columns of the table."""
-
-    file: str
-    kind: str
-    position: int
-    size_bytes: int
-    is_cut: bool
-    reason: str
-
 
 # Segments
 

@@ -6,20 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.scan.segments import Replica
+from txnsim.pipeline.schemas import LeaderEpochRow
 from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from txnsim.storage import checkpoints, names
 from txnsim.storage.regular_file import read_regular
-
-
-class LeaderEpochRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One leader epoch; its fields are columns of the table."""
-
-    leader_epoch: int
-    start_offset: int
 
 
 def read(replica: Replica, job: Job) -> Iterator[Rows]:

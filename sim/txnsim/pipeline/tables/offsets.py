@@ -21,6 +21,7 @@ from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.pipeline.schemas import OffsetRow
 from txnsim.pipeline.tables.decoded import DecodedBatch, decoded_batches
 from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
 from txnsim.pipeline.tables.transactions import version_of
@@ -56,31 +57,6 @@ KINDS: Final = {
 """Key version -> name, as CoordinatorRecordType has it; 0 is an offset commit of before 0.9."""
 UNKNOWN: Final = "unknown"
 DECODED: Final = frozenset({0, 1, 2, *consumer_log_format.KEYS})
-
-
-class OffsetRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of ``__consumer_offsets``; its fields are columns of the table."""
-
-    offset: int
-    timestamp_ms: int | None
-    kind: str
-    key_version: int | None
-    value_version: int | None
-    is_tombstone: bool
-    group_id: str | None = None
-    committed_topic: str | None = None
-    committed_partition: int | None = None
-    committed_topic_id: str | None = None
-    committed_offset: int | None = None
-    committed_leader_epoch: int | None = None
-    committed_metadata: str | None = None
-    commit_timestamp_ms: int | None = None
-    expire_timestamp_ms: int | None = None
-    detail: str | None = None
-    producer_id: int | None
-    producer_epoch: int | None
-    is_transactional: bool
-    problem: str | None = None
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:

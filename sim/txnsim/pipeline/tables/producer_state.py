@@ -6,30 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.scan.segments import Replica
+from txnsim.pipeline.schemas import ProducerRow
 from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from txnsim.storage import producer_snapshot
 from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
-
-
-class ProducerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One producer in one snapshot; its fields are columns of the table."""
-
-    snapshot_offset: int
-    is_last: bool
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int | None
-    last_offset: int | None
-    offset_delta: int | None
-    last_timestamp_ms: int | None
-    coordinator_epoch: int | None
-    open_offset: int | None
 
 
 def read(replica: Replica, job: Job) -> Iterator[Rows]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.planning import READS, shares_of
-from txnsim.pipeline.schemas import BROKERS, HEADERS, PARTITIONS, TABLES, TEXTS, TIMESTAMP
+from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.tables.readings import rows_of
 from txnsim.pipeline.tables.rows import Job
 from txnsim.pipeline.wanted import Wanted
@@ -24,39 +24,6 @@ HERE_DECODED_BYTES_MAX: Final = 32 << 20
 DECODED: Final = frozenset({"records", "transactions", "offsets"})
 TASK_BYTES: Final = 16 << 20
 """Segments that are read as one task: what is cut off in one ends those behind it."""
-
-
-def _many(*fields: tuple[str, pa.DataType]) -> pa.DataType:
-    """A list of structs, its parts named as Spark names them."""
-    return pa.list_(pa.field("element", pa.struct(fields)))
-
-
-_TYPES: Final = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    BROKERS: pa.list_(pa.field("element", pa.int32())),
-    TEXTS: pa.list_(pa.field("element", pa.string())),
-    HEADERS: _many(("key", pa.string()), ("value", pa.binary())),
-    PARTITIONS: _many(("topic", pa.string()), ("partition", pa.int32())),
-}
-
-
-def arrow_schema_of(table: str, columns: Sequence[str] = ()) -> pa.Schema:
-    """The columns of a table, or some of them, as Arrow has them.
-
-    Args:
-        table: Its name.
-        columns: Which ones; all where empty.
-    """
-    fields = {
-        column.name: pa.field(column.name, _TYPES[column.type], nullable=column.is_nullable)
-        for column in TABLES[table].columns
-    }
-    return pa.schema([fields[name] for name in columns or fields])
 
 
 def read_here(
@@ -79,7 +46,7 @@ def read_here(
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    schema = arrow_schema_of(table, columns)
+    schema = TABLES[table].arrow(columns)
     options = KafkaLogOptions(
         paths=tuple(path.absolute() for path in paths),
         table=table,

@@ -6,33 +6,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.segments import Replica, size_of
+from txnsim.pipeline.schemas import ReplicaRow
 from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from txnsim.storage import names
 from txnsim.storage.metadata_files import decode_partition_metadata, uuid_text
 from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
-
-
-class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica; its fields are columns of the table."""
-
-    directory: str
-    cluster_id: str | None
-    topic_id: str | None
-    segments: int
-    size_bytes: int
-    first_segment_offset: int | None
-    last_segment_offset: int | None
-    log_start_offset: int | None
-    high_watermark: int | None
-    recovery_point: int | None
-    last_snapshot_offset: int | None
-    is_clean: bool
 
 
 def read(replica: Replica, job: Job, directory: LogDirectory) -> Iterator[Rows]:

@@ -7,31 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.pipeline.schemas import SegmentRow
 from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
 
 WALKED: Final = frozenset(
     {"sound_bytes", "batches", "records", "first_offset", "last_offset", "max_timestamp_ms"}
 )
 """Columns that are only known after a walk through the segment."""
-
-
-class SegmentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One segment; its fields are columns of the table."""
-
-    file: str
-    size_bytes: int
-    is_last: bool
-    sound_bytes: int | None = None
-    batches: int | None = None
-    records: int | None = None
-    first_offset: int | None = None
-    last_offset: int | None = None
-    max_timestamp_ms: int | None = None
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:

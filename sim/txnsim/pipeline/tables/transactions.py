@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.pipeline.schemas import TransactionRow
 from txnsim.pipeline.tables.decoded import decoded_batches
 from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
 from txnsim.releases.rules import LATEST
@@ -33,27 +32,6 @@ STATES: Final = {
     TransactionState.COMPLETE_ABORT: "CompleteAbort",
 }
 _INT16: Final = struct.Struct(">h")
-
-
-class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of ``__transaction_state``; its fields are columns of the table."""
-
-    offset: int
-    timestamp_ms: int | None
-    transactional_id: str | None = None
-    is_tombstone: bool
-    value_version: int | None = None
-    state: str | None = None
-    producer_id: int | None = None
-    producer_epoch: int | None = None
-    previous_producer_id: int | None = None
-    next_producer_id: int | None = None
-    timeout_ms: int | None = None
-    partitions: tuple[dict[str, str | int], ...] | None = None
-    start_timestamp_ms: int | None = None
-    last_update_timestamp_ms: int | None = None
-    client_transaction_version: int | None = None
-    problem: str | None = None
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:

@@ -92,6 +92,30 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class ClientActor:
+    """Somebody with connections of his own, who is connected when he needs it first."""
+
+    def __init__(self, name: str, around: Surroundings, client_id: str | None = None) -> None:
+        self.name = name
+        self._around = around
+        self._client_id = client_id or name
+        self._cluster: Cluster | None = None
+
+    async def _ready(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = self._around.client(self._client_id)
+            await self._cluster.connect()
+        return self._cluster
+
+    async def give_up(self, call: Call) -> None:
+        """Never asked for: nothing of most actors is in the background."""
+
+    async def close(self) -> None:
+        """Leave."""
+        if self._cluster is not None:
+            await self._cluster.close()
+
+
 def group_metadata(call: Call, known: GroupMetadata | None) -> GroupMetadata | None:
     """Who commits positions: the member that is ``known``, as far as the step says no other; None
     for a producer that names no member.

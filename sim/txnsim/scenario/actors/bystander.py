@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer, RecordMetadata
-from txnsim.scenario.actors.base import Surroundings
+from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import NONE, CallResult, failure
 from txnsim.scenario.recorder import Batch
 from txnsim.scenario.steps_model import Call
@@ -20,19 +19,17 @@ TOLD_MAX: Final = 5
 """Records that are named one by one in a story."""
 
 
-class BystanderActor:
+class BystanderActor(ClientActor):
     """An idempotent producer of ``txnsim.client``."""
 
     def __init__(self, name: str, around: Surroundings) -> None:
-        self.name = name
-        self._around = around
-        self._cluster: Cluster | None = None
+        super().__init__(name, around)
         self._producer: Producer | None = None
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         """Append; the answer has the offset of the first record."""
         del wanted  # a client's own retries are what a bystander does
-        producer = await self._ready()
+        producer = await self._writer()
         sent()
         answers: list[CallResult] = []
         waiting: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
@@ -64,11 +61,9 @@ class BystanderActor:
             answers.append(answer)
         return answers
 
-    async def _ready(self) -> Producer:
+    async def _writer(self) -> Producer:
         if self._producer is None:
-            self._cluster = self._around.client(self.name)
-            await self._cluster.connect()
-            self._producer = Producer(self._cluster, idempotent=True)
+            self._producer = Producer(await self._ready(), idempotent=True)
         return self._producer
 
     def _tell(self, call: Call, offsets: list[int]) -> None:
@@ -81,15 +76,11 @@ class BystanderActor:
             text = f"{', '.join(values)} acknowledged at {', '.join(map(str, offsets))}"
         self._around.tell(self.name, text)
 
-    async def give_up(self, call: Call) -> None:
-        """Never asked for: nothing of a bystander is in the background."""
-
     async def close(self) -> None:
         """Leave."""
         if self._producer is not None:
             await self._producer.close()
-        if self._cluster is not None:
-            await self._cluster.close()
+        await super().close()
 
 
 def _records(call: Call) -> Iterator[Batch]:

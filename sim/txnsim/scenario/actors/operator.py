@@ -7,13 +7,12 @@ from typing import Final
 
 from txnsim.check.observations import NamedHanging
 from txnsim.client.admin import Admin
-from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError
+from txnsim.client.errors import ClientError, or_raised
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState
 from txnsim.client.partition_requests import delete_records
 from txnsim.client.requests import Marker
 from txnsim.errors import InvariantViolation
-from txnsim.scenario.actors.base import Surroundings
+from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure, read_answer
 from txnsim.scenario.steps_model import Call
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
@@ -21,13 +20,11 @@ from txnsim.types import INTERNAL_TOPICS, TopicPartition
 TIMEOUT_MS: Final = 30_000
 
 
-class OperatorActor:
+class OperatorActor(ClientActor):
     """Kafka's admin client in somebody's hands."""
 
     def __init__(self, name: str, around: Surroundings) -> None:
-        self.name = name
-        self._around = around
-        self._cluster: Cluster | None = None
+        super().__init__(name, around)
         self._found: tuple[tuple[TopicPartition, ProducerState], ...] = ()
         """What find-hanging named last."""
 
@@ -64,10 +61,7 @@ class OperatorActor:
 
     async def admin(self) -> Admin:
         """The admin client, connected when it is needed first."""
-        if self._cluster is None:
-            self._cluster = self._around.client(self.name)
-            await self._cluster.connect()
-        return Admin(self._cluster)
+        return Admin(await self._ready())
 
     # Search and repair
 
@@ -261,20 +255,10 @@ class OperatorActor:
             ClientError: It was not answered.
         """
         answers = await (await self.admin()).describe_producers([place], broker_id=broker)
-        found = answers[place]
-        if isinstance(found, ClientError):
-            raise found
+        found = or_raised(answers[place])
         if broker is None:
             self._around.recorder.producers(self.name, place, found)
         return found
-
-    async def give_up(self, call: Call) -> None:
-        """Never asked for: nothing of an operator is in the background."""
-
-    async def close(self) -> None:
-        """Leave."""
-        if self._cluster is not None:
-            await self._cluster.close()
 
 
 def _or(given: int | None, known: int) -> int:

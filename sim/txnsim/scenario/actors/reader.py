@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError, ErrorCode, or_raised
 from txnsim.client.fetching import FetchResult, fetch
 from txnsim.client.offsets import EARLIEST, list_offsets
 from txnsim.client.positions import committed_positions
 from txnsim.client.tracing import ClientTrace
-from txnsim.scenario.actors.base import Surroundings
+from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure
 from txnsim.scenario.model import Actor
 from txnsim.scenario.steps_model import Call
@@ -22,14 +21,12 @@ NO_WAIT_MS: Final = 0
 """A look wants the answer as it stands: a Fetch that waits could be answered with later things."""
 
 
-class ReaderActor:
+class ReaderActor(ClientActor):
     """Reads partitions, each from its own position on."""
 
     def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
-        self.name = name
+        super().__init__(name, around, part.client_id)
         self._part = part
-        self._around = around
-        self._cluster: Cluster | None = None
         self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
@@ -109,10 +106,8 @@ class ReaderActor:
             return FetchResult(partition=place, error=error.error, next_offset=offset)
 
     async def _earliest(self, place: TopicPartition) -> int:
-        found = (await list_offsets(await self._ready(), {place: EARLIEST}))[place]
-        if isinstance(found, ClientError):
-            raise found
-        return found.offset
+        found = await list_offsets(await self._ready(), {place: EARLIEST})
+        return or_raised(found[place]).offset
 
     async def _read_positions(self, call: Call) -> CallResult:
         group, places = call.group or "", call.partitions or ()
@@ -129,20 +124,6 @@ class ReaderActor:
         if call.positions is not None and call.positions != found:
             raise StoryFailedError(f"group {group} stands on {found}, expected {call.positions}")
         return CallResult()
-
-    async def _ready(self) -> Cluster:
-        if self._cluster is None:
-            self._cluster = self._around.client(self._part.client_id or self.name)
-            await self._cluster.connect()
-        return self._cluster
-
-    async def give_up(self, call: Call) -> None:
-        """Never asked for: nothing of a reader is in the background."""
-
-    async def close(self) -> None:
-        """Leave."""
-        if self._cluster is not None:
-            await self._cluster.close()
 
 
 def _listed(values: tuple[str, ...]) -> str:

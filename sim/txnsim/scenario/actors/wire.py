@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from txnsim.client import group_requests, requests
-from txnsim.client.cluster import Cluster
 from txnsim.client.session import NO_IDENTITY, TxnProtocol
 from txnsim.client.versions import VersionRange
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.asking import MAIN, Asking
-from txnsim.scenario.actors.base import Surroundings, group_metadata
+from txnsim.scenario.actors.base import ClientActor, Surroundings, group_metadata
 from txnsim.scenario.answers import GIVEN_UP, NONE, CallResult, StoryFailedError
 from txnsim.scenario.model import Actor
 from txnsim.scenario.recorder import Batch
@@ -34,18 +33,16 @@ _SEQUENCES: Final = 1 << 31
 Note = Callable[[CallResult], None]
 
 
-class WireActor:
+class WireActor(ClientActor):
     """One transactional producer, request by request."""
 
     def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
-        self.name = name
+        super().__init__(name, around, part.client_id)
         self.identity = NO_IDENTITY
         """What it was given last."""
         self._part = part
-        self._around = around
         self._recorder = around.recorder
         self._id = part.transactional_id or name
-        self._cluster: Cluster | None = None
         v2 = around.transactions_v2 if part.protocol is None else part.protocol == 2
         self._protocol = TxnProtocol.V2 if v2 else TxnProtocol.V1
         self._sequences: dict[TopicPartition, int] = {}
@@ -58,10 +55,7 @@ class WireActor:
         """See ``base.Actor``."""
         if call.do == "begin":
             return self._begin(call)
-        if self._cluster is None:
-            self._cluster = self._around.client(self._part.client_id or self.name)
-            await self._cluster.connect()
-        asking = Asking(self._cluster, call, wanted=wanted, sent=sent)
+        asking = Asking(await self._ready(), call, wanted=wanted, sent=sent)
         match call.do:
             case "init-producer-id":
                 return await self._init(call, asking)
@@ -90,8 +84,7 @@ class WireActor:
         unanswered, self._unanswered = self._unanswered, {}
         for _, note in unanswered.values():
             note(GIVEN_UP)
-        if self._cluster is not None:
-            await self._cluster.close()
+        await super().close()
 
     # Requests
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
-from txnsim.cli.logs.find_hanging import HANGS, HEADERS, INCOMPLETE
+from txnsim.cli.logs.find_hanging import COLUMNS, HANGS, INCOMPLETE
 from txnsim.cli.main import main
 from txnsim.cli.txns.operator import HANGING_HEADERS
 from txnsim.cli.txns.operator import HANGS as TXNS_HANGS
@@ -53,7 +53,7 @@ def directory(path: Path, *states: str) -> Path:
 
 
 def test_statuses_and_columns_are_those_of_the_command_for_living_clusters() -> None:
-    assert (HANGS, INCOMPLETE, HEADERS) == (TXNS_HANGS, TXNS_INCOMPLETE, HANGING_HEADERS)
+    assert (HANGS, INCOMPLETE, tuple(COLUMNS)) == (TXNS_HANGS, TXNS_INCOMPLETE, HANGING_HEADERS)
 
 
 def test_what_hangs_is_told_with_the_command_that_ends_it(
@@ -62,7 +62,7 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
     log_dir = directory(tmp_path / "b", "Empty")
     printed = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--bootstrap-server", "b1:9092")
     assert printed.status == HANGS
-    assert printed.cells == [list(HEADERS), ["orders", "0", "7", "0", "-1", "0", str(NOW), "60"]]
+    assert printed.cells == [list(COLUMNS), ["orders", "0", "7", "0", "-1", "0", str(NOW), "60"]]
     assert "orders-0 at offset 0: transactional id app is Empty without this" in printed.out
     assert "  txnsim txns --bootstrap-server b1:9092 abort --topic orders " in printed.out
     assert printed.err == (
@@ -110,7 +110,7 @@ def test_what_lives_is_counted_and_shown_with_all(
 ) -> None:
     log_dir = directory(tmp_path / "b", "Ongoing")
     printed = Printed(capsys, str(log_dir), "--as-of", AS_OF)
-    assert (printed.status, printed.cells) == (0, [list(HEADERS)])
+    assert (printed.status, printed.cells) == (0, [list(COLUMNS)])
     assert "; alive: 1;" in printed.err
     everything = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--all")
     assert everything.status == 0

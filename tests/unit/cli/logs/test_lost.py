@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
-from txnsim.cli.logs.lost import HEADERS
+from txnsim.cli.logs.lost import COLUMNS
 from txnsim.cli.main import main
 from txnsim.pipeline.questions.lost import Losses, LostLot
 
@@ -29,7 +29,7 @@ def test_a_line_per_transaction(
 ) -> None:
     assert main([*words, "--to", str(tmp_path / "out")]) == 0
     headers, row, total = capsys.readouterr().out.splitlines()
-    assert tuple(headers.split()) == HEADERS
+    assert tuple(headers.split()) == tuple(COLUMNS)
     assert row.split() == [
         *("orders", "0", "app", "7", "open", "hanging", "0-1", "2", "4", "1"),
     ]

@@ -10,7 +10,7 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from tests.support.position_logs import HERE, at, offsets_log, sent
-from txnsim.cli.logs.waiting import HEADERS
+from txnsim.cli.logs.waiting import COLUMNS
 from txnsim.cli.main import main
 from txnsim.pipeline.questions.waiting import Waiter, Waiting
 
@@ -33,7 +33,7 @@ def words(tmp_path: Path, *, is_open: bool = True, has_positions: bool = True) -
 def test_a_line_per_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(tmp_path)) == 3
     headers, row = capsys.readouterr().out.splitlines()
-    assert tuple(headers.split()) == HEADERS
+    assert tuple(headers.split()) == tuple(COLUMNS)
     assert row.split() == [
         *("readers", "orders", "0", "0", "0", "1", "0", "1", "7", "app"),
         *("2023-11-14T22:13:20Z", "alive"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, AlertEvent, Step, step
+from txnsim.pipeline.streaming.alerts import Alert, AlertEvent, Step, step
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
 from txnsim.txn.withheld import OpenTxnStatus
 
@@ -84,7 +84,3 @@ def test_people_are_told_who_since_when_and_what_to_do() -> None:
         "ENDED t-0: the transaction of producer 7 epoch 1 (transactional id app) at offset 3 is"
         " over after 9 s; lag is 0"
     )
-
-
-def test_the_table_has_what_an_alert_has() -> None:
-    assert ALERT_TABLE.names == Alert.__struct_fields__

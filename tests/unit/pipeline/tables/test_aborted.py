@@ -7,15 +7,8 @@ from pathlib import Path
 from pyspark.sql.datasource import EqualTo
 
 from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, table
-from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.tables.aborted import AbortedRow
 from txnsim.storage import names
 from txnsim.storage.txn_index import ENTRY_BYTES
-
-
-def test_every_column_of_the_table_is_filled() -> None:
-    places = {"log_dir", "broker", "topic", "partition", "segment_base_offset"}
-    assert {*AbortedRow.__struct_fields__} == {*TABLES["aborted"].names} - places
 
 
 def test_all_aborts_of_all_segments_are_told(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from tests.support.logs import plain
 from tests.support.old_messages import old_message
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.scan.segments import replicas_in
-from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.tables.errors import ErrorRow, read_replica
+from txnsim.pipeline.tables.errors import read_replica
 from txnsim.pipeline.tables.rows import Job
 from txnsim.storage import names
 from txnsim.storage.txn_index import ENTRY_BYTES
@@ -44,11 +43,6 @@ def short(row: Row) -> tuple[str, str, int, int, bool]:
 
 def errors(path: Path, **options: str) -> list[tuple[str, str, int, int, bool]]:
     return [short(row) for row in table(path, "errors", options=options)]
-
-
-def test_every_column_of_the_table_is_filled() -> None:
-    places = {"log_dir", "broker", "topic", "partition", "segment_base_offset"}
-    assert {*ErrorRow.__struct_fields__} == {*TABLES["errors"].names} - places
 
 
 @pytest.mark.parametrize("is_clean", [True, False])

@@ -12,8 +12,9 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, PID, LogDriver
 from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.tables.findings import read
-from txnsim.pipeline.tables.read_here import arrow_schema_of, read_here
+from txnsim.pipeline.tables.read_here import read_here
 from txnsim.pipeline.tables.rows import Job
 
 
@@ -32,7 +33,7 @@ def log_dir(tmp_path: Path) -> Path:
 def test_a_row_per_open_transaction_topic_by_topic(log_dir: Path) -> None:
     batches = list(read_here("findings", [log_dir]))
     assert [batch["topic"].to_pylist() for batch in batches] == [["orders"], ["payments"]]
-    assert all(batch.schema == arrow_schema_of("findings") for batch in batches)
+    assert all(batch.schema == TABLES["findings"].arrow() for batch in batches)
     (row,) = batches[0].to_pylist()
     assert (row["log_dir"], row["broker"], row["producer_id"]) == (str(log_dir), 1, PID)
     assert (row["verdict"], row["rule"], row["transactional_id"]) == (
@@ -51,7 +52,7 @@ def test_it_is_asked_about_a_time_and_a_timeout(log_dir: Path) -> None:
     def verdicts(**values: int) -> set[str]:
         asked = KafkaLogOptions(paths=(log_dir,), table="findings")
         options = msgspec.structs.replace(asked, **values)
-        schema = arrow_schema_of("findings", ("verdict",))
+        schema = TABLES["findings"].arrow(("verdict",))
         rows = read(Job(options=options, columns=("verdict",)))
         return {one for batch in rows for one in batch.in_schema(schema)["verdict"].to_pylist()}
 

@@ -8,14 +8,7 @@ from pyspark.sql.datasource import EqualTo
 
 from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, table
 from tests.support.logs import NOW, LogDriver
-from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.tables.producer_state import ProducerRow
 from txnsim.storage import names
-
-
-def test_every_column_of_the_table_is_filled() -> None:
-    places = {"log_dir", "broker", "topic", "partition"}
-    assert {*ProducerRow.__struct_fields__} == {*TABLES["producer_state"].names} - places
 
 
 def test_the_snapshot_at_the_end_names_what_is_open(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.support.logs import PID, LogDriver
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.source import schema_of
 from txnsim.pipeline.tables import read_here as module
-from txnsim.pipeline.tables.read_here import arrow_schema_of, bytes_in, is_little, read_here
+from txnsim.pipeline.tables.read_here import bytes_in, is_little, read_here
 from txnsim.pipeline.wanted import Wanted
 
 
@@ -35,13 +35,13 @@ def test_columns_are_those_of_spark(table: str) -> None:
     def plain(schema: pa.Schema) -> list[tuple[str, str]]:
         return [(field.name, str(field.type)) for field in schema]
 
-    assert plain(arrow_schema_of(table)) == plain(to_arrow_schema(schema_of(table), timezone="UTC"))
+    assert plain(TABLES[table].arrow()) == plain(to_arrow_schema(schema_of(table), timezone="UTC"))
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_table_is_read(log_dir: Path, table: str) -> None:
     found = list(read_here(table, [log_dir]))
-    assert all(batch.schema == arrow_schema_of(table) for batch in found)
+    assert all(batch.schema == TABLES[table].arrow() for batch in found)
     assert bool(found) is (table not in ("aborted", "offsets", "errors"))
 
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.log_tables import ORDERS, broker_dir, busy_log, replica, table
-from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.tables.replicas import ReplicaRow
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
-
-
-def test_every_column_of_the_table_is_filled() -> None:
-    places = {"log_dir", "broker", "topic", "partition"}
-    assert {*ReplicaRow.__struct_fields__} == {*TABLES["replicas"].names} - places
 
 
 def test_a_row_tells_what_all_the_small_files_say(tmp_path: Path) -> None:

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from tests.support.broker_dirs import move
 from tests.support.log_tables import broker_dir, segment, table
 from tests.support.logs import NOW, plain
-from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.tables.transactions import (
     STATES,
-    TransactionRow,
     row_of,
     version_of,
 )
@@ -32,11 +30,6 @@ FOLDER = "__transaction_state-3"
 
 def record(*, key: bytes, value: bytes | None) -> Record:
     return Record(key=key, value=value, timestamp_ms=NOW, offset=5)
-
-
-def test_every_column_of_the_table_is_filled() -> None:
-    places = {"log_dir", "broker", "topic", "partition", "segment_base_offset"}
-    assert {*TransactionRow.__struct_fields__} == {*TABLES["transactions"].names} - places
 
 
 def test_every_state_that_is_written_has_kafka_s_name() -> None:
