@@ -54,7 +54,7 @@ def told(
     take: str = "armed",
     prefix: str = PREFIX,
     looks: bool = True,
-    rules: Sequence[FaultRule] = (),
+    faults: Sequence[FaultRule] = (),
     **cluster: Any,
 ) -> Told:
     """Tell a story on a cluster behind a proxy.
@@ -65,13 +65,13 @@ def told(
         take: Armed or not.
         prefix: Of names.
         looks: Whether somebody looks at the cluster afterwards.
-        rules: Faults of the cluster, for all of it.
+        faults: Of the cluster, for all of it.
         cluster: Settings.
     """
     told = Told()
 
     async def main(there: ProxiedCluster) -> None:
-        for rule in rules:
+        for rule in faults:
             there.sim.injector.arm(rule)
         own = adapted(scenario, prefix)
         telling = Telling(scenario=own, run=run, take=take)

@@ -173,7 +173,7 @@ def test_an_id_that_was_never_used_is_not_left() -> None:
 
 def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
     late = FaultRule(id="late", point=FaultPoint.METADATA_APPLY, action=Delay(delay_ms=700))
-    found = told_as(small([INIT, *transaction("r1")]), rules=(late,))
+    found = told_as(small([INIT, *transaction("r1")]), faults=(late,))
     assert found.left == []
     assert not [name for name in found.topics if name.startswith(PREFIX)]
 
