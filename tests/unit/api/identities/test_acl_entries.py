@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.handlers import Api
 from tests.support.security import acl
-from txnsim.api.identities.acl_entries import described, security_disabled
+from txnsim.api.identities.acl_entries import described
 from txnsim.api.parsing import parsed
 from txnsim.api.registry import SHIPPED
 from txnsim.errors import MalformedFrameError
