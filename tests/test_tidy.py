@@ -28,13 +28,10 @@ PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/__main__.py": "tests/unit/cli/test_main.py",
-    "sim/txnsim/api/kip_text/add_offsets_to_txn.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/txn_offset_commit.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/describe_transactions.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/differences.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/end_txn.py": "tests/kip_text/test_differences.py",
-    "sim/txnsim/api/kip_text/init_producer_id.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/list_transactions.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/produce.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/write_txn_markers.py": "tests/kip_text/test_differences.py",

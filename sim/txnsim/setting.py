@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -21,23 +22,31 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AS_OURS: Final = ""
-"""Kafka's name is ours with dots for underscores."""
+"""Kafka's name is ours with dots for underscores; the unit is what our name ends with."""
+_UNITS: Final[Mapping[str, str]] = {"seconds": "s"}
+"""Units whose word in a name is another."""
 
 
-def of(unit: str, reason: str, *, kafka: str | None = AS_OURS, dynamic: bool = False) -> Setting:
+def of(
+    reason: str, *, unit: str = AS_OURS, kafka: str | None = AS_OURS, dynamic: bool = False
+) -> Setting:
     """A setting whose default is Apache Kafka's, or that Kafka does not have.
 
     Args:
-        unit: Such as ``ms``.
         reason: What it is for, in a few words.
+        unit: Such as ``replicas``, where it is not the last word of the field's name.
         kafka: Kafka's name, where it is not the field's with dots; None where Kafka has none.
         dynamic: It may be changed while the cluster runs.
     """
     return Setting(kafka=kafka, unit=unit, reason=reason, dynamic=dynamic)
 
 
-def named(field: str, setting: Setting) -> Setting:
-    """The setting of a field, with Kafka's name."""
-    if setting.kafka != AS_OURS:
-        return setting
-    return msgspec.structs.replace(setting, kafka=field.replace("_", "."))
+def named(field: str, kind: object, setting: Setting) -> Setting:
+    """The setting of a field of that type, with Kafka's name and its unit."""
+    last = field.rpartition("_")[2]
+    unit = "boolean" if kind is bool else _UNITS.get(last, last)
+    return msgspec.structs.replace(
+        setting,
+        kafka=field.replace("_", ".") if setting.kafka == AS_OURS else setting.kafka,
+        unit=unit if setting.unit == AS_OURS else setting.unit,
+    )

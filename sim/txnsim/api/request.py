@@ -20,7 +20,7 @@ import msgspec
 
 from txnsim.api.access import Access
 from txnsim.broker.broker import Broker
-from txnsim.errors import ErrorCode
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.metadata.image import BrokerImage
 from txnsim.runtime.turns import Pace, rest_where_due
@@ -207,6 +207,29 @@ class ApiTable(msgspec.Struct, frozen=True, kw_only=True):
     """API key -> versions that are answered; anything else closes the connection."""
     advertised: Mapping[int, tuple[int, int]]
     """API key -> versions as ApiVersions lists them."""
+
+
+def error_fields(rejection: object) -> dict[str, Any]:
+    """Error and message of one result: those of a ``Rejection``; anything else is a success."""
+    if not isinstance(rejection, Rejection):
+        return {"error_code": ErrorCode.none, "error_message": None}
+    return {"error_code": rejection.error, "error_message": rejection.reason or None}
+
+
+def at_top(*, names_it: bool = False, **values: object) -> Callable[[Request, ErrorCode], Reply]:
+    """A handler's ``refuse`` where the answer has an error at its top.
+
+    Args:
+        names_it: Whether a message beside it is the error's name.
+        values: All that the answer has besides.
+    """
+
+    def refuse(request: Request, error: ErrorCode) -> Reply:
+        if names_it:
+            return request.answer(error_code=error, error_message=error.name, **values)
+        return request.answer(error_code=error, **values)
+
+    return refuse
 
 
 def no_subject(_request: Request) -> Subject:

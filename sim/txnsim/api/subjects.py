@@ -22,6 +22,11 @@ def of_transactions(transactional_ids: Iterable[str]) -> Subject:
     return Subject(transactional_id=subjects[0].transactional_id, others=tuple(subjects[1:]))
 
 
+def of_topics(request: Request) -> Subject:
+    """The subject of a request that names partitions below ``topics``."""
+    return Subject(partitions=partitions_named(request, request.message.topics))
+
+
 def partitions_named(request: Request, topics: Iterable[Any] | None) -> tuple[TopicPartition, ...]:
     """The partitions that a request names, topic by topic."""
     return tuple(
@@ -47,4 +52,7 @@ def _partitions(topic: Any) -> Iterable[Any]:
 
 
 def _index(partition: Any) -> int:
-    return partition if isinstance(partition, int) else int(partition.partition_index)
+    if isinstance(partition, int):
+        return partition
+    has_short_name = hasattr(partition, "partition")
+    return int(partition.partition if has_short_name else partition.partition_index)

@@ -24,7 +24,10 @@ BEHIND_MAX: Final = 1_000_000
 
 
 class _Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens to whatever crosses a fault point."""
+    """What happens to whatever crosses a fault point. In words it is its tag, with its numbers."""
+
+    def __str__(self) -> str:
+        return str(self.__struct_config__.tag)
 
 
 class Pass(_Action, frozen=True, kw_only=True, tag_field="do", tag="pass"):
@@ -33,15 +36,9 @@ class Pass(_Action, frozen=True, kw_only=True, tag_field="do", tag="pass"):
     It never decides: rules armed later may still strike the same crossing.
     """
 
-    def __str__(self) -> str:
-        return "pass"
-
 
 class Hold(_Action, frozen=True, kw_only=True, tag_field="do", tag="hold"):
     """Wait until the rule is released, then go on."""
-
-    def __str__(self) -> str:
-        return "hold"
 
 
 class Delay(_Action, frozen=True, kw_only=True, tag_field="do", tag="delay"):
@@ -90,15 +87,9 @@ class Stall(_Action, frozen=True, kw_only=True, tag_field="do", tag="stall"):
 class Drop(_Action, frozen=True, kw_only=True, tag_field="do", tag="drop"):
     """Lose it."""
 
-    def __str__(self) -> str:
-        return "drop"
-
 
 class DropAnswer(_Action, frozen=True, kw_only=True, tag_field="do", tag="drop-answer"):
     """Let the request take effect and lose its answer."""
-
-    def __str__(self) -> str:
-        return "drop-answer"
 
 
 class Fail(_Action, frozen=True, kw_only=True, tag_field="do", tag="error"):
@@ -189,9 +180,6 @@ class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite")
 
 class Disconnect(_Action, frozen=True, kw_only=True, tag_field="do", tag="disconnect"):
     """Break the connection or link: before a request has taken effect, or instead of its answer."""
-
-    def __str__(self) -> str:
-        return "disconnect"
 
 
 CrossingAction = (

@@ -277,16 +277,8 @@ class ClassicGroup:
         """Give a static member another id; (the member as it was, the member as it is)."""
         old = self.members.pop(old_id)
         assert old.group_instance_id is not None
-        new = ClassicMember(
-            member_id=new_id,
-            group_instance_id=old.group_instance_id,
-            client_id=old.client_id,
-            client_host=old.client_host,
-            rebalance_timeout_ms=old.rebalance_timeout_ms,
-            session_timeout_ms=old.session_timeout_ms,
-            protocol_type=old.protocol_type,
-            protocols=old.protocols,
-            assignment=old.assignment,
+        new = msgspec.structs.replace(
+            old, member_id=new_id, awaiting_join=None, awaiting_sync=None, is_new=False
         )
         self.members[new_id] = new
         if self.leader == old_id:

@@ -378,13 +378,8 @@ def _from_commit(commit_timestamp_ms: int) -> int:
 
 
 def _subscribed(member: ConsumerMember, record: SubscriptionStored) -> ConsumerMember:
-    return ConsumerMember(
-        member_id=member.member_id,
-        epoch=member.epoch,
-        previous_epoch=member.previous_epoch,
-        state=member.state,
-        assigned=member.assigned,
-        pending_revocation=member.pending_revocation,
+    return msgspec.structs.replace(
+        member,
         instance_id=record.instance_id,
         rack_id=record.rack_id,
         client_id=record.client_id,

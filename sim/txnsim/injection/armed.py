@@ -31,46 +31,30 @@ class Lasting:
         self.cancel_timer: Callable[[], object] = lambda: None
 
 
-class ArmedRule:
+class ArmedRule(msgspec.Struct, eq=False):
     """A rule in force and its results."""
 
-    __slots__ = (
-        "_struck_waiters",
-        "begun",
-        "failure",
-        "held",
-        "is_disarmed",
-        "lasting",
-        "matched",
-        "passed",
-        "released",
-        "rule",
-        "struck",
-        "trace_index",
-    )
-
-    def __init__(self, rule: FaultRule) -> None:
-        self.rule = rule
-        self.matched = 0
-        """Crossings that matched since it was armed."""
-        self.begun = 0
-        """Strikes that were decided; counted as struck at once, or when their action is done."""
-        self.struck = 0
-        """Those that were struck; an action on the cluster counts once it is done."""
-        self.released = 0
-        """Those that were held and have been let go, and things that lasted and have been ended."""
-        self.held: dict[asyncio.Future[int], Held] = {}
-        """Those that wait, oldest first; the future gets the trace index of the release."""
-        self.passed = 0
-        """Crossings that have passed the one that waits for them (``reorder``)."""
-        self.lasting: list[Lasting] = []
-        """Lasting changes of the cluster."""
-        self.failure: str | None = None
-        """Why an action on the cluster could not be carried out, the last time."""
-        self.is_disarmed = False
-        """It is no longer in force."""
-        self.trace_index = -1
-        self._struck_waiters: list[tuple[int, asyncio.Future[None]]] = []
+    rule: FaultRule
+    matched: int = 0
+    """Crossings that matched since it was armed."""
+    begun: int = 0
+    """Strikes that were decided; counted as struck at once, or when their action is done."""
+    struck: int = 0
+    """Those that were struck; an action on the cluster counts once it is done."""
+    released: int = 0
+    """Those that were held and have been let go, and things that lasted and have been ended."""
+    held: dict[asyncio.Future[int], Held] = {}
+    """Those that wait, oldest first; the future gets the trace index of the release."""
+    passed: int = 0
+    """Crossings that have passed the one that waits for them (``reorder``)."""
+    lasting: list[Lasting] = []
+    """Lasting changes of the cluster."""
+    failure: str | None = None
+    """Why an action on the cluster could not be carried out, the last time."""
+    is_disarmed: bool = False
+    """It is no longer in force."""
+    trace_index: int = -1
+    _struck_waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     @property
     def spent(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from txnsim.errors import TxnsimError
@@ -23,19 +24,14 @@ from txnsim.types import BrokerId
 _log: Final = structlog.get_logger("txnsim.faults")
 
 
-class ClusterActs:
+class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
     """Does what rules ask for to the cluster."""
 
-    def __init__(self, *, clock: Clock, tasks: Tasks) -> None:
-        """Have no cluster yet.
-
-        Args:
-            clock: When what lasts ends by itself; monotonic.
-            tasks: Where actions run.
-        """
-        self.cluster_control: ClusterControl | None = None
-        self._clock = clock
-        self._tasks = tasks
+    clock: Clock
+    """When what lasts ends by itself; monotonic."""
+    tasks: Tasks
+    """Where actions run."""
+    cluster_control: ClusterControl | None = None
 
     def check(self, action: object) -> None:
         """Refuse an action that needs a cluster where there is none.
@@ -70,7 +66,7 @@ class ClusterActs:
         coroutine = self._carry_out(
             state, action, carry_out(self.cluster_control, action, struck=struck)
         )
-        task = self._tasks.spawn(coroutine, name=f"fault-{state.rule.id}")
+        task = self.tasks.spawn(coroutine, name=f"fault-{state.rule.id}")
 
         def end(_task: asyncio.Task[Any]) -> None:
             done()
@@ -101,7 +97,7 @@ class ClusterActs:
         lasting = Lasting(undo)
         state.lasting.append(lasting)
         if ends_after_ms is not None:
-            timer = self._clock.call_later(ends_after_ms, partial(self._end, state, lasting))
+            timer = self.clock.call_later(ends_after_ms, partial(self._end, state, lasting))
             lasting.cancel_timer = timer.cancel
 
     def end_all(self, state: ArmedRule) -> int:
@@ -122,4 +118,4 @@ class ClusterActs:
         self._undo(state, lasting.undo)
 
     def _undo(self, state: ArmedRule, undo: Undo) -> None:
-        self._tasks.spawn(undo(), name=f"fault-{state.rule.id}-ends")
+        self.tasks.spawn(undo(), name=f"fault-{state.rule.id}-ends")

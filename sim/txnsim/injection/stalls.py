@@ -10,37 +10,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
+
 from txnsim.faults.crossings import Crossing
 from txnsim.injection.armed import ArmedRule
 from txnsim.runtime.env import Clock, TimerHandle
 
 
-class Stall:
+class Stall(msgspec.Struct, eq=False):
     """One stalled line."""
 
-    __slots__ = ("by", "is_ending", "line", "timer")
-
-    def __init__(self, line: str, by: ArmedRule) -> None:
-        self.line = line
-        self.by = by
-        self.is_ending = False
-        """Those that waited have been woken but have not all gone on yet."""
-        self.timer: TimerHandle | None = None
+    line: str
+    by: ArmedRule
+    is_ending: bool = False
+    """Those that waited have been woken but have not all gone on yet."""
+    timer: TimerHandle | None = None
 
 
-class Stalls:
+class Stalls(msgspec.Struct, kw_only=True, eq=False):
     """Every stalled line."""
 
-    def __init__(self, *, clock: Clock, ended: Callable[[], None]) -> None:
-        """Start without stalled lines.
-
-        Args:
-            clock: How long they last; monotonic.
-            ended: Called after each has ended.
-        """
-        self._clock = clock
-        self._ended = ended
-        self._by_line: dict[str, Stall] = {}
+    clock: Clock
+    """How long they last; monotonic."""
+    ended: Callable[[], None]
+    """Called after each has ended."""
+    _by_line: dict[str, Stall] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_line)
@@ -59,7 +53,7 @@ class Stalls:
         """Stall a line from now on."""
         stall = self._by_line[line] = Stall(line, by)
         if lasts_ms is not None:
-            stall.timer = self._clock.call_later(lasts_ms, lambda: self._end(stall))
+            stall.timer = self.clock.call_later(lasts_ms, lambda: self._end(stall))
 
     def end_all(self, by: ArmedRule) -> None:
         """A rule was released: its lines go on."""
@@ -89,4 +83,4 @@ class Stalls:
             self._end(stall)
             return
         del self._by_line[stall.line]
-        self._ended()
+        self.ended()

@@ -7,7 +7,8 @@ package can't.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
@@ -82,12 +83,22 @@ TIME_BITS: Final = range(16, 36)
 TIME_BOUNDS_MS: Final = tuple((1 << bits) / 1_000_000 for bits in TIME_BITS)
 """From 66 µs to 34 s, each twice the one before: powers of two of nanoseconds."""
 
+PER_BROKER: Final = ("broker",)
+
+
+def _metric(kind: Kind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **said: Any) -> Metric:
+    """A metric; each broker has a value of its own unless ``labels`` say otherwise."""
+    return Metric(kind=kind, name=name, labels=labels, **said)
+
+
+_gauge: Final = partial(_metric, Kind.GAUGE)
+_counter: Final = partial(_metric, Kind.COUNTER)
+_histogram: Final = partial(_metric, Kind.HISTOGRAM, bounds=TIME_BOUNDS_MS)
+
 METRICS: Final = (
-    Metric(
-        name=LATE_TRANSACTIONS,
-        kind=Kind.GAUGE,
+    _gauge(
+        LATE_TRANSACTIONS,
         unit="partitions",
-        labels=("broker",),
         meaning=(
             "led partitions whose oldest open transaction was last written to more than "
             "transaction.max.timeout.ms and five minutes ago (KIP-664)"
@@ -98,9 +109,8 @@ METRICS: Final = (
         ),
         kafka="kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount",
     ),
-    Metric(
-        name=LSO_LAG,
-        kind=Kind.GAUGE,
+    _gauge(
+        LSO_LAG,
         unit="offsets",
         labels=("topic", "partition"),
         meaning="high watermark minus last stable offset, of partitions where they differ",
@@ -110,11 +120,9 @@ METRICS: Final = (
         ),
         kafka="kafka.cluster:type=Partition,name=LastStableOffsetLag",
     ),
-    Metric(
-        name=PRODUCER_IDS,
-        kind=Kind.GAUGE,
+    _gauge(
+        PRODUCER_IDS,
         unit="producers",
-        labels=("broker",),
         meaning=(
             "producer ids that the hosted partitions know, leaders and followers, each once for "
             "every partition"
@@ -125,9 +133,8 @@ METRICS: Final = (
         ),
         kafka="kafka.server:type=ReplicaManager,name=ProducerIdCount",
     ),
-    Metric(
-        name=TRANSACTIONS,
-        kind=Kind.GAUGE,
+    _gauge(
+        TRANSACTIONS,
         unit="transactional ids",
         labels=("broker", "state"),
         meaning="transactional ids coordinated by the broker, by state",
@@ -136,22 +143,18 @@ METRICS: Final = (
             "`txnsim txns list` names the ids"
         ),
     ),
-    Metric(
-        name=MARKERS_PENDING,
-        kind=Kind.GAUGE,
+    _gauge(
+        MARKERS_PENDING,
         unit="transactions",
-        labels=("broker",),
         meaning="transactions that still owe a marker to some partition",
         advice=(
             "above 0 for long: a leader does not take its markers; see whether all brokers run "
             "and `txnsim txns describe --transactional-id ID` which partitions remain"
         ),
     ),
-    Metric(
-        name=MARKERS_UNKNOWN,
-        kind=Kind.GAUGE,
+    _gauge(
+        MARKERS_UNKNOWN,
         unit="transactions",
-        labels=("broker",),
         meaning="transactions with a marker for a partition whose leader is not known",
         advice=(
             "above 0 for long: a partition's leader is gone and no other has taken over; start a "
@@ -162,11 +165,9 @@ METRICS: Final = (
             "name=UnknownDestinationQueueSize"
         ),
     ),
-    Metric(
-        name=COMPLETIONS_WAITING,
-        kind=Kind.GAUGE,
+    _gauge(
+        COMPLETIONS_WAITING,
         unit="transactions",
-        labels=("broker",),
         meaning="completions that the transaction log could not take yet",
         advice=(
             "above 0: __transaction_state has too few replicas in sync; bring its brokers back"
@@ -176,41 +177,33 @@ METRICS: Final = (
             "name=LogAppendRetryQueueSize"
         ),
     ),
-    Metric(
-        name=MARKERS_SENT,
-        kind=Kind.COUNTER,
+    _counter(
+        MARKERS_SENT,
         unit="markers",
-        labels=("broker",),
         meaning="markers sent by the broker's coordinator, repeats included",
         advice=(
             "compare its rate with that of transactions: far above the partitions they touch, "
             "markers are sent again and again"
         ),
     ),
-    Metric(
-        name=TIMEOUTS,
-        kind=Kind.COUNTER,
+    _counter(
+        TIMEOUTS,
         unit="transactions",
-        labels=("broker",),
         meaning="transactions that the coordinator aborted because they took too long",
         advice=(
             "rising: producers die or stall in the middle of transactions; look at them, or raise "
             "their transaction.timeout.ms"
         ),
     ),
-    Metric(
-        name=VERIFIED,
-        kind=Kind.COUNTER,
+    _counter(
+        VERIFIED,
         unit="partitions",
-        labels=("broker",),
         meaning="partitions that a coordinator verified or added for this leader (KIP-890)",
         advice="none: the number to compare verification failures with",
     ),
-    Metric(
-        name=UNVERIFIED,
-        kind=Kind.COUNTER,
+    _counter(
+        UNVERIFIED,
         unit="partitions",
-        labels=("broker",),
         meaning="partitions that it did not, or that got no answer",
         advice=(
             "rising: late writes of transactions that have ended are refused, or the coordinator "
@@ -218,19 +211,15 @@ METRICS: Final = (
         ),
         kafka="kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate",
     ),
-    Metric(
-        name=VERIFICATIONS,
-        kind=Kind.COUNTER,
+    _counter(
+        VERIFICATIONS,
         unit="questions",
-        labels=("broker",),
         meaning="transactions that this leader has asked coordinators about, answered or not",
         advice="none: divides the time of verifications",
     ),
-    Metric(
-        name=VERIFICATION_MS,
-        kind=Kind.COUNTER,
+    _counter(
+        VERIFICATION_MS,
         unit="ms",
-        labels=("broker",),
         meaning="time that these questions took, waiting for their turn included",
         advice=(
             "divided by txnsim_verifications it is the mean: high, first writes of transactions "
@@ -238,28 +227,23 @@ METRICS: Final = (
         ),
         kafka="kafka.server:type=AddPartitionsToTxnManager,name=VerificationTimeMs",
     ),
-    Metric(
-        name=CONNECTIONS,
-        kind=Kind.GAUGE,
+    _gauge(
+        CONNECTIONS,
         unit="connections",
-        labels=("broker",),
         meaning="open client connections",
         advice="growing without end: some client does not close what it opens",
         kafka="kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*",
     ),
-    Metric(
-        name=FAULTS_STRUCK,
-        kind=Kind.COUNTER,
+    _counter(
+        FAULTS_STRUCK,
         unit="crossings",
         labels=("rule",),
         meaning="crossings that an armed fault rule has struck",
         advice="none: it is you who armed the rule; disarm it when it has done its work",
     ),
-    Metric(
-        name=ACTIVE_MS,
-        kind=Kind.GAUGE,
+    _gauge(
+        ACTIVE_MS,
         unit="ms",
-        labels=("broker",),
         meaning=(
             "time since the oldest Ongoing transaction that the broker coordinates began; 0 "
             "without any"
@@ -270,18 +254,15 @@ METRICS: Final = (
         ),
         draft="MaxActiveTransactionDuration of KIP-664's first drafts",
     ),
-    Metric(
-        name=UNDER_MIN_ISR,
-        kind=Kind.GAUGE,
+    _gauge(
+        UNDER_MIN_ISR,
         unit="partitions",
-        labels=("broker",),
         meaning="led partitions with fewer replicas in sync than min.insync.replicas",
         advice="above 0: acks=all and all transactions are refused there; bring brokers back",
         kafka="kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount",
     ),
-    Metric(
-        name=OFFLINE_PARTITIONS,
-        kind=Kind.GAUGE,
+    _gauge(
+        OFFLINE_PARTITIONS,
         unit="partitions",
         labels=(),
         meaning="partitions of the whole cluster that have no leader",
@@ -292,11 +273,9 @@ METRICS: Final = (
         ),
         kafka="kafka.controller:type=KafkaController,name=OfflinePartitionsCount",
     ),
-    Metric(
-        name=OFFLINE_REPLICAS,
-        kind=Kind.GAUGE,
+    _gauge(
+        OFFLINE_REPLICAS,
         unit="replicas",
-        labels=("broker",),
         meaning="replicas of the broker that are in a log directory that has failed",
         advice=(
             "above 0: the broker serves none of them and others lead; make room on its disk or "
@@ -304,9 +283,8 @@ METRICS: Final = (
         ),
         kafka="kafka.server:type=ReplicaManager,name=OfflineReplicaCount",
     ),
-    Metric(
-        name=FIRST_UNCLEANABLE,
-        kind=Kind.GAUGE,
+    _gauge(
+        FIRST_UNCLEANABLE,
         unit="offset",
         labels=("topic", "partition"),
         meaning=(
@@ -318,11 +296,9 @@ METRICS: Final = (
             "the log from being compacted; ask `txnsim txns why TOPIC PARTITION`"
         ),
     ),
-    Metric(
-        name=UNCLEANABLE,
-        kind=Kind.GAUGE,
+    _gauge(
+        UNCLEANABLE,
         unit="partitions",
-        labels=("broker",),
         meaning="compacted replicas that the cleaner gave up, because a batch could not be read",
         advice=(
             "above 0: a log grows without end; a batch there is corrupt, or its codec is not "
@@ -330,9 +306,8 @@ METRICS: Final = (
         ),
         kafka="kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count,logDirectory=*",
     ),
-    Metric(
-        name=REQUESTS,
-        kind=Kind.COUNTER,
+    _counter(
+        REQUESTS,
         unit="requests",
         labels=("broker", "api", "version"),
         meaning=(
@@ -346,9 +321,8 @@ METRICS: Final = (
         ),
         kafka="kafka.network:type=RequestMetrics,name=RequestsPerSec,request=*,version=*",
     ),
-    Metric(
-        name=REQUEST_ERRORS,
-        kind=Kind.COUNTER,
+    _counter(
+        REQUEST_ERRORS,
         unit="errors",
         labels=("broker", "api", "error"),
         meaning=(
@@ -362,9 +336,8 @@ METRICS: Final = (
         ),
         kafka="kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*",
     ),
-    Metric(
-        name=REQUEST_MS,
-        kind=Kind.HISTOGRAM,
+    _histogram(
+        REQUEST_MS,
         unit="ms",
         labels=("broker", "api"),
         meaning=(
@@ -376,11 +349,9 @@ METRICS: Final = (
             "may wait as long as its client allows"
         ),
         kafka="kafka.network:type=RequestMetrics,name=TotalTimeMs,request=*",
-        bounds=TIME_BOUNDS_MS,
     ),
-    Metric(
-        name=REQUEST_LOCAL_MS,
-        kind=Kind.COUNTER,
+    _counter(
+        REQUEST_LOCAL_MS,
         unit="ms",
         labels=("broker", "api"),
         meaning="the part of it until the answer was there, or had to be waited for",
@@ -390,9 +361,8 @@ METRICS: Final = (
         ),
         kafka="kafka.network:type=RequestMetrics,name=LocalTimeMs,request=*",
     ),
-    Metric(
-        name=REQUEST_REMOTE_MS,
-        kind=Kind.HISTOGRAM,
+    _histogram(
+        REQUEST_REMOTE_MS,
         unit="ms",
         labels=("broker", "api"),
         meaning=(
@@ -404,20 +374,17 @@ METRICS: Final = (
             "the metrics of both"
         ),
         kafka="kafka.network:type=RequestMetrics,name=RemoteTimeMs,request=*",
-        bounds=TIME_BOUNDS_MS,
     ),
-    Metric(
-        name=REQUEST_BYTES,
-        kind=Kind.COUNTER,
+    _counter(
+        REQUEST_BYTES,
         unit="bytes",
         labels=("broker", "api"),
         meaning="size of the bodies of requests, headers left out",
         advice="divided by the requests it is the mean: small for Produce, batching is off",
         kafka="kafka.network:type=RequestMetrics,name=RequestBytes,request=*",
     ),
-    Metric(
-        name=RESPONSE_BYTES,
-        kind=Kind.COUNTER,
+    _counter(
+        RESPONSE_BYTES,
         unit="bytes",
         labels=("broker", "api"),
         meaning="size of the bodies of their answers",

@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from txnsim.controller import controller
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import Rejection
@@ -30,17 +32,12 @@ DEVIATIONS: Final = (
 Subscriber = Callable[[ClusterImage], None]
 
 
-class _Subscription:
+class _Subscription(msgspec.Struct, eq=False):
     """A subscriber, and the last image that it got."""
 
-    __slots__ = ("broker_id", "image", "subscriber")
-
-    def __init__(
-        self, subscriber: Subscriber, broker_id: BrokerId | None, image: ClusterImage
-    ) -> None:
-        self.subscriber = subscriber
-        self.broker_id = broker_id
-        self.image = image
+    subscriber: Subscriber
+    broker_id: BrokerId | None
+    image: ClusterImage
 
 
 class Metadata:

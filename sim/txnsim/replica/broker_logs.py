@@ -10,11 +10,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import log_config
 from txnsim.metadata.image import ClusterImage, TopicImage
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition
 
@@ -22,33 +24,22 @@ LogKey = tuple[uuid.UUID, int]
 """(topic id, partition): a topic that is deleted and created again has other logs."""
 
 
-class BrokerLogs:
+class BrokerLogs(msgspec.Struct, eq=False):
     """The logs of one broker."""
 
-    __slots__ = (
-        "_high_watermarks",
-        "_log_starts",
-        "_logs",
-        "_settings",
-        "has_failed",
-        "is_full",
-        "rules",
-    )
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self.rules = LATEST
-        """Rules of the release that runs on this disk."""
-        self._logs: dict[LogKey, PartitionLog] = {}
-        self._high_watermarks: dict[LogKey, int] = {}
-        self._log_starts: dict[LogKey, int] = {}
-        """Log starts, of logs that start behind the beginning of their first segment."""
-        self.is_full = False
-        """There is no room: the next write fails, and the directory with it."""
-        self.has_failed = False
-        """The log directory is offline; only a broker that starts anew brings it back, as in Kafka
-        (LogDirFailureChannel).
-        """
+    settings: Settings
+    rules: Rules = LATEST
+    """Rules of the release that runs on this disk."""
+    _logs: dict[LogKey, PartitionLog] = {}
+    _high_watermarks: dict[LogKey, int] = {}
+    _log_starts: dict[LogKey, int] = {}
+    """Log starts, of logs that start behind the beginning of their first segment."""
+    is_full: bool = False
+    """There is no room: the next write fails, and the directory with it."""
+    has_failed: bool = False
+    """The log directory is offline; only a broker that starts anew brings it back, as in Kafka
+    (LogDirFailureChannel).
+    """
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
@@ -71,7 +62,7 @@ class BrokerLogs:
 
     def config_of(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> LogConfig:
         """The config of a topic's logs."""
-        return log_config(image, topic, self._settings, broker_id, rules=self.rules)
+        return log_config(image, topic, self.settings, broker_id, rules=self.rules)
 
     def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
         """Take over a log that was on the disk before, with the checkpoints of its start and its

@@ -132,15 +132,12 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
 # Sessions
 
 
-class CachedPartition:
+class CachedPartition(msgspec.Struct, eq=False):
     """A partition of a session: the reader's request for it, and the last answer."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "wanted")
-
-    def __init__(self, wanted: FetchPartition) -> None:
-        self.wanted = wanted
-        self.high_watermark = -1
-        self.log_start_offset = -1
+    wanted: FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
 
     def ask(self, wanted: FetchPartition) -> None:
         """The reader wants it otherwise from now on; a name that was found once stays."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Final, Protocol
 
+import msgspec
+
 from txnsim.types import BrokerId, TopicPartition
 
 UNKNOWN_OFFSET: Final = -1
@@ -35,30 +37,18 @@ class Reader(Protocol):
         """The follower is not in the ISR: with each Fetch it is to be seen whether it may join."""
 
 
-class Follower:
+class Follower(msgspec.Struct, eq=False):
     """The position of one follower, as its fetches report it (Kafka's Replica)."""
 
-    __slots__ = (
-        "broker_epoch",
-        "broker_id",
-        "caught_up_ms",
-        "last_fetch_leader_end",
-        "last_fetch_ms",
-        "log_end_offset",
-        "log_start_offset",
-        "reader",
-    )
-
-    def __init__(self, broker_id: BrokerId) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = -1
-        self.log_end_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
-        self.caught_up_ms = NEVER_MS
-        """When it had last all that there was."""
-        self.last_fetch_ms = NEVER_MS
-        self.last_fetch_leader_end = 0
-        self.reader: Reader | None = None
+    broker_id: BrokerId
+    broker_epoch: int = -1
+    log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    caught_up_ms: int = NEVER_MS
+    """When it had last all that there was."""
+    last_fetch_ms: int = NEVER_MS
+    last_fetch_leader_end: int = 0
+    reader: Reader | None = None
 
     def reset(self, *, is_in_isr: bool, leader_end: int, now_ms: int) -> None:
         """A new leader knows nothing of it yet but whether it was in the ISR

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from txnsim.errors import PeerError
 from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply, IsrChange
 from txnsim.metadata.image import ClusterImage
@@ -27,37 +29,21 @@ RETRY_MS: Final = 50
 RETRY_MAX_MS: Final = 1_000
 
 
-class IsrChanges:
+class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     """The ISRs of the partitions that one broker leads."""
 
-    __slots__ = (
-        *("_broker_id", "_clock", "_image", "_is_under_way", "_is_up", "_pause_ms", "_peers"),
-        *("_queue", "_replicas", "_settings", "_timer", "_watermarks"),
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: BrokerId,
-        clock: Clock,
-        settings: Callable[[], Settings],
-        image: Callable[[], ClusterImage],
-        peers: Peers,
-        replicas: Replicas,
-        watermarks: Watermarks,
-    ) -> None:
-        self._broker_id = broker_id
-        self._clock = clock
-        self._settings = settings
-        self._image = image
-        self._peers = peers
-        self._replicas = replicas
-        self._watermarks = watermarks
-        self._queue: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
-        self._is_under_way = False
-        self._is_up = False
-        self._pause_ms = RETRY_MS
-        self._timer: TimerHandle | None = None
+    broker_id: BrokerId
+    clock: Clock
+    settings: Callable[[], Settings]
+    image: Callable[[], ClusterImage]
+    peers: Peers
+    replicas: Replicas
+    watermarks: Watermarks
+    _queue: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
+    _is_under_way: bool = False
+    _is_up: bool = False
+    _pause_ms: int = RETRY_MS
+    _timer: TimerHandle | None = None
 
     # Life
 
@@ -82,9 +68,9 @@ class IsrChanges:
 
     def check(self) -> None:
         """Ask for smaller ISRs where followers have not kept up."""
-        lag_max_ms = self._settings().replica_lag_time_max_ms
-        now_ms = self._clock.monotonic_ms()
-        for partition in self._replicas.replicated.values():
+        lag_max_ms = self.settings().replica_lag_time_max_ms
+        now_ms = self.clock.monotonic_ms()
+        for partition in self.replicas.replicated.values():
             change = partition.shrunk(lag_max_ms=lag_max_ms, now_ms=now_ms)
             if change is not None:
                 self.submit(partition, change)
@@ -92,16 +78,16 @@ class IsrChanges:
     # Parts
 
     def _arm_check(self) -> None:
-        interval_ms = self._settings().replica_lag_time_max_ms / 2
-        due_ms = self._clock.monotonic_ms() + interval_ms
+        interval_ms = self.settings().replica_lag_time_max_ms / 2
+        due_ms = self.clock.monotonic_ms() + interval_ms
 
         def check() -> None:
             # Followers that could not fetch while the whole process stood still do so first.
-            if not stood_still(due_ms, self._clock.monotonic_ms()):
+            if not stood_still(due_ms, self.clock.monotonic_ms()):
                 self.check()
             self._arm_check()
 
-        self._timer = self._clock.call_later(interval_ms, check)
+        self._timer = self.clock.call_later(interval_ms, check)
 
     def _send(self) -> None:
         if self._is_under_way or not self._queue or not self._is_up:
@@ -109,11 +95,11 @@ class IsrChanges:
         self._is_under_way = True
         asked, self._queue = self._queue, {}
         command = AlterPartitionCommand(
-            broker_id=self._broker_id,
-            broker_epoch=self._image().brokers[self._broker_id].epoch,
+            broker_id=self.broker_id,
+            broker_epoch=self.image().brokers[self.broker_id].epoch,
             partitions=tuple(change for _, change in asked.values()),
         )
-        self._peers.alter_partition(command).on_done(lambda answer: self._answered(asked, answer))
+        self.peers.alter_partition(command).on_done(lambda answer: self._answered(asked, answer))
 
     def _answered(
         self,
@@ -137,7 +123,7 @@ class IsrChanges:
         # A change that came up meanwhile is newer than the one to send again.
         self._queue = {**again, **self._queue}
         pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, RETRY_MAX_MS)
-        self._clock.call_later(pause_ms, self._send_again)
+        self.clock.call_later(pause_ms, self._send_again)
 
     def _send_again(self) -> None:
         self._is_under_way = False
@@ -156,10 +142,10 @@ class IsrChanges:
         }
         for topic_partition, (partition, change) in asked.items():
             answer = answers.get((partition.topic_id, topic_partition.partition))
-            if answer is None or self._replicas.replicated.get(topic_partition) is not partition:
+            if answer is None or self.replicas.replicated.get(topic_partition) is not partition:
                 continue
             repeated = partition.altered(answer, change)
             if repeated is not None:
                 again[topic_partition] = (partition, repeated)
-            self._watermarks.advance(partition)
+            self.watermarks.advance(partition)
         return again

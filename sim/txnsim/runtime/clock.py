@@ -14,6 +14,8 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Final
 
+import msgspec
+
 from txnsim.runtime.env import TimerHandle
 
 ARM_MS_MAX: Final = 60_000
@@ -26,27 +28,17 @@ _COMPACT_TIMERS_MIN: Final = 64
 """
 
 
-class _ClusterTimer:
+class _ClusterTimer(msgspec.Struct, eq=False):
     """A ``call_at`` timer.
 
     Cancelled ones stay in the heap until they surface or the heap is rebuilt.
     """
 
-    __slots__ = ("callback", "clock", "context", "deadline_ms", "sequence")
-
-    def __init__(
-        self,
-        clock: LoopClock,
-        deadline_ms: int,
-        sequence: int,
-        callback: Callable[[], object],
-        context: Context,
-    ) -> None:
-        self.clock = clock
-        self.deadline_ms = deadline_ms
-        self.sequence = sequence
-        self.callback: Callable[[], object] | None = callback
-        self.context = context
+    clock: LoopClock
+    deadline_ms: int
+    sequence: int
+    callback: Callable[[], object] | None
+    context: Context
 
     def __lt__(self, other: _ClusterTimer) -> bool:
         return (self.deadline_ms, self.sequence) < (other.deadline_ms, other.sequence)

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from txnsim.runtime.peer_links import PeerLinks
 from txnsim.runtime.tls_gate import TlsGates
 
@@ -61,22 +63,17 @@ class LoopNetwork(PeerLinks):
         return transport
 
 
-class _SocketListener:
+class _SocketListener(msgspec.Struct, eq=False):
     """``env.Listener`` over a server of the loop."""
 
-    __slots__ = ("_gates", "_server", "address")
-
-    def __init__(
-        self, server: asyncio.AbstractServer, address: tuple[str, int], gates: TlsGates | None
-    ) -> None:
-        self._server = server
-        self._gates = gates
-        self.address = address
+    server: asyncio.AbstractServer
+    address: tuple[str, int]
+    gates: TlsGates | None
 
     async def close(self) -> None:
         # Not wait_closed(): from Python 3.12 on it waits for the connections too, which the server
         # closes itself.
-        self._server.close()
-        if self._gates is not None:
-            self._gates.close()
+        self.server.close()
+        if self.gates is not None:
+            self.gates.close()
         await asyncio.sleep(0)  # uvloop frees the port in the next turn

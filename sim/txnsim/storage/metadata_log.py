@@ -131,15 +131,12 @@ def _batches(path: Path) -> Iterator[StoredBatch]:
     return read_log_file(path, on_torn=torn.append)
 
 
-class _Topic:
+class _Topic(msgspec.Struct, eq=False):
     """A topic in the making."""
 
-    __slots__ = ("name", "partitions", "topic_id")
-
-    def __init__(self, name: str, topic_id: uuid.UUID) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions: dict[int, PartitionImage] = {}
+    name: str
+    topic_id: uuid.UUID
+    partitions: dict[int, PartitionImage] = {}
 
 
 class _Metadata:

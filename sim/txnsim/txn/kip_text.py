@@ -7,6 +7,8 @@ producer id into every record and never restores the last producer epoch.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from txnsim.txn.state import (
     EPOCH_EXHAUSTED,
     TransactionState,
@@ -29,42 +31,12 @@ def as_logged(record: TxnTransition) -> TxnTransition:
     """
     if record.state not in _PAST_THE_END or record.prev_producer_id == NO_PRODUCER_ID:
         return record
-    return TxnTransition(
-        transactional_id=record.transactional_id,
-        producer_id=record.producer_id,
-        prev_producer_id=NO_PRODUCER_ID,
-        next_producer_id=record.next_producer_id,
-        producer_epoch=record.producer_epoch,
-        last_producer_epoch=record.last_producer_epoch,
-        txn_timeout_ms=record.txn_timeout_ms,
-        state=record.state,
-        partitions=record.partitions,
-        start_timestamp_ms=record.start_timestamp_ms,
-        last_update_timestamp_ms=record.last_update_timestamp_ms,
-        client_version=record.client_version,
-        fences_epoch=record.fences_epoch,
-    )
+    return replace(record, prev_producer_id=NO_PRODUCER_ID)
 
 
 def as_loaded(txn: TxnMetadata) -> TxnMetadata:
     """An entry read from the log, with the epoch of the request for its end."""
-    last_epoch = _last_epoch(txn)
-    if last_epoch == txn.last_producer_epoch:
-        return txn
-    return TxnMetadata(
-        transactional_id=txn.transactional_id,
-        producer_id=txn.producer_id,
-        prev_producer_id=txn.prev_producer_id,
-        next_producer_id=txn.next_producer_id,
-        producer_epoch=txn.producer_epoch,
-        last_producer_epoch=last_epoch,
-        txn_timeout_ms=txn.txn_timeout_ms,
-        state=txn.state,
-        partitions=txn.partitions,
-        start_timestamp_ms=txn.start_timestamp_ms,
-        last_update_timestamp_ms=txn.last_update_timestamp_ms,
-        client_version=txn.client_version,
-    )
+    return replace(txn, last_producer_epoch=_last_epoch(txn))
 
 
 def _last_epoch(txn: TxnMetadata) -> ProducerEpoch:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from txnsim.errors import InvariantViolation
 from txnsim.releases.rules import Rules
 from txnsim.txn.state import (
@@ -69,24 +71,12 @@ def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMeta
     if txn is None:
         txn = _new_entry(record, now_ms)
     check_prepare(txn, record)
-    return TxnMetadata(
-        transactional_id=txn.transactional_id,
-        producer_id=txn.producer_id,
-        prev_producer_id=txn.prev_producer_id,
-        next_producer_id=txn.next_producer_id,
+    if record.fences_epoch:
         # TransactionCoordinator.endTransaction before version 2: the fence takes hold before it is
         # logged
-        producer_epoch=_fence_epoch(record) if record.fences_epoch else txn.producer_epoch,
-        last_producer_epoch=NO_PRODUCER_EPOCH if record.fences_epoch else txn.last_producer_epoch,
-        txn_timeout_ms=txn.txn_timeout_ms,
-        state=txn.state,
-        partitions=txn.partitions,
-        start_timestamp_ms=txn.start_timestamp_ms,
-        last_update_timestamp_ms=txn.last_update_timestamp_ms,
-        client_version=txn.client_version,
-        pending_state=record.state,
-        has_failed_epoch_fence=txn.has_failed_epoch_fence,
-    )
+        fence = _fence_epoch(record)
+        txn = replace(txn, producer_epoch=fence, last_producer_epoch=NO_PRODUCER_EPOCH)
+    return replace(txn, pending_state=record.state)
 
 
 def apply(txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules) -> TxnMetadata | None:
@@ -130,7 +120,8 @@ def withdraw(txn: TxnMetadata, record: TxnRecord) -> TxnMetadata:
     remembered (KAFKA-9666; whether it is heeded, ``fence_epoch_of`` says).
     """
     fenced = isinstance(record, TxnTransition) and record.fences_epoch
-    return _replace(txn, has_failed_epoch_fence=fenced or txn.has_failed_epoch_fence)
+    fenced = fenced or txn.has_failed_epoch_fence
+    return replace(txn, pending_state=None, has_failed_epoch_fence=fenced)
 
 
 def acknowledge(txn: TxnMetadata, partitions: frozenset[TopicPartition]) -> TxnMetadata:
@@ -141,7 +132,7 @@ def acknowledge(txn: TxnMetadata, partitions: frozenset[TopicPartition]) -> TxnM
     """
     if txn.pending_state is not _COMPLETE_COMMIT and txn.pending_state is not _COMPLETE_ABORT:
         raise InvariantViolation(f"{txn.transactional_id}: marker acknowledged, none owed: {txn!r}")
-    return _replace(txn, partitions=txn.partitions - partitions, pending_state=txn.pending_state)
+    return replace(txn, partitions=txn.partitions - partitions)
 
 
 # Targets
@@ -341,21 +332,13 @@ def _partly(txn: TxnMetadata, record: TxnTransition) -> TxnTransition:
     version_2 = record.client_version >= _TV_2
     moves_prev = state is _EMPTY or (completes and version_2)
     moves_next = (completes or prepares) and version_2
-    return TxnTransition(
-        transactional_id=record.transactional_id,
-        producer_id=record.producer_id,
+    return replace(
+        record,
         prev_producer_id=record.prev_producer_id if moves_prev else txn.prev_producer_id,
         next_producer_id=record.next_producer_id if moves_next else txn.next_producer_id,
-        producer_epoch=record.producer_epoch,
-        last_producer_epoch=record.last_producer_epoch,
-        txn_timeout_ms=record.txn_timeout_ms,
-        state=state,
-        partitions=record.partitions,
         start_timestamp_ms=(
             txn.start_timestamp_ms if state is _EMPTY else record.start_timestamp_ms
         ),
-        last_update_timestamp_ms=record.last_update_timestamp_ms,
-        client_version=record.client_version,
     )
 
 
@@ -371,34 +354,4 @@ def _new_entry(record: TxnTransition, now_ms: int) -> TxnMetadata:
 def _begin_expiry(txn: TxnMetadata | None, record: Tombstone) -> TxnMetadata:
     if txn is None or txn.pending_state is not None or txn.state not in IDLE_STATES:
         raise InvariantViolation(f"{record.transactional_id}: cannot expire {txn!r}")
-    return _replace(txn, pending_state=TransactionState.DEAD)
-
-
-def _replace(
-    txn: TxnMetadata,
-    *,
-    partitions: frozenset[TopicPartition] | None = None,
-    pending_state: TransactionState | None = None,
-    has_failed_epoch_fence: bool | None = None,
-) -> TxnMetadata:
-    """A typed stand-in for ``structs.replace``, which mypy does not check; ``pending_state`` is
-    always set.
-    """
-    return TxnMetadata(
-        transactional_id=txn.transactional_id,
-        producer_id=txn.producer_id,
-        prev_producer_id=txn.prev_producer_id,
-        next_producer_id=txn.next_producer_id,
-        producer_epoch=txn.producer_epoch,
-        last_producer_epoch=txn.last_producer_epoch,
-        txn_timeout_ms=txn.txn_timeout_ms,
-        state=txn.state,
-        partitions=txn.partitions if partitions is None else partitions,
-        start_timestamp_ms=txn.start_timestamp_ms,
-        last_update_timestamp_ms=txn.last_update_timestamp_ms,
-        client_version=txn.client_version,
-        pending_state=pending_state,
-        has_failed_epoch_fence=(
-            txn.has_failed_epoch_fence if has_failed_epoch_fence is None else has_failed_epoch_fence
-        ),
-    )
+    return replace(txn, pending_state=TransactionState.DEAD)

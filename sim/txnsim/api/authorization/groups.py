@@ -12,6 +12,7 @@ from txnsim.api.access import Access
 from txnsim.api.authorization.parts import (
     DESCRIBED_CONSUMER_GROUPS,
     DESCRIBED_GROUPS,
+    divided,
     handle_parts,
     joined,
     narrowed,
@@ -100,16 +101,15 @@ async def consumer_group_heartbeat(request: Request, access: Access, handler: Ha
 
 async def offset_delete(request: Request, access: Access, handler: Handler) -> Reply:
     """READ on each topic. A refused topic does not fail the whole request."""
-    allowed: list[Any] = []
-    denied: list[Any] = []
-    for topic in request.message.topics:
-        may = access.may_topic(Operation.READ, topic.name)
-        (allowed if may else denied).append(topic)
+    allowed, denied = await divided(
+        request,
+        lambda topic: None if access.may_topic(Operation.READ, topic.name) else _FORBIDDEN,
+        request.message.topics,
+    )
     answer: Any
     if denied and not allowed:
-        answer = request.answer(
-            error_code=ErrorCode.none, topics=()
-        )  # no need to ask the coordinator
+        # no need to ask the coordinator
+        answer = request.answer(error_code=ErrorCode.none, topics=())
     else:
         answer = await handler.handle(narrowed(request, "topics", allowed))
     if answer.error_code is not ErrorCode.none:
@@ -129,7 +129,7 @@ async def offset_delete(request: Request, access: Access, handler: Handler) -> R
                     for one in topic.partitions
                 ),
             )
-            for topic in denied
+            for topic, _ in denied
         ),
     )
 

@@ -7,9 +7,9 @@ The errors are worded by the handler's own ``refuse``, so they look as the API's
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from txnsim.api.request import Handler, NoResponse, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType
 from txnsim.wire import codec
+
+R = TypeVar("R")
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,17 +42,14 @@ REFUSED_AT_ONCE: Final = 128
 
 async def handle_parts(request: Request, access: Access, handler: Handler, part: Part) -> Reply:
     """Handle the allowed elements, and refuse the others."""
-    allowed: list[Any] = []
-    denied: dict[ErrorCode, list[Any]] = {}
-    elements = getattr(request.message, part.asked)
-    errors = await request.each(partial(part.error, request, access), elements, weight=4)
-    for element, error in zip(elements, errors, strict=True):
-        if error is None:
-            allowed.append(element)
-        else:
-            denied.setdefault(error, []).append(element)
-    if not denied:
+    allowed, refusals = await divided(
+        request, partial(part.error, request, access), getattr(request.message, part.asked)
+    )
+    if not refusals:
         return await handler.handle(request)
+    denied: dict[ErrorCode, list[Any]] = {}
+    for element, error in refusals:
+        denied.setdefault(error, []).append(element)
     reply = readable(request, await handler.handle(narrowed(request, part.asked, allowed)))
     for error, elements in denied.items():
         refused = await _refused(request, handler, part, elements, error)
@@ -59,6 +58,21 @@ async def handle_parts(request: Request, access: Access, handler: Handler, part:
             return reply if reply is NoResponse.NEVER else refused
         reply = joined(reply, part.answered, refused)
     return reply
+
+
+async def divided(
+    request: Request, denial: Callable[[Any], R | None], elements: Collection[Any]
+) -> tuple[list[Any], list[tuple[Any, R]]]:
+    """The allowed elements, and each of the others with what ``denial`` says of it."""
+    allowed: list[Any] = []
+    denied: list[tuple[Any, R]] = []
+    denials = await request.each(denial, elements, weight=4)
+    for element, said in zip(elements, denials, strict=True):
+        if said is None:
+            allowed.append(element)
+        else:
+            denied.append((element, said))
+    return allowed, denied
 
 
 async def _refused(
@@ -83,20 +97,7 @@ def narrowed(request: Request, field: str, elements: list[Any]) -> Request:
 
 def with_message(request: Request, message: Any) -> Request:
     """The same request with another message."""
-    copy = Request(
-        apis=request.apis,
-        broker=request.broker,
-        api_key=request.api_key,
-        api_version=request.api_version,
-        correlation_id=request.correlation_id,
-        client_id=request.client_id,
-        message=message,
-        client_host=request.client_host,
-        principal=request.principal,
-        pace=request.pace,
-    )
-    copy.access = request.access
-    return copy
+    return msgspec.structs.replace(request, message=message)
 
 
 def readable(request: Request, reply: Reply) -> Any:

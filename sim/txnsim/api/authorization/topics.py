@@ -11,6 +11,7 @@ from typing import Any, Final
 from txnsim.api.access import Access
 from txnsim.api.authorization.parts import (
     Part,
+    divided,
     handle_parts,
     joined,
     narrowed,
@@ -48,16 +49,8 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
         seen = [one for one in answer.topics if access.may_topic(Operation.DESCRIBE, one.name)]
         answer = dataclasses.replace(answer, topics=tuple(seen))
         return await _with_operations(request, access, answer)
-    allowed: list[Any] = []
-    denied: list[Any] = []
-    denials = await request.each(
-        partial(_metadata_denial, request, access), message.topics, weight=4
-    )
-    for topic, forbidden in zip(message.topics, denials, strict=True):
-        if forbidden is None:
-            allowed.append(topic)
-        else:
-            denied.append(forbidden)
+    denial = partial(_metadata_denial, request, access)
+    allowed, denied = await divided(request, denial, message.topics)
     if not denied:
         return await _with_operations(request, access, await handler.handle(request))
     if not allowed and request.api_version < metadata_api.NONE_MEANS_ALL_FROM:
@@ -66,7 +59,9 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
         answer = dataclasses.replace(everything, topics=())
     else:
         answer = await handler.handle(narrowed(request, "topics", allowed))
-    return await _with_operations(request, access, joined(answer, "topics", tuple(denied)))
+    return await _with_operations(
+        request, access, joined(answer, "topics", tuple(one for _, one in denied))
+    )
 
 
 def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None:
@@ -177,19 +172,12 @@ async def delete_topics(request: Request, access: Access, handler: Handler) -> R
     if access.may_cluster(Operation.DELETE):
         return await handler.handle(request)
     field = "topics" if hasattr(request.message, "topics") else "topic_names"
-    allowed: list[Any] = []
-    denied: dict[Any, Any] = {}
-    topics = getattr(request.message, field)
-    denials = await request.each(partial(_deletion_denial, request, access), topics, weight=4)
-    for topic, forbidden in zip(topics, denials, strict=True):
-        if forbidden is None:
-            allowed.append(topic)
-        else:
-            denied[topic] = forbidden
+    denial = partial(_deletion_denial, request, access)
+    allowed, denied = await divided(request, denial, getattr(request.message, field))
     if not denied:
         return await handler.handle(request)
     answer = await handler.handle(narrowed(request, field, allowed))
-    return joined(answer, "responses", tuple(denied.values()))
+    return joined(answer, "responses", tuple(dict(denied).values()))
 
 
 def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None:

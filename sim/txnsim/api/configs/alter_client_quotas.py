@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import (
     Entity,
@@ -71,8 +71,7 @@ def _answer(request: Request, outcomes: dict[Entity, Rejection | None]) -> Reply
     return request.answer(
         entries=tuple(
             schema.EntryData(
-                error_code=ErrorCode.none if rejection is None else rejection.error,
-                error_message=None if rejection is None else rejection.reason or None,
+                **error_fields(rejection),
                 entity=tuple(
                     schema.EntityData(entity_type=kind, entity_name=name) for kind, name in entity
                 ),

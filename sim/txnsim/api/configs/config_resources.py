@@ -5,11 +5,12 @@ carry configs, which of them can be altered, and how.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
+from functools import partial
 from typing import Any, Final, assert_never
 
-from txnsim.api.request import Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.controller import controller
 from txnsim.controller.controller import (
     ELIGIBLE_LEADER_REPLICAS,
@@ -71,6 +72,40 @@ def node_of(name: str) -> int | None:
 
 
 # Altering
+
+
+async def alter_each(
+    request: Request, altered: Callable[[Request, Any], ClusterImage | Rejection]
+) -> Reply:
+    """Alter each resource by itself; of one resource all changes or none.
+
+    Args:
+        request: AlterConfigs or IncrementalAlterConfigs.
+        altered: The image with one resource altered, or why not.
+    """
+
+    def alter(resource: Any) -> Any:
+        outcome = altered(request, resource)
+        if isinstance(outcome, ClusterImage) and not request.message.validate_only:
+            request.broker.metadata.publish(outcome)
+        return _alteration(request, outcome, resource)
+
+    results = await request.each(alter, request.message.resources, weight=CHANGE_WEIGHT)
+    return request.answer(responses=tuple(results))
+
+
+def refuse_each(request: Request, error: ErrorCode) -> Reply:
+    """The error on every resource."""
+    refused = partial(_alteration, request, Rejection(error=error, reason=error.name))
+    return request.answer(responses=tuple(map(refused, request.message.resources)))
+
+
+def _alteration(request: Request, outcome: ClusterImage | Rejection, resource: Any) -> Any:
+    return request.schema.AlterConfigsResourceResponse(
+        **error_fields(outcome),
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
 
 
 def alteration_refusal(request: Request, kind: ResourceType, resource: Any) -> Rejection | None:

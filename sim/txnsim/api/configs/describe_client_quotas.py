@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import QuotaFilter, found_quotas
 
 KEY: Final = 48
 VERSIONS: Final = (0, 1)
+
+refuse = at_top(names_it=True, entries=None)
 
 _MATCH_DEFAULT: Final = 1
 _MATCH_ANY: Final = 2
@@ -50,11 +52,6 @@ async def handle(request: Request) -> Reply:
             for entity, values in found_quotas(request.broker.image, _filter(request.message))
         ),
     )
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
-    return _answer(request, error, error.name)
 
 
 def _filter(message: Any) -> QuotaFilter:

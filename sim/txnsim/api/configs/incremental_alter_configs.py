@@ -11,19 +11,23 @@ from typing import Any, Final
 
 from txnsim.api.configs.config_resources import (
     ResourceType,
+    alter_each,
     alteration_refusal,
     altered_image,
     invalid,
     node_of,
+    refuse_each,
     resource_type,
 )
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
+from txnsim.api.request import Reply, Request
 from txnsim.controller.controller import ConfigChange, ConfigOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage
 
 KEY: Final = 44
 VERSIONS: Final = (0, 1)
+
+refuse = refuse_each
 
 DEVIATIONS: Final = (
     "IncrementalAlterConfigs knows no loggers: there is none whose level could be altered.",
@@ -34,33 +38,15 @@ DEVIATIONS: Final = (
 
 async def handle(request: Request) -> Reply:
     """Alter each resource by itself; of one resource all changes or none."""
-    message = request.message
-    times = Counter((each.resource_type, each.resource_name) for each in message.resources)
+    resources = request.message.resources
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
 
-    def alter(resource: Any) -> Any:
+    def altered(request: Request, resource: Any) -> ClusterImage | Rejection:
         if times[resource.resource_type, resource.resource_name] > 1:
-            outcome: ClusterImage | Rejection = Rejection(
-                error=ErrorCode.invalid_request,
-                reason="Each resource must appear at most once.",
-            )
-        else:
-            outcome = _altered(request, resource)
-        if isinstance(outcome, ClusterImage) and not message.validate_only:
-            request.broker.metadata.publish(outcome)
-        return _result(request, resource, outcome if isinstance(outcome, Rejection) else None)
+            return invalid("Each resource must appear at most once.")
+        return _altered(request, resource)
 
-    results = await request.each(alter, message.resources, weight=CHANGE_WEIGHT)
-    return request.answer(responses=tuple(results))
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error on every resource."""
-    rejection = Rejection(error=error, reason=error.name)
-    return request.answer(
-        responses=tuple(
-            _result(request, resource, rejection) for resource in request.message.resources
-        )
-    )
+    return await alter_each(request, altered)
 
 
 def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
@@ -106,12 +92,3 @@ def _logger_refusal(request: Request, resource: Any) -> Rejection | None:
             case _:
                 return Rejection(error=ErrorCode.unknown_server_error, reason="")
     return None
-
-
-def _result(request: Request, resource: Any, rejection: Rejection | None) -> Any:
-    return request.schema.AlterConfigsResourceResponse(
-        error_code=ErrorCode.none if rejection is None else rejection.error,
-        error_message=None if rejection is None else rejection.reason or None,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )

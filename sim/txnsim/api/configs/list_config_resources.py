@@ -6,15 +6,17 @@ Versions: 0 lists subscriptions for client metrics only; 1 lists the kinds asked
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from txnsim.api.configs.config_resources import ResourceType, resource_type
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 from txnsim.wire.codec import build
 
 KEY: Final = 74
 VERSIONS: Final = (0, 1)
+
+refuse = at_top(config_resources=())
 
 KINDS_FROM: Final = 1
 _ORDER: Final = (
@@ -44,12 +46,7 @@ async def handle(request: Request) -> Reply:
         if kind in kinds
         for name in _names(request, kind)
     ]
-    return _answer(request, ErrorCode.none, tuple(found))
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
-    return _answer(request, error, ())
+    return request.answer(error_code=ErrorCode.none, config_resources=tuple(found))
 
 
 def _names(request: Request, kind: ResourceType) -> tuple[str, ...]:
@@ -60,7 +57,3 @@ def _names(request: Request, kind: ResourceType) -> tuple[str, ...]:
         # Fenced ones, too.
         return tuple(str(broker_id) for broker_id in image.brokers)
     return tuple(image.group_configs if kind is ResourceType.GROUP else image.client_metrics)
-
-
-def _answer(request: Request, error: ErrorCode, resources: tuple[Any, ...]) -> Reply:
-    return request.answer(error_code=error, config_resources=resources)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import LeaveGroup
 
 KEY: Final = 13
 VERSIONS: Final = (0, 5)
+
+refuse = at_top(members=())
 
 BATCHED_FROM: Final = 3
 
@@ -32,11 +34,6 @@ async def handle(request: Request) -> Reply:
         return request.answer(error_code=error)
     left = await request.each(partial(_left, request.schema), reply.members)
     return request.answer(error_code=reply.error, members=tuple(left))
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error for the whole request."""
-    return request.answer(error_code=error, members=())
 
 
 def _left(schema: Any, member: tuple[str, str | None, ErrorCode]) -> Any:

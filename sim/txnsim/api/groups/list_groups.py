@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import GroupListing
 
 KEY: Final = 16
 VERSIONS: Final = (0, 5)
+
+refuse = at_top(groups=())
 
 
 async def handle(request: Request) -> Reply:
@@ -33,11 +35,6 @@ async def handle(request: Request) -> Reply:
             and (not types or group.type.lower() in types)
         ),
     )
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error for the whole request."""
-    return request.answer(error_code=error, groups=())
 
 
 def _listed(request: Request, group: GroupListing) -> Any:

@@ -11,13 +11,14 @@ from typing import Final
 
 from txnsim.api.groups.committed_positions import answered, errors_of, everywhere, split
 from txnsim.api.request import Reply, Request
-from txnsim.api.subjects import partitions_named
+from txnsim.api.subjects import of_topics
 from txnsim.errors import ErrorCode
-from txnsim.faults.subjects import Subject
 from txnsim.group.offset_commands import CommitOffsets
 
 KEY: Final = 8
 VERSIONS: Final = (2, 10)
+
+subject = of_topics
 
 MISSING_GROUP_NAMED_FROM: Final = 9
 
@@ -50,8 +51,3 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
     return answered(request, everywhere(request.message.topics, error), entity=_ENTITY)
-
-
-def subject(request: Request) -> Subject:
-    """The partitions whose positions are committed."""
-    return Subject(partitions=partitions_named(request, request.message.topics))

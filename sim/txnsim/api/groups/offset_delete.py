@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request
-from txnsim.api.subjects import partitions_named
+from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.subjects import of_topics
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.faults.subjects import Subject
 from txnsim.group.offset_commands import DeleteOffsets
 from txnsim.types import TopicPartition
 
 KEY: Final = 47
 VERSIONS: Final = (0, 0)
+
+subject = of_topics
+refuse = at_top(topics=())
 
 _Results = dict[str, list[tuple[int, ErrorCode]]]
 
@@ -42,16 +44,6 @@ async def handle(request: Request) -> Reply:
     for topic_partition, error in outcome:
         results.setdefault(topic_partition.topic, []).append((topic_partition.partition, error))
     return request.answer(error_code=ErrorCode.none, topics=_topics(request, results))
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error for the whole request."""
-    return request.answer(error_code=error, topics=())
-
-
-def subject(request: Request) -> Subject:
-    """The partitions whose positions are deleted."""
-    return Subject(partitions=partitions_named(request, request.message.topics))
 
 
 def _topics(request: Request, results: _Results) -> tuple[Any, ...]:

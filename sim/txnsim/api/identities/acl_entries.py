@@ -98,13 +98,6 @@ def _resource(schema: Any, resource: tuple[tuple[int, str, int], list[Any]]) -> 
     )
 
 
-def error_fields(rejection: Rejection | None) -> dict[str, Any]:
-    """Error and message of one result."""
-    if rejection is None:
-        return {"error_code": ErrorCode.none, "error_message": None}
-    return {"error_code": rejection.error, "error_message": rejection.reason or None}
-
-
 def security_disabled() -> Rejection:
     """The answer without an authorizer."""
     return Rejection(error=ErrorCode.security_disabled, reason=NO_AUTHORIZER)

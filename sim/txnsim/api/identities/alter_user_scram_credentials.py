@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api.identities.acl_entries import error_fields
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, error_fields
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.scram import Deletion, ScramCredential, Upsertion, alter, derived
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api.identities.acl_entries import check_creations, error_fields, security_disabled
-from txnsim.api.request import Reply, Request
+from txnsim.api.identities.acl_entries import check_creations, security_disabled
+from txnsim.api.request import Reply, Request, error_fields
 from txnsim.controller.controller import RECORDS_MAX, TOO_MANY_RECORDS
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.acls import AclBinding, creation_complaint, is_for_filters

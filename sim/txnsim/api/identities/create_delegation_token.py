@@ -1,14 +1,15 @@
 """CreateDelegationToken (key 38): a token to authenticate with (KIP-48).
 
-Versions: 2 is flexible, 3 an owner other than the requester. An anonymous client may not ask. Any
-other client gets the error that tokens are disabled, because the broker has no secret to make them
-with (``delegation.token.secret.key``). Kafka's counterpart: KafkaApis.handleCreateTokenRequest.
+Versions: 2 is flexible, 3 an owner other than the requester. An anonymous client may not ask; to
+any other one tokens are disabled (``delegation_tokens``). Kafka's counterpart:
+KafkaApis.handleCreateTokenRequest.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from txnsim.api.identities.delegation_tokens import ask, time_of
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.principals import ANONYMOUS
@@ -17,17 +18,13 @@ KEY: Final = 38
 VERSIONS: Final = (1, 3)
 
 USER: Final = "User"
-NO_TIME: Final = -1
-ZERO_TIME: Final = 0
 
 
 async def handle(request: Request) -> Reply:
     """Refuse."""
     if _is_half_an_owner(request):
         return _answer(request, ErrorCode.unknown_server_error, principal=ANONYMOUS)
-    if request.principal == ANONYMOUS:
-        return refuse(request, ErrorCode.delegation_token_request_not_allowed)
-    return refuse(request, ErrorCode.delegation_token_auth_disabled)
+    return await ask(request)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -58,7 +55,7 @@ def _answer(
     owner: tuple[str, str] | None = None,
 ) -> Reply:
     requester = principal.removeprefix(f"{USER}:")
-    time = NO_TIME if principal == ANONYMOUS else ZERO_TIME
+    time = time_of(principal)
     kind, name = owner or (USER, requester)
     return request.answer(
         error_code=error,

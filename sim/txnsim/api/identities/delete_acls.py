@@ -11,12 +11,11 @@ from typing import Any, Final
 
 from txnsim.api.identities.acl_entries import (
     check_filters,
-    error_fields,
     filter_of,
     found_in_slices,
     security_disabled,
 )
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, error_fields
 from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.acls import AclBinding

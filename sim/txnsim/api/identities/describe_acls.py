@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.api.identities.acl_entries import check_filters, described, filter_of, found_in_slices
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 
 KEY: Final = 29
 VERSIONS: Final = (1, 3)
+
+refuse = at_top(names_it=True, resources=())
 
 check = check_filters
 
@@ -23,19 +25,11 @@ _NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 async def handle(request: Request) -> Reply:
     """List the ACLs that match."""
     if request.access is None:
-        return _answer(request, ErrorCode.security_disabled, _NO_AUTHORIZER)
+        error = ErrorCode.security_disabled
+        return request.answer(error_code=error, error_message=_NO_AUTHORIZER, resources=())
     found = await found_in_slices(request, request.broker.image.acls, filter_of(request.message))
     return request.answer(
         error_code=ErrorCode.none,
         error_message="",
         resources=await described(request, found),
     )
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
-    return _answer(request, error, error.name)
-
-
-def _answer(request: Request, error: ErrorCode, message: str) -> Reply:
-    return request.answer(error_code=error, error_message=message, resources=())

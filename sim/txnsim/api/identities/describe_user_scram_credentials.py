@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 
 KEY: Final = 50
 VERSIONS: Final = (0, 0)
+
+refuse = at_top(names_it=True, results=())
 
 
 async def handle(request: Request) -> Reply:
@@ -52,11 +54,6 @@ async def handle(request: Request) -> Reply:
 
     results = await request.each(describe, times)
     return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(results))
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
-    return request.answer(error_code=error, error_message=error.name, results=())
 
 
 def _known(request: Request) -> dict[str, list[tuple[int, int]]]:

@@ -39,10 +39,3 @@ async def handle(request: Request) -> Reply:
         ),
     )
     return await add_partitions_to_txn.answer_batch(request, translated)
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """Up to v3 the error on every partition, from v4 at the top."""
-    if request.api_version >= NEW_FROM:
-        error = server_failure(error)
-    return add_partitions_to_txn.refuse(request, error)

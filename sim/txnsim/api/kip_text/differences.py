@@ -106,7 +106,7 @@ DIFFERENCES: Final = (
         row="890-end-txn",
         text="EndTxn v4 bumps the epoch and returns the identity to go on with",
         shipped="that is v5; v4 announces an error only",
-        where="sim/txnsim/api/kip_text/end_txn.py",
+        where="sim/txnsim/api/kip_text/table.py",
     ),
     Difference(
         row="890-versions",

@@ -17,7 +17,6 @@ from txnsim.api.records import produce
 from txnsim.api.request import Reply, Request
 from txnsim.broker.produce import ProduceOutcome
 from txnsim.broker.verification import TransactionOperation
-from txnsim.errors import ErrorCode
 
 NEW_FROM: Final = 11
 
@@ -31,13 +30,6 @@ async def handle(request: Request) -> Reply:
         operation=TransactionOperation.ADD_PARTITION,
         client_outcome=None if request.message.transactional_id is None else _by_text,
     )
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error on every partition, as the text names it."""
-    if request.api_version >= NEW_FROM and request.message.transactional_id is not None:
-        error = produce_error(error)
-    return produce.refuse(request, error)
 
 
 def _by_text(outcome: ProduceOutcome) -> ProduceOutcome:

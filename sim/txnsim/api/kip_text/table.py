@@ -4,33 +4,33 @@ texts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from txnsim.api.kip_text import (
-    add_offsets_to_txn,
     add_partitions_to_txn,
     describe_transactions,
-    end_txn,
-    init_producer_id,
     list_transactions,
     produce,
     txn_offset_commit,
     write_txn_markers,
 )
+from txnsim.api.kip_text.errors import produce_error, server_failure
 from txnsim.api.records.produce import KEY as PRODUCE
 from txnsim.api.registry import SHIPPED
-from txnsim.api.request import ApiTable
+from txnsim.api.request import ApiTable, Handler, Reply, Request
+from txnsim.api.transactions import end_txn
 from txnsim.api.transactions.add_offsets_to_txn import KEY as ADD_OFFSETS_TO_TXN
 from txnsim.api.transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
 from txnsim.api.transactions.describe_transactions import KEY as DESCRIBE_TRANSACTIONS
-from txnsim.api.transactions.end_txn import KEY as END_TXN
 from txnsim.api.transactions.init_producer_id import KEY as INIT_PRODUCER_ID
 from txnsim.api.transactions.list_transactions import KEY as LIST_TRANSACTIONS
 from txnsim.api.transactions.txn_offset_commit import KEY as TXN_OFFSET_COMMIT
 from txnsim.api.transactions.write_txn_markers import KEY as WRITE_TXN_MARKERS
+from txnsim.errors import ErrorCode
 
 DEVIATIONS: Final = (
     "The listener of --kip-text speaks the versions of the newest release, whatever release its "
@@ -42,21 +42,37 @@ LISTENER: Final = "KIP_TEXT"
 
 _RANGES: Final[Mapping[int, tuple[int, int]]] = {
     ADD_PARTITIONS_TO_TXN: (0, 4),
-    END_TXN: (0, 4),
+    end_txn.KEY: (0, 4),
     DESCRIBE_TRANSACTIONS: describe_transactions.VERSIONS,
 }
 """Versions where the texts count otherwise."""
 
+END_BUMPS_FROM: Final = 4
+"""EndTxn v4 bumps the epoch and returns the identity to go on with. Kafka ships that as v5, and v4
+only announces an error; so a stock client that uses v4 misreads the answer and goes on under an
+epoch that is over. There is no v5 here.
+"""
+
+_RENAMED: Final[Mapping[int, tuple[int, Callable[[ErrorCode], ErrorCode]]]] = {
+    PRODUCE: (produce.NEW_FROM, produce_error),
+    INIT_PRODUCER_ID: (5, server_failure),
+    ADD_PARTITIONS_TO_TXN: (add_partitions_to_txn.NEW_FROM, server_failure),
+    ADD_OFFSETS_TO_TXN: (4, server_failure),
+    TXN_OFFSET_COMMIT: (txn_offset_commit.NEW_FROM, server_failure),
+    end_txn.KEY: (END_BUMPS_FROM, server_failure),
+}
+"""API key -> the first version that refuses a transactional request in the words of the text, and
+what it calls an error.
+"""
+
 _OWN: Final[Mapping[int, Mapping[str, Any]]] = {
-    PRODUCE: {"handle": produce.handle, "refuse": produce.refuse},
-    INIT_PRODUCER_ID: {"refuse": init_producer_id.refuse},
-    ADD_PARTITIONS_TO_TXN: {
-        "handle": add_partitions_to_txn.handle,
-        "refuse": add_partitions_to_txn.refuse,
+    PRODUCE: {"handle": produce.handle},
+    ADD_PARTITIONS_TO_TXN: {"handle": add_partitions_to_txn.handle},
+    TXN_OFFSET_COMMIT: {"handle": txn_offset_commit.handle},
+    end_txn.KEY: {
+        "handle": partial(end_txn.handle, v2_from=END_BUMPS_FROM),
+        "refuse": partial(end_txn.refuse, v2_from=END_BUMPS_FROM),
     },
-    ADD_OFFSETS_TO_TXN: {"refuse": add_offsets_to_txn.refuse},
-    TXN_OFFSET_COMMIT: {"handle": txn_offset_commit.handle, "refuse": txn_offset_commit.refuse},
-    END_TXN: {"handle": end_txn.handle, "refuse": end_txn.refuse},
     WRITE_TXN_MARKERS: {
         "handle": write_txn_markers.handle,
         "refuse": write_txn_markers.refuse,
@@ -71,12 +87,24 @@ _OWN: Final[Mapping[int, Mapping[str, Any]]] = {
 }
 """API key -> the parts of the handler that follow the text."""
 
+
+def _by_text(handler: Handler) -> Handler:
+    own = msgspec.structs.replace(handler, **_OWN.get(handler.key, {}))
+    if handler.key not in _RENAMED:
+        return own
+    since, renamed = _RENAMED[handler.key]
+
+    def refuse(request: Request, error: ErrorCode) -> Reply:
+        is_transactional = getattr(request.message, "transactional_id", "") is not None
+        is_new = request.api_version >= since and is_transactional
+        return own.refuse(request, renamed(error) if is_new else error)
+
+    return msgspec.structs.replace(own, refuse=refuse)
+
+
 KIP_TEXT: Final = ApiTable(
     listener=LISTENER,
-    handlers={
-        key: msgspec.structs.replace(handler, **_OWN.get(key, {}))
-        for key, handler in SHIPPED.handlers.items()
-    },
+    handlers={key: _by_text(handler) for key, handler in SHIPPED.handlers.items()},
     accepted={**SHIPPED.accepted, **_RANGES},
     advertised={**SHIPPED.advertised, **_RANGES},
 )

@@ -17,7 +17,6 @@ from txnsim.api.kip_text.errors import (
 from txnsim.api.request import Reply, Request
 from txnsim.api.transactions import txn_offset_commit
 from txnsim.broker.verification import TransactionOperation
-from txnsim.errors import ErrorCode
 
 NEW_FROM: Final = 4
 
@@ -32,10 +31,3 @@ async def handle(request: Request) -> Reply:
         renamed=txn_offset_commit_error,
         failed=server_failure,
     )
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error on every partition, in the words of the text."""
-    if request.api_version >= NEW_FROM:
-        error = server_failure(error)
-    return txn_offset_commit.refuse(request, error)

@@ -11,12 +11,22 @@ from datetime import timedelta
 from typing import Final
 
 from txnsim.api.nodes.telemetry_clients import client_of
-from txnsim.api.request import NO_THROTTLE, Reply, Request
+from txnsim.api.request import NO_THROTTLE, Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.client_metrics import ACCEPTED
 
 KEY: Final = 71
 VERSIONS: Final = (0, 0)
+
+refuse = at_top(
+    client_instance_id=None,
+    subscription_id=0,
+    accepted_compression_types=(),
+    push_interval=NO_THROTTLE,
+    telemetry_max_bytes=0,
+    delta_temporality=False,
+    requested_metrics=(),
+)
 
 
 async def handle(request: Request) -> Reply:
@@ -39,18 +49,4 @@ async def handle(request: Request) -> Reply:
         telemetry_max_bytes=broker.client_metrics.max_bytes,
         delta_temporality=True,
         requested_metrics=wanted.metrics,
-    )
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error, and nothing else."""
-    return request.answer(
-        error_code=error,
-        client_instance_id=None,
-        subscription_id=0,
-        accepted_compression_types=(),
-        push_interval=NO_THROTTLE,
-        telemetry_max_bytes=0,
-        delta_temporality=False,
-        requested_metrics=(),
     )

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.api.nodes.telemetry_clients import client_of
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 from txnsim.metadata.client_metrics import Push
 
 KEY: Final = 72
 VERSIONS: Final = (0, 0)
+
+refuse = at_top()
 
 DEVIATIONS: Final = (
     "What clients push (KIP-714) is decompressed, bounded and counted, but not read: bytes that "
@@ -38,8 +40,3 @@ async def handle(request: Request) -> Reply:
         now_ms=broker.environment.clock.monotonic_ms(),
     )
     return request.answer(error_code=ErrorCode.none if refused is None else refused.error)
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error."""
-    return request.answer(error_code=error)

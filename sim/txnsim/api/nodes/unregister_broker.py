@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId
 
 KEY: Final = 64
 VERSIONS: Final = (0, 0)
+
+refuse = at_top(error_message=None)
 
 DEVIATIONS: Final = (
     "A broker that is registered can't be unregistered: UnregisterBroker answers INVALID_REQUEST, "
@@ -33,8 +35,3 @@ async def handle(request: Request) -> Reply:
         error_code=ErrorCode.broker_id_not_registered,
         error_message=f"Broker ID {broker_id} is not currently registered",
     )
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
-    return request.answer(error_code=error, error_message=None)

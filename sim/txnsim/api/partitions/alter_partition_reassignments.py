@@ -12,14 +12,16 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
+from txnsim.api.subjects import of_topics
 from txnsim.controller.reassignments import cancel, reassign
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.faults.subjects import Subject
 from txnsim.types import BrokerId, TopicPartition
 
 KEY: Final = 45
 VERSIONS: Final = (0, 1)
+
+subject = of_topics
 
 DEVIATIONS: Final = (
     "Replicas move at full speed: leader.replication.throttled.rate and its like (KIP-73) have no "
@@ -63,17 +65,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         for topic in request.message.topics
     )
     return _answer(request, error, None, results, may_change_factor=True)
-
-
-def subject(request: Request) -> Subject:
-    """The partitions."""
-    return Subject(
-        partitions=tuple(
-            TopicPartition(topic.name, one.partition_index)
-            for topic in request.message.topics
-            for one in topic.partitions
-        )
-    )
 
 
 Results = tuple[tuple[str, tuple[tuple[int, Rejection | None], ...]], ...]
@@ -120,8 +111,7 @@ def _answer(
                 partitions=tuple(
                     schema.ReassignablePartitionResponse(
                         partition_index=index,
-                        error_code=ErrorCode.none if rejection is None else rejection.error,
-                        error_message=None if rejection is None else rejection.reason or None,
+                        **error_fields(rejection),
                     )
                     for index, rejection in partitions
                 ),

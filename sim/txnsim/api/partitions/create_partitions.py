@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, error_fields
 from txnsim.controller import growth
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -75,9 +75,4 @@ def _grown(topic: Any, image: ClusterImage, *, records_before: int) -> TopicImag
 
 
 def _result(request: Request, name: str, outcome: TopicImage | Rejection) -> Any:
-    rejection = outcome if isinstance(outcome, Rejection) else None
-    return request.schema.CreatePartitionsTopicResult(
-        name=name,
-        error_code=ErrorCode.none if rejection is None else rejection.error,
-        error_message=None if rejection is None else rejection.reason or None,
-    )
+    return request.schema.CreatePartitionsTopicResult(name=name, **error_fields(outcome))

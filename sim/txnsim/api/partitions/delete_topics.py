@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.wire.codec import build
 
@@ -130,6 +130,5 @@ def _result(request: Request, one: Wanted, outcome: Wanted | Rejection) -> Any:
         request.schema.DeletableTopicResult,
         name=name,
         topic_id=topic_id,
-        error_code=outcome.error if isinstance(outcome, Rejection) else ErrorCode.none,
-        error_message=outcome.reason or None if isinstance(outcome, Rejection) else None,
+        **error_fields(outcome),
     )

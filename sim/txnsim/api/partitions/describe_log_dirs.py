@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request
-from txnsim.api.subjects import partitions_named
+from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.subjects import of_topics
 from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
-from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
 
 KEY: Final = 35
 VERSIONS: Final = (1, 5)
+
+subject = of_topics
+refuse = at_top(results=())
 
 DEVIATIONS: Final = (
     "DescribeLogDirs shows one directory per broker, which is its memory: no disk, so -1 for total "
@@ -65,16 +67,6 @@ async def handle(request: Request) -> Reply:
         ),
     )
     return request.answer(error_code=ErrorCode.none, results=(directory,))
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top, where there is one; no directories."""
-    return request.answer(error_code=error, results=())
-
-
-def subject(request: Request) -> Subject:
-    """The partitions asked for by name."""
-    return Subject(partitions=partitions_named(request, request.message.topics))
 
 
 def directory_of(broker: Broker) -> str:

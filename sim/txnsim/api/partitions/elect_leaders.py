@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.controller.elections import NOT_NEEDED, ElectionType, elect_leader
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
@@ -106,8 +106,7 @@ def _result(request: Request, topic: str, outcomes: list[tuple[int, Rejection | 
         partition_result=tuple(
             schema.PartitionResult(
                 partition_id=index,
-                error_code=ErrorCode.none if rejection is None else rejection.error,
-                error_message=None if rejection is None else rejection.reason or None,
+                **error_fields(rejection),
             )
             for index, rejection in outcomes
         ),

@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
-from txnsim.api.subjects import partitions_named
+from txnsim.api.subjects import of_topics
 from txnsim.controller.reassignments import reassigning
 from txnsim.errors import ErrorCode
-from txnsim.faults.subjects import Subject
 from txnsim.metadata.image import PartitionImage
 from txnsim.types import TopicPartition
 
 KEY: Final = 46
 VERSIONS: Final = (0, 0)
+
+subject = of_topics
 
 
 async def handle(request: Request) -> Reply:
@@ -48,11 +49,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         for topic in request.message.topics or ()
     }
     return _answer(request, error, error.name, by_topic)
-
-
-def subject(request: Request) -> Subject:
-    """The partitions asked for by name."""
-    return Subject(partitions=partitions_named(request, request.message.topics))
 
 
 def _ongoing(request: Request, index: int, partition: PartitionImage) -> Any:

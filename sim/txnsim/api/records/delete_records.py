@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
 from txnsim.api.request import Reply, Request
+from txnsim.api.subjects import of_topics
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.faults.subjects import Subject
 from txnsim.metadata.configs import topic_text
 from txnsim.replication.deletions import Late, Outcome
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 KEY: Final = 21
 VERSIONS: Final = (0, 2)
+
+subject = of_topics
 
 
 async def handle(request: Request) -> Reply:
@@ -50,17 +52,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
             for topic in request.message.topics
             for partition in topic.partitions
         },
-    )
-
-
-def subject(request: Request) -> Subject:
-    """The partitions."""
-    return Subject(
-        partitions=tuple(
-            TopicPartition(topic.name, partition.partition_index)
-            for topic in request.message.topics
-            for partition in topic.partitions
-        )
     )
 
 

@@ -13,15 +13,17 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.api.request import Reply, Request
+from txnsim.api.subjects import of_topics
 from txnsim.broker.look_ahead import LookAhead
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.faults.subjects import Subject
 from txnsim.log.partition_log import PartitionLog
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build
 
 KEY: Final = 2
 VERSIONS: Final = (1, 11)
+
+subject = of_topics
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -94,17 +96,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
             ]
             for topic in request.message.topics
         ],
-    )
-
-
-def subject(request: Request) -> Subject:
-    """The partitions asked about."""
-    return Subject(
-        partitions=tuple(
-            TopicPartition(topic.name, partition.partition_index)
-            for topic in request.message.topics
-            for partition in topic.partitions
-        )
     )
 
 

@@ -11,12 +11,14 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
+from txnsim.api.subjects import of_topics
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition
 
 KEY: Final = 23
 VERSIONS: Final = (2, 4)
+
+subject = of_topics
 
 
 async def handle(request: Request) -> Reply:
@@ -42,17 +44,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
             ]
             for topic in request.message.topics
         ],
-    )
-
-
-def subject(request: Request) -> Subject:
-    """The partitions."""
-    return Subject(
-        partitions=tuple(
-            TopicPartition(topic.topic, partition.partition)
-            for topic in request.message.topics
-            for partition in topic.partitions
-        )
     )
 
 

@@ -10,14 +10,16 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
+from txnsim.api.subjects import of_topics
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.faults.subjects import Subject
 from txnsim.log.answers import ProducerSnapshot
 from txnsim.types import TopicPartition
 
 KEY: Final = 61
 VERSIONS: Final = (0, 0)
+
+subject = of_topics
 
 _NO_SUCH_TOPIC: Final = "This server does not host this topic-partition."
 """The message for an unknown topic; an unknown partition has none."""
@@ -42,17 +44,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
             [_partition_answer(request, index, error) for index in topic.partition_indexes]
             for topic in request.message.topics
         ],
-    )
-
-
-def subject(request: Request) -> Subject:
-    """The partitions asked about."""
-    return Subject(
-        partitions=tuple(
-            TopicPartition(topic.name, index)
-            for topic in request.message.topics
-            for index in topic.partition_indexes
-        )
     )
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.txn.list_filter import ListTransactions
 from txnsim.types import ProducerId
 
 KEY: Final = 66
 VERSIONS: Final = (0, 2)
+
+refuse = at_top(unknown_state_filters=(), transaction_states=())
 
 OFF: Final = -1
 """A duration that filters nothing."""
@@ -53,8 +55,3 @@ def answer_query(request: Request, *, duration_ms: int, running_only: bool = Fal
             for entry in found.transactions
         ),
     )
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
-    return request.answer(error_code=error, unknown_state_filters=(), transaction_states=())

@@ -28,22 +28,17 @@ class PositionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Whose transaction it waits for; -1 where it is the group's."""
 
 
-class OffsetTrace:
+class OffsetTrace(msgspec.Struct, eq=False):
     """The trace events of one broker's group coordinator."""
 
-    __slots__ = ("_broker_id", "_shards", "_tracer")
-
-    def __init__(
-        self, tracer: Tracer | None, broker_id: BrokerId, shards: Mapping[int, GroupShard]
-    ) -> None:
-        self._tracer = tracer
-        self._broker_id = broker_id
-        self._shards = shards
+    tracer: Tracer | None
+    broker_id: BrokerId
+    shards: Mapping[int, GroupShard]
 
     @property
     def on(self) -> bool:
         """Whether the trace has a listener."""
-        return self._tracer is not None and self._tracer.on
+        return self.tracer is not None and self.tracer.on
 
     def pending(
         self,
@@ -83,8 +78,8 @@ class OffsetTrace:
         """Every position, also pending ones: group by group, as they are when they
         are asked for.
         """
-        for shard in list(self._shards.values()):
-            node, offsets = f"broker/{self._broker_id}/group/{shard.partition}", shard.offsets
+        for shard in list(self.shards.values()):
+            node, offsets = f"broker/{self.broker_id}/group/{shard.partition}", shard.offsets
             for group_id in offsets.groups():
                 for one in tuple(offsets.all_committed(group_id)):
                     place = str(one.topic_partition)
@@ -96,6 +91,6 @@ class OffsetTrace:
                     )
 
     def _emit(self, kind: str, shard: GroupShard, data: dict[str, object], *, tx: str = "") -> None:
-        assert self._tracer is not None, "asked for only while it is on"
-        node = f"broker/{self._broker_id}/group/{shard.partition}"
-        self._tracer.emit(kind, node, tx=tx, data=data)
+        assert self.tracer is not None, "asked for only while it is on"
+        node = f"broker/{self.broker_id}/group/{shard.partition}"
+        self.tracer.emit(kind, node, tx=tx, data=data)

@@ -20,6 +20,8 @@ from contextvars import Context
 from enum import Enum
 from typing import Any, Final
 
+import msgspec
+
 BUFFER_HIGH_BYTES: Final = 65_536
 """Unread bytes at which a writer has to pause; asyncio's default."""
 
@@ -79,34 +81,25 @@ class VirtualConnection:
             self._on_closed()
 
 
-class _Pipe:
+class _Pipe(msgspec.Struct, eq=False):
     """One direction: latency, and order."""
 
-    __slots__ = ("_chance", "_in_flight", "_last_s", "_latency_us", "_loop", "_target")
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        chance: random.Random,
-        latency_us: tuple[int, int],
-        target: VirtualTransport,
-    ) -> None:
-        self._loop = loop
-        self._chance = chance
-        self._latency_us = latency_us
-        self._target = target
-        self._last_s = 0.0
-        self._in_flight: deque[bytes | _Signal] = deque()
+    loop: asyncio.AbstractEventLoop
+    chance: random.Random
+    latency_us: tuple[int, int]
+    target: VirtualTransport
+    _last_s: float = 0.0
+    _in_flight: deque[bytes | _Signal] = msgspec.field(default_factory=deque)
 
     def send(self, item: bytes | _Signal) -> None:
-        latency_s = self._chance.randint(*self._latency_us) / 1e6
-        self._last_s = max(self._last_s, self._loop.time() + latency_s)
+        latency_s = self.chance.randint(*self.latency_us) / 1e6
+        self._last_s = max(self._last_s, self.loop.time() + latency_s)
         self._in_flight.append(item)
         # Each timer takes the oldest item: equal deadlines fire in no promised order.
-        self._loop.call_at(self._last_s, self._arrive, context=self._target.context)
+        self.loop.call_at(self._last_s, self._arrive, context=self.target.context)
 
     def _arrive(self) -> None:
-        self._target.arrive(self._in_flight.popleft())
+        self.target.arrive(self._in_flight.popleft())
 
 
 class VirtualTransport(asyncio.Transport):

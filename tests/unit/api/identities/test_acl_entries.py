@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.handlers import Api
 from tests.support.security import acl
-from txnsim.api.identities.acl_entries import described, error_fields, security_disabled
+from txnsim.api.identities.acl_entries import described
 from txnsim.api.parsing import parsed
 from txnsim.api.registry import SHIPPED
-from txnsim.errors import ErrorCode, MalformedFrameError, Rejection
+from txnsim.errors import MalformedFrameError
 from txnsim.security.acls import Operation, ResourceType
 from txnsim.wire import codec
 
@@ -29,13 +29,6 @@ async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
     )
     operations = {one.resource_name: [rule.operation for rule in one.acls] for one in found}
     assert operations == {"a": [Operation.READ, Operation.WRITE], "b": [Operation.READ]}
-
-
-def test_a_result_tells_its_error_and_why() -> None:
-    assert error_fields(None) == {"error_code": ErrorCode.none, "error_message": None}
-    refused = Rejection(error=ErrorCode.invalid_request, reason="")
-    assert error_fields(refused) == {"error_code": ErrorCode.invalid_request, "error_message": None}
-    assert error_fields(security_disabled())["error_message"] == "No Authorizer is configured."
 
 
 @pytest.mark.parametrize(

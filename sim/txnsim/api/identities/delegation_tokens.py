@@ -1,0 +1,34 @@
+"""Requests for delegation tokens: who may ask, and the answers (KIP-48).
+
+An anonymous client may not ask. Any other client gets the error that tokens are disabled, because
+the broker has no secret to make them with (``delegation.token.secret.key``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.security.principals import ANONYMOUS
+
+NO_TIME: Final = -1
+NEVER_SET: Final = 0
+"""The value that the controller leaves in the field."""
+
+
+async def ask(request: Request) -> Reply:
+    """Refuse."""
+    if request.principal == ANONYMOUS:
+        return request.refuse(ErrorCode.delegation_token_request_not_allowed)
+    return request.refuse(ErrorCode.delegation_token_auth_disabled)
+
+
+def no_expiry(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top, and no time at which a token ends."""
+    return request.answer(error_code=error, expiry_timestamp=time_of(request.principal))
+
+
+def time_of(principal: str) -> int:
+    """The times of a token that there is not."""
+    return NO_TIME if principal == ANONYMOUS else NEVER_SET
