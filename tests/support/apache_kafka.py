@@ -405,17 +405,6 @@ class ApacheKafka:
             main_class, "--bootstrap-server", self.bootstrap, *args, timeout_s=timeout_s
         )
 
-    def set_broker_config(self, name: str, value: str) -> None:
-        """Change a dynamic configuration of all brokers (the default BROKER resource).
-
-        Raises:
-            ApacheKafkaError: Kafka refused.
-        """
-        entity = ("--entity-type", "brokers", "--entity-default")
-        self._tool_or_raise(
-            "kafka.admin.ConfigCommand", *entity, "--alter", "--add-config", f"{name}={value}"
-        )
-
     def set_transaction_version(self, level: int) -> None:
         """Change the finalized level of ``transaction.version`` (UpdateFeatures).
 
