@@ -32,8 +32,9 @@ import tempfile
 import time  # noqa: TID251 - the same
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple
+
+from tests.support.lived import Lived
 
 KAFKA_VERSION: Final = "4.3.1"
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
@@ -257,7 +258,7 @@ class _Node(NamedTuple):
     process: subprocess.Popen[bytes]
 
 
-class ApacheKafka:
+class ApacheKafka(Lived):
     """A cluster of one or more real brokers, as a context manager.
 
     Args:
@@ -310,12 +311,7 @@ class ApacheKafka:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         self.stop()
 
     def start(self) -> None:
