@@ -26,6 +26,12 @@ def part(answer: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", [3, 13])
+async def test_less_than_the_header_of_a_batch_is_no_batch(api: Api, version: int) -> None:
+    found = part(await api.ask("Produce", version, **values(api, GOOD[:16])))
+    assert found.error_code is ErrorCode.invalid_record
+
+
+@pytest.mark.parametrize("version", [3, 13])
 async def test_null_records_are_never_answered(api: Api, version: int) -> None:
     assert await api.ask("Produce", version, **values(api, None)) is NoResponse.NEVER
 
