@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from tests.attacks.figures import Figures, Waits
 from tests.attacks.target import Attack, Target, serving
 from tests.support.apache_kafka import REPOSITORY
+from tests.support.lived import Lived
 from tests.support.txnsim_server import TxnsimServerError
 
 _QUIET_S: Final = 3.0
@@ -101,7 +101,7 @@ class _Player(threading.Thread):
             self.error = error
 
 
-class Neighbour:
+class Neighbour(Lived):
     """The other process."""
 
     def __init__(self, address: str) -> None:
@@ -113,15 +113,7 @@ class Neighbour:
             text=True,
         )
 
-    def __enter__(self) -> Neighbour:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
             self._process.communicate(timeout=1.0)
         self._process.kill()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.clients.streams.control import ControlError, ControlPort, End
 from tests.soak.ledger import Ledger
+from tests.support.lived import Lived
 from tests.support.raw_wire import Outcome, RawConnection
 
 BATCH: Final = 1_000
@@ -24,7 +24,7 @@ _LASTING: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE
 """A reader that is not where the log is has lost something."""
 
 
-class Reader:
+class Reader(Lived):
     """Reads topics with read_committed, from their beginning, into ledgers.
 
     Args:
@@ -80,12 +80,7 @@ class Reader:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         self._stopped.set()
         for thread in self._threads:
             thread.join()

@@ -13,7 +13,6 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import msgspec
@@ -27,6 +26,7 @@ from tests.soak.samples import Rest, Sample, grown, is_at_rest, sample
 from tests.soak.trouble import PAUSE_S, Trouble
 from tests.support.apache_kafka import REPOSITORY
 from tests.support.foreign_clients import go_program, java_program
+from tests.support.lived import Lived
 from tests.support.txnsim_server import TxnsimServer
 
 BULK: Final = "bulk"
@@ -170,7 +170,7 @@ class Program:
         self._errors.close()
 
 
-class Soak:
+class Soak(Lived):
     """One run against a server of its own."""
 
     def __init__(self, plan: Plan, *, say: Callable[[str], None]) -> None:
@@ -187,15 +187,7 @@ class Soak:
         self._chain_command: list[str] = []
         self._stuck: list[str] = []
 
-    def __enter__(self) -> Soak:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         for program in [*self._programs, *([self._chain] if self._chain else [])]:
             if program.is_running():
                 program.end()

@@ -32,8 +32,9 @@ import tempfile
 import time  # noqa: TID251 - the same
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple
+
+from tests.support.lived import Lived
 
 KAFKA_VERSION: Final = "4.3.1"
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
@@ -257,7 +258,7 @@ class _Node(NamedTuple):
     process: subprocess.Popen[bytes]
 
 
-class ApacheKafka:
+class ApacheKafka(Lived):
     """A cluster of one or more real brokers, as a context manager.
 
     Args:
@@ -310,12 +311,7 @@ class ApacheKafka:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -403,17 +399,6 @@ class ApacheKafka:
         """Run a tool of Kafka with ``--bootstrap-server`` of this cluster in front of ``args``."""
         return run_kafka_tool(
             main_class, "--bootstrap-server", self.bootstrap, *args, timeout_s=timeout_s
-        )
-
-    def set_broker_config(self, name: str, value: str) -> None:
-        """Change a dynamic configuration of all brokers (the default BROKER resource).
-
-        Raises:
-            ApacheKafkaError: Kafka refused.
-        """
-        entity = ("--entity-type", "brokers", "--entity-default")
-        self._tool_or_raise(
-            "kafka.admin.ConfigCommand", *entity, "--alter", "--add-config", f"{name}={value}"
         )
 
     def set_transaction_version(self, level: int) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 
-from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from txnsim.http.app import ControlApi
 
 Story = Callable[[VirtualCluster, httpx.AsyncClient], Awaitable[None]]
@@ -22,3 +23,18 @@ def run_story(story: Story, **changes: Any) -> None:
             await story(cluster, client)
 
     run_cluster(main, **changes)
+
+
+@asynccontextmanager
+async def port() -> AsyncIterator[httpx.AsyncClient]:
+    """The port of a cluster of one broker in real time, asked without a socket."""
+    async with real_cluster(brokers=1) as sim:
+        api = ControlApi(sim)
+        transport = httpx.ASGITransport(app=api.app())
+        try:
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", timeout=120
+            ) as client:
+                yield client
+        finally:
+            api.close()

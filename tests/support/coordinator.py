@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from itertools import count
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.settings import Settings
 from txnsim.txn.commands import AddPartitions, EndTxn, InitProducerId, PartitionsAdded
-from txnsim.txn.markers import LeaderLookup, NoLeader
+from txnsim.txn.markers import LeaderLookup
 from txnsim.txn.state import TxnMetadata
 from txnsim.types import (
     BrokerId,
@@ -343,11 +343,6 @@ def identity(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(
         producer_id=ProducerId(producer_id), producer_epoch=ProducerEpoch(producer_epoch)
     )
-
-
-def unknown_leaders(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LeaderLookup]:
-    """Partitions whose leader is not known."""
-    return dict.fromkeys(partitions, NoLeader.UNKNOWN)
 
 
 def error_of(reply: object) -> ErrorCode:

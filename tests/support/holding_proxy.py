@@ -12,14 +12,15 @@ import socket  # noqa: TID251 - before a real broker, outside every simulation
 import struct
 import threading
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Final
+
+from tests.support.lived import Lived
 
 _PRODUCE: Final = 0
 _PATIENCE_S: Final = 30.0
 
 
-class HoldingProxy:
+class HoldingProxy(Lived):
     """One port before one broker, as a context manager; ``forward_to`` names the broker."""
 
     def __init__(self) -> None:
@@ -38,15 +39,7 @@ class HoldingProxy:
 
     # Life
 
-    def __enter__(self) -> HoldingProxy:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         with self._changed:
             self._closed = True
             self._holding = False

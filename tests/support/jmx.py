@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from types import TracebackType
 from typing import Final
 
 import msgspec
 
 from tests.support.apache_kafka import POM, ApacheKafkaError
+from tests.support.lived import Lived
 
 READER: Final = POM.with_name("jmx") / "JmxReader.java"
 _PROPERTY: Final = re.compile(r'(\w+)=("[^"]*"|[^,]*)')
@@ -30,7 +30,7 @@ class Bean(msgspec.Struct, frozen=True, kw_only=True):
         return {key: value.strip('"') for key, value in _PROPERTY.findall(rest)}
 
 
-class Jmx:
+class Jmx(Lived):
     """A reader of one JVM's beans, as a context manager.
 
     Args:
@@ -48,15 +48,7 @@ class Jmx:
             text=True,
         )
 
-    def __enter__(self) -> Jmx:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         with self._process as process:
             assert process.stdin is not None
             process.stdin.close()  # it ends with its questions

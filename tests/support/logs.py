@@ -192,6 +192,21 @@ class LogDriver:
         return consume(self.log, start)
 
 
+def driven_log() -> LogDriver:
+    """Several segments: two transactions that end, one of producer 7 that does not, and plain
+    records.
+    """
+    made = LogDriver(config_of(roll_bytes=200))
+    made.txn(0)
+    made.end(committed=True)
+    made.txn(1)
+    made.end(committed=False)
+    made.txn(2, count=2)
+    made.append(plain())
+    made.txn(4)
+    return made
+
+
 def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
     """A read_committed consumer: one fetch after the other, each with its own list of what to
     skip.

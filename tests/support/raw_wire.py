@@ -11,9 +11,9 @@ import struct
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
-from types import TracebackType
 from typing import Any, Final
 
+from tests.support.lived import Lived
 from tests.support.world import world
 from txnsim.wire import codec
 from txnsim.wire.schema import ENTITY, REQUIRED, FieldRow, describe
@@ -33,7 +33,7 @@ class Outcome(Enum):
     SILENT = "no answer, the connection stays"
 
 
-class RawConnection:
+class RawConnection(Lived):
     """A blocking connection; ``ask`` sends one request and reads its answer."""
 
     def __init__(
@@ -49,15 +49,7 @@ class RawConnection:
         self._correlation_id = 0
         self._client_id = client_id
 
-    def __enter__(self) -> RawConnection:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         self._socket.close()
 
     def ask(self, api_key: int, api_version: int, **values: Any) -> Any:

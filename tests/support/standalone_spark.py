@@ -15,12 +15,12 @@ import sys
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 import pyspark
 
 from tests.support.apache_kafka import free_ports
+from tests.support.lived import Lived
 from tests.support.patience import until
 from tests.support.quick_spark import quick_environment
 
@@ -55,7 +55,7 @@ class Task(NamedTuple):
     executor: str
 
 
-class StandaloneSpark:
+class StandaloneSpark(Lived):
     """A cluster as a context manager; its processes are ended by their ids.
 
     Args:
@@ -85,12 +85,7 @@ class StandaloneSpark:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _left(self, error: BaseException | None) -> None:
         self._stop()
 
     @property

@@ -7,13 +7,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time  # noqa: TID251 - processes on the real machine
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from tests.support.apache_kafka import accepts, free_ports
 from tests.support.hadoop_jars import minicluster_jars, s3a_jars
+from tests.support.lived import Lived
 
 HOST: Final = "127.0.0.1"
 _START_TIMEOUT_S: Final = 300.0
@@ -25,7 +25,7 @@ _KEY: Final = "any"
 """moto lets everybody in."""
 
 
-class Store(ABC):
+class Store(Lived):
     """A server as a context manager; its process is ended by its id.
 
     Args:
@@ -53,12 +53,7 @@ class Store(ABC):
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _left(self, error: BaseException | None) -> None:
         self._stop()
 
     @property

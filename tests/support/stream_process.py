@@ -11,9 +11,9 @@ import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
+from tests.support.lived import Lived
 from tests.support.quick_spark import quick_environment
 
 PATIENCE_S: Final = 280.0
@@ -21,7 +21,7 @@ PATIENCE_S: Final = 280.0
 """
 
 
-class StreamProcess:
+class StreamProcess(Lived):
     """The process, and the events that it has told on its standard output.
 
     Args:
@@ -46,15 +46,7 @@ class StreamProcess:
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
-    def __enter__(self) -> StreamProcess:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, error: BaseException | None) -> None:
         if self._process.poll() is None:
             self.kill()
 

@@ -13,8 +13,9 @@ import tempfile
 import time  # noqa: TID251 - a process on the real machine
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
+
+from tests.support.lived import Lived
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _START_TIMEOUT_S: Final = 90.0
@@ -33,7 +34,7 @@ def installed_txnsim() -> Path:
     return beside if beside.exists() else _REPOSITORY / ".venv" / "bin" / "txnsim"
 
 
-class TxnsimServer:
+class TxnsimServer(Lived):
     """A cluster of simulated brokers, as a context manager.
 
     Args:
@@ -78,12 +79,7 @@ class TxnsimServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         self.stop(expect_clean=exc is None)
 
     def start(self) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from types import TracebackType
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from tests.support.lived import Lived
 from tests.support.transcript import NOW_MS
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.connection import VirtualTransport
@@ -30,7 +30,7 @@ START_MS: Final = NOW_MS + 50_000_000_000
 """Later than what a transcript takes for a time that a story has written itself."""
 
 
-class VirtualWorld:
+class VirtualWorld(Lived):
     """A cluster in memory, as a context manager, and the time around it.
 
     Args:
@@ -58,12 +58,7 @@ class VirtualWorld:
         self._run(self._start())
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         try:
             self._run(self._stop())
         finally:

@@ -7,7 +7,28 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
+
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+
+W = TypeVar("W")
+
+
+def in_virtual_time(
+    world: Callable[[VirtualEnvironment], W],
+) -> Callable[[Callable[[W], Awaitable[None]]], None]:
+    """What plays a test in a world that is made of a virtual environment; a ``run`` of
+    ``within``.
+    """
+
+    def run(main: Callable[[W], Awaitable[None]]) -> None:
+        async def whole(env: VirtualEnvironment) -> None:
+            await main(world(env))
+            await env.tasks.close()
+
+        run_virtual(whole, seed=1)
+
+    return run
 
 
 def within(

@@ -11,7 +11,6 @@ import subprocess
 import tempfile
 import time  # noqa: TID251 - processes on the real machine
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from tests.support.apache_kafka import (
@@ -21,6 +20,7 @@ from tests.support.apache_kafka import (
     java_command,
     kafka_libs,
 )
+from tests.support.lived import Lived
 
 VERSION: Final = "2.7.2"
 _START_TIMEOUT_S: Final = 120.0
@@ -29,7 +29,7 @@ _POLL_S: Final = 0.1
 _LOG_TAIL: Final = 4_000
 
 
-class ZookeeperKafka:
+class ZookeeperKafka(Lived):
     """The broker, as a context manager.
 
     Args:
@@ -44,12 +44,7 @@ class ZookeeperKafka:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         self.stop()
 
     @property

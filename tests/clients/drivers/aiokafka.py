@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from aiokafka import (
@@ -27,6 +26,7 @@ from aiokafka.errors import (
 from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
+from tests.support.lived import Lived
 
 T = TypeVar("T")
 
@@ -184,7 +184,7 @@ class Driver:
         return isinstance(error, TopicAlreadyExistsError)
 
 
-class DriverProducer:
+class DriverProducer(Lived):
     """See ``base.DriverProducer``."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -197,12 +197,7 @@ class DriverProducer:
             run(self._start())
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def _left(self, _error: BaseException | None) -> None:
         if self._producer is not None:
             run(self._producer.stop())
 
@@ -275,7 +270,7 @@ def _seen(record: Any) -> Seen:
     )
 
 
-class DriverMember:
+class DriverMember(Lived):
     """See ``base.DriverMember``. Whoever has polled keeps its partitions until its turn has ended,
     because positions that come too late would not be refused.
     """
@@ -297,12 +292,7 @@ class DriverMember:
         # It comes back only when the group is complete, which may wait for another member's turn.
         self._starting = asyncio.create_task(self._consumer.start())
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def _left(self, _error: BaseException | None) -> None:
         self.end_turn()
         run(self._stop())
 

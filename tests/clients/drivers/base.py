@@ -7,7 +7,7 @@ hides no error; what a library raises comes out as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol
 
 from tests.clients.drivers.logins import Login
@@ -42,17 +42,8 @@ class Seen(NamedTuple):
     timestamp_ms: int
 
 
-class DriverProducer(Protocol):
+class DriverProducer(AbstractContextManager["DriverProducer"], Protocol):
     """A producer of the library, transactional if it has a transactional id."""
-
-    def __enter__(self) -> DriverProducer: ...
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None: ...
 
     def init(self) -> None:
         """InitProducerId: from here on an older producer of the same id is fenced."""
@@ -79,19 +70,10 @@ class DriverProducer(Protocol):
         """Abort the transaction."""
 
 
-class DriverMember(Protocol):
+class DriverMember(AbstractContextManager["DriverMember"], Protocol):
     """A consumer of one topic, as a member of a group; its positions are committed by others."""
 
     topic: str
-
-    def __enter__(self) -> DriverMember: ...
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None: ...
 
     def poll(self, count: int) -> list[Seen]:
         """So many records at most; none if there are none for ``POLL_MS``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -23,6 +22,7 @@ from confluent_kafka.cimpl import NewTopic as ConfluentNewTopic
 from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import FAR_FUTURE_S, OAUTHBEARER, USERS, Login
+from tests.support.lived import Lived
 
 QUICK: Final = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 50, "reconnect.backoff.ms": 5}
 CLASSIC: Final = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
@@ -163,21 +163,13 @@ class Driver:
         return _code(error) == KafkaError.TOPIC_ALREADY_EXISTS
 
 
-class DriverProducer:
+class DriverProducer(Lived):
     """See ``base.DriverProducer``."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._producer = Producer(settings)
 
-    def __enter__(self) -> DriverProducer:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def _left(self, _error: BaseException | None) -> None:
         # Destroyed, not closed: `close` and `flush` raise what has fenced a producer once more.
         self._producer.purge()
         del self._producer
@@ -239,7 +231,7 @@ class DriverProducer:
         self._producer.abort_transaction(PATIENCE_S)
 
 
-class DriverMember:
+class DriverMember(Lived):
     """See ``base.DriverMember``."""
 
     def __init__(self, topic: str, settings: dict[str, Any]) -> None:
@@ -247,15 +239,7 @@ class DriverMember:
         self._consumer = Consumer(settings)
         self._consumer.subscribe([topic])
 
-    def __enter__(self) -> DriverMember:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def _left(self, _error: BaseException | None) -> None:
         self._consumer.close()
 
     def poll(self, count: int) -> list[Seen]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -25,6 +24,7 @@ from kafka.structs import OffsetAndMetadata
 from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
+from tests.support.lived import Lived
 
 QUICK: Final = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5}
 REFUSED_MS: Final = 1_000
@@ -164,21 +164,13 @@ class Driver:
         return isinstance(error, TopicAlreadyExistsError)
 
 
-class DriverProducer:
+class DriverProducer(Lived):
     """See ``base.DriverProducer``."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._producer = KafkaProducer(**settings)
 
-    def __enter__(self) -> DriverProducer:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def _left(self, error: BaseException | None) -> None:
         self._producer.close(timeout=None if error is None else 1)
 
     def init(self) -> None:
@@ -246,22 +238,14 @@ def _seen(record: Any) -> Seen:
     )
 
 
-class DriverMember:
+class DriverMember(Lived):
     """See ``base.DriverMember``."""
 
     def __init__(self, topic: str, settings: dict[str, Any]) -> None:
         self.topic = topic
         self._consumer = KafkaConsumer(topic, **settings)
 
-    def __enter__(self) -> DriverMember:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def _left(self, _error: BaseException | None) -> None:
         self._consumer.close()
 
     def poll(self, count: int) -> list[Seen]:

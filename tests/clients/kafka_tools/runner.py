@@ -10,11 +10,12 @@ import json
 import subprocess
 import threading
 from collections.abc import Mapping
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Final
 
 from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 from tests.support.foreign_clients import java_program
+from tests.support.lived import Lived
 
 _TOOLS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -58,7 +59,7 @@ def tools_command(version: str = KAFKA_VERSION) -> list[str]:
     return java_program("ToolRunner", version=version)
 
 
-class Tools:
+class Tools(Lived):
     """The tools of a release, against one address; as a context manager, which ends their JVM."""
 
     def __init__(self, bootstrap: str, *, version: str = KAFKA_VERSION) -> None:
@@ -66,15 +67,7 @@ class Tools:
         self._version = version
         self._process: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> Tools:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _left(self, error: BaseException | None) -> None:
         self._end()
 
     def at(self, name: str, *args: str, stdin: str = "") -> ToolResult:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from types import TracebackType
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -23,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.streams.ledger import Ledger
+from tests.support.lived import Lived
 
 WORDS: Final = tuple(f"word-{number:02}" for number in range(12))
 _PATIENCE_S: Final = 30.0
@@ -83,7 +83,7 @@ class Feeder:
             self._refused.append(error)
 
 
-class Feeding:
+class Feeding(Lived):
     """Feeds from a thread of its own while the block runs, so that every transaction has both:
     words that are passed on and counts that are written.
     """
@@ -98,12 +98,7 @@ class Feeding:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _left(self, error: BaseException | None) -> None:
         self._is_over.set()
         self._thread.join()
         if self._failure is not None and error is None:

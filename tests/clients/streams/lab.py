@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
@@ -22,6 +21,7 @@ from tests.clients.streams.control import ControlPort
 from tests.clients.streams.feed import Feeder, Feeding, Reader, create_topics
 from tests.clients.streams.ledger import Ledger
 from tests.clients.streams.plan import INSTANCES
+from tests.support.lived import Lived
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main as txnsim
 from txnsim.placement import partition_for
@@ -63,7 +63,7 @@ class LabError(Exception):
     """What should have come did not come in time, or is not exact."""
 
 
-class Lab:
+class Lab(Lived):
     """All of it, as a context manager.
 
     Args:
@@ -91,12 +91,7 @@ class Lab:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _left(self, error: BaseException | None) -> None:
         self._close(expect_clean=error is None)
 
     def _fill(self) -> None:

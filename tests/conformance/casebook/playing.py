@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +32,7 @@ from tests.conformance.casebook.values import (
 from tests.conformance.casebook.verbs import DESCRIBING, TIMEOUT_MS, Request
 from tests.conformance.casebook.words import requests_of
 from tests.real.stories.player import KEYS, Player
+from tests.support.lived import Lived
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.transcript import Transcript
 from tests.support.world import world
@@ -72,7 +72,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """Rules that steps name, but whose answer was another one."""
 
 
-class CasePlayer:
+class CasePlayer(Lived):
     """Plays one case, as a context manager.
 
     Args:
@@ -100,15 +100,7 @@ class CasePlayer:
         self._dead: set[int] = set()
         self._unshown: list[str] = []
 
-    def __enter__(self) -> CasePlayer:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _left(self, exc: BaseException | None) -> None:
         self._player.close()
         for connection in self._connections.values():
             connection.__exit__(None, None, None)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.images import cluster, partition, topic
-from tests.support.leader import NOT_LED, P0, P1, UNKNOWN, Leader, part, produce, settle
+from tests.support.leader import P0, P1, UNKNOWN, Leader, part, produce, settle
 from tests.support.logs import NOW
 from txnsim.broker.fetch import (
     CONSUMER_REPLICA_ID,
@@ -104,50 +104,6 @@ def end_transaction(leader: Leader, *, committed: bool = True) -> None:
 # Reading
 
 
-async def test_an_answer_tells_the_bounds_of_the_log(leader: Leader) -> None:
-    await append(leader, count=3)
-    open_transaction(leader)
-    outcome = (await leader.fetching.fetch(fetch(isolation=COMMITTED)))[0]
-    assert (outcome.high_watermark, outcome.last_stable_offset, outcome.log_start_offset) == (
-        4,
-        3,
-        0,
-    )
-    assert len(outcome.records) == 1
-    assert outcome.aborted == ()
-    unbound = (await leader.fetching.fetch(fetch()))[0]
-    assert len(unbound.records) == 2
-    assert unbound.aborted is None
-
-
-async def test_aborted_transactions_are_named_to_read_committed(leader: Leader) -> None:
-    open_transaction(leader)
-    end_transaction(leader, committed=False)
-    outcome = (await leader.fetching.fetch(fetch(isolation=COMMITTED)))[0]
-    assert outcome.aborted is not None
-    assert [(one.producer_id, one.first_offset) for one in outcome.aborted] == [(7, 0)]
-
-
-@pytest.mark.parametrize(
-    ("row", "error"),
-    [
-        (wanted(P0, 9), E.offset_out_of_range),
-        (wanted(P0, current_leader_epoch=5), E.unknown_leader_epoch),
-        (wanted(NOT_LED), E.none),
-    ],
-)
-async def test_an_error_of_one_partition_is_answered_at_once(
-    leader: Leader, row: FetchPartition, error: ErrorCode
-) -> None:
-    command = fetch(row, wanted(P1), max_wait_ms=0 if error is E.none else 1_000)
-    outcomes = await leader.fetching.fetch(command)
-    assert outcomes[0].error is error
-    if error is not E.none:
-        refused = outcomes[0]
-        assert (refused.high_watermark, refused.last_stable_offset, refused.records) == (-1, -1, ())
-    assert outcomes[1].error is E.none
-
-
 @pytest.mark.parametrize(
     ("row", "error"),
     [
@@ -161,11 +117,6 @@ async def test_a_topic_id_without_its_name_is_refused(
 ) -> None:
     (outcome,) = await leader.fetching.fetch(fetch(row, max_wait_ms=1_000))
     assert outcome.error is error
-
-
-async def test_old_consumers_read_from_the_leader_only(leader: Leader) -> None:
-    outcomes = await leader.fetching.fetch(fetch(wanted(NOT_LED), leader_only=True))
-    assert outcomes[0].error is E.not_leader_or_follower
 
 
 @pytest.mark.parametrize(
@@ -200,19 +151,6 @@ async def test_followers_read_what_is_not_replicated_yet() -> None:
     await leader.producing.produce(produce(part(), acks=1))
     leader.purgatory.touch(P0)
     assert len((await task)[0].records) == 1
-
-
-async def test_the_first_partition_with_data_gets_a_batch_whatever_its_size(
-    leader: Leader,
-) -> None:
-    await append(leader, P1, value=b"x" * 500)
-    await append(leader, P0, value=b"x" * 500)
-    outcomes = await leader.fetching.fetch(
-        fetch(wanted(P0, max_bytes=1), wanted(P1, max_bytes=1), max_bytes=1)
-    )
-    assert [len(outcome.records) for outcome in outcomes] == [1, 0]
-    empty_first = await leader.fetching.fetch(fetch(wanted(P0, 1), wanted(P1), max_bytes=1))
-    assert [len(outcome.records) for outcome in empty_first] == [0, 1]
 
 
 async def test_the_brokers_limit_caps_the_clients(leader: Leader) -> None:
@@ -263,32 +201,6 @@ async def test_a_reader_waits_for_min_bytes_and_reads_again(leader: Leader) -> N
     assert not task.done(), "some bytes, not enough"
     await append(leader, value=b"x" * 50)
     assert len((await task)[0].records) == 2
-
-
-async def test_a_reader_that_may_not_wait_gets_an_empty_answer(leader: Leader) -> None:
-    outcome = (await leader.fetching.fetch(fetch(max_wait_ms=0)))[0]
-    assert (outcome.error, outcome.records) == (E.none, ())
-
-
-async def test_what_does_not_exist_is_not_waited_for(leader: Leader) -> None:
-    task = start(leader, fetch(wanted(UNKNOWN), wanted(P0), max_wait_ms=500))
-    await settle()
-    assert not task.done(), "the other partition is waited for"
-    await append(leader)
-    missing, found = await task
-    assert (missing.error, len(found.records)) == (E.unknown_topic_or_partition, 1)
-
-
-async def test_a_fetch_of_nothing_does_not_wait(leader: Leader) -> None:
-    command = FetchCommand(
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=1,
-        isolation=UNCOMMITTED,
-        partitions=(),
-        leader_only=False,
-    )
-    assert await leader.fetching.fetch(command) == []
 
 
 async def test_waiting_ends_at_max_wait_of_monotonic_time(leader: Leader) -> None:

@@ -74,30 +74,6 @@ async def test_a_plain_batch_is_appended_without_asking_anybody(leader: Leader) 
     assert leader.asked == []
 
 
-async def test_transactional_batches_of_two_producers_fail_the_whole_request(
-    leader: Leader,
-) -> None:
-    mixed = E.invalid_producer_id_mapping
-    for other in (txn(P1, pid=8), txn(P1, epoch=1)):
-        assert await errors(leader, produce(txn(P0), other, part(P1), acks=5)) == {
-            P0: mixed,
-            P1: mixed,
-        }
-    assert leader.asked == []
-    assert leader.log().log_end_offset == 0
-
-
-async def test_verification_comes_before_acks_are_judged(leader: Leader) -> None:
-    task = start(leader, produce(txn(P0), txn(P1), acks=5))
-    await settle()
-    leader.answer(E.invalid_txn_state, E.none)
-    outcomes = await task
-    assert {tp: one.error for tp, one in outcomes.items()} == {
-        P0: E.invalid_txn_state,
-        P1: E.invalid_required_acks,
-    }
-
-
 @pytest.mark.parametrize("name", [CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC])
 async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: str) -> None:
     leader = Leader(cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2))))
@@ -111,56 +87,11 @@ async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: 
     assert await errors(leader, allowed) == {led: E.none, not_led: E.not_leader_or_follower}
 
 
-async def test_each_partition_is_judged_by_itself(leader: Leader) -> None:
-    assert await errors(leader, produce(part(P0), part(NOT_LED), part(UNKNOWN))) == {
-        P0: E.none,
-        NOT_LED: E.not_leader_or_follower,
-        UNKNOWN: E.unknown_topic_or_partition,
-    }
-
-
-async def test_too_few_in_sync_matter_to_acks_all_only() -> None:
-    image = cluster().with_topic(
-        topic("orders", partition(1, isr=(1,)), configs={"min.insync.replicas": "2"})
-    )
-    leader = Leader(image)
-    refused = await leader.producing.produce(produce(part(P0)))
-    assert refused == {P0: ProduceOutcome(error=E.not_enough_replicas, log_start_offset=0)}
-    assert leader.log().log_end_offset == 0
-    assert await errors(leader, produce(part(P0), acks=1)) == {P0: E.none}
-    assert await errors(leader, produce(part(P0), acks=0)) == {P0: E.none}
-
-
 async def test_leadership_is_judged_before_the_replicas_in_sync() -> None:
     image = cluster().with_topic(
         topic("orders", partition(2, isr=(2,)), configs={"min.insync.replicas": "2"})
     )
     assert await errors(Leader(image), produce(part(P0))) == {P0: E.not_leader_or_follower}
-
-
-async def test_a_refusal_of_the_log_tells_the_log_start_and_the_reason(leader: Leader) -> None:
-    late = await leader.producing.produce(produce(part(P0, 5)))
-    assert late[P0].error is E.none, "an unknown producer may begin anywhere"
-    gap = await leader.producing.produce(produce(part(P0, 9)))
-    assert gap == {P0: ProduceOutcome(error=E.out_of_order_sequence_number, log_start_offset=0)}
-
-
-async def test_refused_records_are_named(leader: Leader) -> None:
-    leader.apply(
-        orders(configs={"cleanup.policy": "compact"}),
-    )
-    outcomes = await leader.producing.produce(produce(part(P0, key=None)))
-    assert outcomes[P0].error is E.invalid_record
-    assert [index for index, _ in outcomes[P0].record_errors] == [0]
-    assert outcomes[P0].message
-
-
-async def test_a_duplicate_is_answered_as_the_first_time(leader: Leader) -> None:
-    first = await leader.producing.produce(produce(part(P0, 0, count=2)))
-    again = await leader.producing.produce(produce(part(P0, 0, count=2)))
-    assert again[P0].base_offset == first[P0].base_offset == 0
-    assert again[P0].log_append_time_ms == NOW, "the cached batch's timestamp"
-    assert leader.log().log_end_offset == 2
 
 
 # Verification

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.support.logs import NOW, PARTITION, LogDriver, plain
+from tests.support.logs import NOW, PARTITION, LogDriver, driven_log
 from txnsim.log.config import LogConfig
 from txnsim.log.log_loader import LogLoader, StoredBatches
 from txnsim.log.partition_log import PartitionLog
@@ -24,15 +24,8 @@ def stored(segment: Segment, count: int | None = None) -> StoredBatches:
 
 @pytest.fixture
 def driver() -> LogDriver:
-    """Several segments: two transactions that end, one that does not, and plain records."""
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
-    made.txn(0)
-    made.end(committed=True)
-    made.txn(1)
-    made.end(committed=False)
-    made.txn(2, count=2)
-    made.append(plain())
-    made.txn(4)
+    """One that was led anew, with a producer that begins."""
+    made = driven_log()
     made.log.become_leader(3)
     made.data(0, pid=8)
     return made

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.support.within import within
+from tests.support.within import in_virtual_time, within
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
 from txnsim.faults.crossings import FaultEffect, SubmitOutcome
 from txnsim.faults.plan import Action, FaultRule
@@ -17,7 +16,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.injection.injector import Injector
 from txnsim.node.crossings import Crossings, at_once, error_in, is_lost, timer_gate
-from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.types import TopicPartition
 
 P0 = TopicPartition("orders", 0)
@@ -39,12 +38,7 @@ class World:
         self.crossings.go_on(self.told.append, point, ABOUT_P0, kind=kind)
 
 
-def run(main: Callable[[World], Awaitable[None]]) -> None:
-    async def whole(env: VirtualEnvironment) -> None:
-        await main(World(env))
-        await env.tasks.close()
-
-    run_virtual(whole, seed=1)
+run = in_virtual_time(World)
 
 
 @within(run)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from tests.support.images import B1, cluster, partition, topic
-from tests.support.within import within
+from tests.support.within import in_virtual_time, within
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
@@ -18,7 +18,7 @@ from txnsim.injection.injector import Injector
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.crossings import Crossings
 from txnsim.node.image_intake import ImageIntake
-from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.types import LeaderEpoch, TopicPartition
 
 FIRST = (
@@ -69,12 +69,7 @@ class World:
         self.injector.arm(FaultRule(id="f", point=FaultPoint.METADATA_APPLY, action=action, **more))
 
 
-def run(main: Callable[[World], Awaitable[None]]) -> None:
-    async def whole(env: VirtualEnvironment) -> None:
-        await main(World(env))
-        await env.tasks.close()
-
-    run_virtual(whole, seed=1)
+run = in_virtual_time(World)
 
 
 @within(run)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.support.gates import Gates
 from tests.support.logs import LogDriver, make_log, plain
-from tests.support.within import within
+from tests.support.within import in_virtual_time, within
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Drop, Fail, Hold
 from txnsim.faults.plan import Action, FaultRule
@@ -19,7 +18,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import FOLLOWER, MARKER
 from txnsim.releases.rules import LATEST
-from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.types import IsolationLevel
 
 SOMETHING = Subject()
@@ -49,12 +48,7 @@ class World:
         return log
 
 
-def run(main: Callable[[World], Awaitable[None]]) -> None:
-    async def whole(env: VirtualEnvironment) -> None:
-        await main(World(env))
-        await env.tasks.close()
-
-    run_virtual(whole, seed=1)
+run = in_virtual_time(World)
 
 
 @within(run)

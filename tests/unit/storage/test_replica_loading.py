@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.log_dirs import write_partition
-from tests.support.logs import NOW, LogDriver, plain
+from tests.support.logs import NOW, LogDriver, driven_log, plain
 from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
@@ -23,16 +23,7 @@ CONFIG = LogConfig(rules=LATEST, roll_bytes=200)
 
 @pytest.fixture
 def driver() -> LogDriver:
-    """Several segments: two transactions that end, one that does not, and plain records."""
-    made = LogDriver(CONFIG)
-    made.txn(0)
-    made.end(committed=True)
-    made.txn(1)
-    made.end(committed=False)
-    made.txn(2, count=2)
-    made.append(plain())
-    made.txn(4)
-    return made
+    return driven_log()
 
 
 @pytest.fixture

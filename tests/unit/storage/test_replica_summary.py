@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.log_dirs import write_partition
-from tests.support.logs import LogDriver, plain
-from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from tests.support.logs import LogDriver, driven_log, plain
 from txnsim.storage import names
 from txnsim.storage.replica_summary import ReplicaSummary, summarize
 from txnsim.types import TopicPartition
@@ -26,16 +24,7 @@ def summary(directory: Path) -> ReplicaSummary:
 
 @pytest.fixture
 def driver() -> LogDriver:
-    """Two transactions that end, one of producer 7 that does not, and a plain record."""
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
-    made.txn(0)
-    made.end(committed=True)
-    made.txn(1)
-    made.end(committed=False)
-    made.txn(2, count=2)
-    made.append(plain())
-    made.txn(4)
-    return made
+    return driven_log()
 
 
 def test_offsets_batches_and_open_transactions_are_summed_up(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.txn_entries import FRESH, NOW_MS, STATES, TID, entry, rows
@@ -126,21 +128,21 @@ CompleteAbort  | invalid_txn_state           | invalid_txn_state       | Prepare
 """  # noqa: E501 - a table
 
 
+def ends_of(state: str) -> list[Any]:
+    """Commit, its retry, abort, its retry, all decided in that state."""
+    txn = None if state == "absent" else entry(STATES[state])
+    return [
+        decide_end_txn(txn, asked(7, epoch, committed=committed), now_ms=NOW_MS, rules=LATEST)
+        for committed in (True, False)
+        for epoch in (5, 4)
+    ]
+
+
 @pytest.mark.parametrize(("state", "commit", "commit_retry", "abort", "abort_retry"), rows(V2))
 def test_every_cell_of_version_2(
     state: str, commit: str, commit_retry: str, abort: str, abort_retry: str
 ) -> None:
-    txn = None if state == "absent" else entry(STATES[state])
-    for committed, epoch, expected in (
-        (True, 5, commit),
-        (True, 4, commit_retry),
-        (False, 5, abort),
-        (False, 4, abort_retry),
-    ):
-        outcome = decide_end_txn(
-            txn, asked(7, epoch, committed=committed), now_ms=NOW_MS, rules=LATEST
-        )
-        assert told(outcome) == expected
+    assert [told(one) for one in ends_of(state)] == [commit, commit_retry, abort, abort_retry]
 
 
 # The same cells: rules without ``end.v5.``
@@ -162,17 +164,8 @@ CompleteAbort  | aborted-commit   | aborted-commit-retry   | aborted-abort   | a
 def test_every_cell_of_version_2_names_its_rule(
     state: str, commit: str, commit_retry: str, abort: str, abort_retry: str
 ) -> None:
-    txn = None if state == "absent" else entry(STATES[state])
-    for committed, epoch, expected in (
-        (True, 5, commit),
-        (True, 4, commit_retry),
-        (False, 5, abort),
-        (False, 4, abort_retry),
-    ):
-        outcome = decide_end_txn(
-            txn, asked(7, epoch, committed=committed), now_ms=NOW_MS, rules=LATEST
-        )
-        assert rule_of(outcome) == f"end.v5.{expected}"
+    rules = [f"end.v5.{one}" for one in (commit, commit_retry, abort, abort_retry)]
+    assert [rule_of(one) for one in ends_of(state)] == rules
 
 
 V2_REFUSED = """

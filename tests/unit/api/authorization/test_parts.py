@@ -16,7 +16,7 @@ from tests.support.security import GuardedApi, acl
 from txnsim.api.authorization.parts import PARTS
 from txnsim.api.request import NoResponse
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
+from txnsim.security.acls import Operation, ResourceType
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 FORBIDDEN = ErrorCode.topic_authorization_failed
@@ -98,40 +98,6 @@ def test_the_tables_have_every_api() -> None:
     assert PARTS.keys() <= tried
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "right", "error"),
-    [
-        (4, "1", acl(CLUSTER, CLUSTER_NAME, Operation.DESCRIBE_CONFIGS), 31),
-        (8, "1", acl(CLUSTER, CLUSTER_NAME, Operation.DESCRIBE_CONFIGS), 31),
-        (16, "m", acl(CLUSTER, CLUSTER_NAME, Operation.DESCRIBE_CONFIGS), 31),
-        (32, "g", acl(GROUP, "g", Operation.DESCRIBE_CONFIGS), 30),
-    ],
-)
-async def test_configs_of_other_resources_have_rights_of_their_own(
-    api: GuardedApi, kind: int, name: str, right: Any, error: int
-) -> None:
-    values = {"resources": [{"resource_type": kind, "resource_name": name}]}
-    answer = await api.ask("DescribeConfigs", 4, **values)
-    assert answer.results[0].error_code == error
-    api.grant(right)
-    answer = await api.ask("DescribeConfigs", 4, **values)
-    assert answer.results[0].error_code != error
-
-
-async def test_loggers_can_not_be_replaced_so_no_right_is_asked_for(api: GuardedApi) -> None:
-    values = {"resources": [{"resource_type": 8, "resource_name": "1"}]}
-    answer = await api.ask("AlterConfigs", 2, **values)
-    assert answer.responses[0].error_code is ErrorCode.invalid_request
-    answer = await api.ask("IncrementalAlterConfigs", 1, **values)
-    assert answer.responses[0].error_code is ErrorCode.cluster_authorization_failed
-
-
-async def test_configs_of_no_known_resource_are_refused_as_ever(api: GuardedApi) -> None:
-    values = {"resources": [{"resource_type": 64, "resource_name": "x"}]}
-    answer = await api.ask("DescribeConfigs", 4, **values)
-    assert answer.results[0].error_code is ErrorCode.invalid_request
-
-
 async def test_without_acknowledgements_a_forbidden_topic_closes_the_connection(
     api: GuardedApi,
 ) -> None:
@@ -145,36 +111,3 @@ async def test_without_acknowledgements_a_forbidden_topic_closes_the_connection(
         {"name": "hidden", "partition_data": [data]},
     ]
     assert await api.ask("Produce", 9, **values, topic_data=never) is NoResponse.NEVER
-
-
-async def test_a_topic_id_is_judged_by_the_name_behind_it(api: GuardedApi) -> None:
-    ids = [api.api.topic_id("orders"), api.api.topic_id("hidden")]
-    api.grant(acl(TOPIC, "orders", Operation.WRITE))
-    answer = await api.ask(
-        "Produce",
-        13,
-        transactional_id=None,
-        acks=-1,
-        topic_data=[
-            {"topic_id": topic_id, "partition_data": [{"index": 0, "records": plain()}]}
-            for topic_id in ids
-        ],
-    )
-    errors = {one.topic_id: one.partition_responses[0].error_code for one in answer.responses}
-    assert errors == {ids[0]: ErrorCode.none, ids[1]: FORBIDDEN}
-
-
-async def test_followers_may_ask_for_epochs_and_read_everything(api: GuardedApi) -> None:
-    epochs = {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
-    wanted = {
-        "replica_id": 1,
-        "session_epoch": -1,
-        "topics": [{"topic": "orders", "partitions": [{"partition": 0}]}],
-    }
-    answer = await api.ask("Fetch", 12, **wanted)
-    assert answer.responses[0].partitions[0].error_code is FORBIDDEN
-    api.grant(acl(CLUSTER, CLUSTER_NAME, Operation.CLUSTER_ACTION))
-    answer = await api.ask("OffsetForLeaderEpoch", 3, **epochs)
-    assert answer.topics[0].partitions[0].error_code is not FORBIDDEN
-    answer = await api.ask("Fetch", 12, **wanted)
-    assert answer.responses[0].partitions[0].error_code is not FORBIDDEN

@@ -4,7 +4,6 @@ names.
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 FORBIDDEN = ErrorCode.topic_authorization_failed
 DESCRIBE_ORDERS = acl(TOPIC, "orders", Operation.DESCRIBE)
-NO_ID = uuid.UUID(int=0)
 
 
 @pytest.mark.parametrize(("version", "every"), [(0, []), (9, None)])
@@ -57,52 +55,6 @@ async def test_internal_topics_look_like_any_other_while_forbidden(api: GuardedA
     assert (answer.topics[0].error_code, answer.topics[0].is_internal) == (FORBIDDEN, False)
 
 
-async def test_an_id_does_not_tell_the_name(api: GuardedApi) -> None:
-    hidden, unknown = api.api.topic_id("hidden"), uuid.UUID(int=9)
-    wanted = [{"topic_id": one, "name": None} for one in (hidden, unknown)]
-    answer = await api.ask("Metadata", 12, topics=wanted)
-    found = {topic.topic_id: (topic.error_code, topic.name) for topic in answer.topics}
-    assert found == {hidden: (FORBIDDEN, None), unknown: (ErrorCode.unknown_topic_id, None)}
-    answer = await api.ask("Metadata", 12, topics=[{"topic_id": NO_ID, "name": None}])
-    assert answer.topics[0].error_code is ErrorCode.unknown_server_error
-
-
-async def test_a_client_learns_what_it_may_do(api: GuardedApi) -> None:
-    api.grant(DESCRIBE_ORDERS)
-    asked: dict[str, Any] = {
-        "topics": [{"name": "orders"}, {"name": "hidden"}],
-        "include_topic_authorized_operations": True,
-        "include_cluster_authorized_operations": True,
-    }
-    answer = await api.ask("Metadata", 9, **asked)
-    bits = {topic.name: topic.topic_authorized_operations for topic in answer.topics}
-    assert bits == {"orders": 1 << Operation.DESCRIBE, "hidden": -(2**31)}
-    assert answer.cluster_authorized_operations == 0
-    api.grant(acl(CLUSTER, CLUSTER_NAME, Operation.ALTER))
-    answer = await api.ask("Metadata", 9, **asked)
-    expected = 1 << Operation.ALTER | 1 << Operation.DESCRIBE
-    assert answer.cluster_authorized_operations == expected
-    answer = await api.ask("DescribeCluster", 1, include_cluster_authorized_operations=True)
-    assert answer.cluster_authorized_operations == expected
-    answer = await api.ask("DescribeCluster", 1, include_cluster_authorized_operations=False)
-    assert answer.cluster_authorized_operations == -(2**31)
-
-
-async def test_configs_of_a_new_topic_are_shown_with_the_right_to_see_them(api: GuardedApi) -> None:
-    api.grant(acl(CLUSTER, CLUSTER_NAME, Operation.CREATE))
-    wanted = {"name": "new", "num_partitions": 2, "replication_factor": 1}
-    answer = await api.ask("CreateTopics", 7, topics=[wanted], validate_only=True)
-    (topic,) = answer.topics
-    assert (topic.error_code, topic.num_partitions, topic.configs) == (ErrorCode.none, -1, ())
-    assert topic.topic_config_error_code == FORBIDDEN
-    answer = await api.ask("CreateTopics", 4, topics=[wanted], validate_only=True)
-    assert answer.topics[0].error_code is ErrorCode.none
-    api.grant(acl(TOPIC, "new", Operation.DESCRIBE_CONFIGS))
-    answer = await api.ask("CreateTopics", 7, topics=[wanted], validate_only=True)
-    assert answer.topics[0].num_partitions == 2
-    assert answer.topics[0].topic_config_error_code == ErrorCode.none
-
-
 async def test_topics_are_deleted_by_name_with_the_right_to(api: GuardedApi) -> None:
     names = ["orders", "hidden", "missing"]
 
@@ -122,43 +74,3 @@ async def test_topics_are_deleted_by_name_with_the_right_to(api: GuardedApi) -> 
     api.grant(acl(CLUSTER, CLUSTER_NAME, Operation.DELETE))
     assert (await delete())["hidden"] is ErrorCode.none
     assert api.api.broker.image.topics.keys().isdisjoint(names)
-
-
-async def test_topics_are_deleted_by_id_with_the_right_to(api: GuardedApi) -> None:
-    hidden, orders = api.api.topic_id("hidden"), api.api.topic_id("orders")
-    api.grant(DESCRIBE_ORDERS)
-    wanted = [
-        {"name": None, "topic_id": hidden},
-        {"name": None, "topic_id": orders},
-        {"name": None, "topic_id": uuid.UUID(int=9)},
-        {"name": None, "topic_id": NO_ID},
-        {"name": "hidden", "topic_id": hidden},
-    ]
-    answer = await api.ask("DeleteTopics", 6, topics=wanted)
-    found = [(one.name, one.topic_id, one.error_code) for one in answer.responses]
-    assert (None, hidden, FORBIDDEN) in found
-    assert ("orders", orders, FORBIDDEN) in found
-    assert (None, uuid.UUID(int=9), ErrorCode.unknown_topic_id) in found
-    assert [error for _, _, error in found].count(ErrorCode.invalid_request) == 2
-    api.grant(acl(TOPIC, "*", Operation.DELETE))
-    answer = await api.ask("DeleteTopics", 6, topics=wanted[2:3])
-    assert answer.responses[0].error_code is ErrorCode.unknown_topic_id
-    answer = await api.ask("DeleteTopics", 6, topics=wanted[:1])
-    assert answer.responses[0].error_code is ErrorCode.none
-
-
-async def test_pages_of_topics_have_those_that_may_be_seen(api: GuardedApi) -> None:
-    async def page(**values: Any) -> Any:
-        return await api.ask("DescribeTopicPartitions", 0, response_partition_limit=9, **values)
-
-    assert (await page()).topics == ()
-    api.grant(DESCRIBE_ORDERS)
-    answer = await page()
-    (topic,) = answer.topics
-    assert topic.topic_authorized_operations == 1 << Operation.DESCRIBE
-    answer = await page(cursor={"topic_name": "hidden", "partition_index": 0})
-    assert [one.name for one in answer.topics] == ["orders"]
-    answer = await page(cursor={"topic_name": "orders", "partition_index": 0})
-    assert [one.name for one in answer.topics] == ["orders"]
-    answer = await page(cursor={"topic_name": "zebra", "partition_index": 0})
-    assert answer.topics == ()

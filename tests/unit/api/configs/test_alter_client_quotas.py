@@ -46,16 +46,6 @@ async def test_values_are_set_and_removed(api: Api, version: int) -> None:
     assert api.broker.image.offset == offset + 1, "what changes nothing is no change"
 
 
-async def test_who_is_named_twice_has_the_first_and_hears_of_the_second(api: Api) -> None:
-    twice = await alter(api, entry((RATE, 1.0)), entry((RATE, 2.0)))
-    text = "Ignoring duplicate entity ClientQuotaEntity(entries={user=u})"
-    assert twice == [(E.invalid_request, text)]
-    assert kept(api) == {"u": {RATE: 1.0}}
-    key_twice = await alter(api, entry((RATE, 3.0), (RATE, 4.0), user="v"))
-    assert key_twice == [(E.invalid_request, text.replace("=u", "=v"))]
-    assert "v" not in kept(api)
-
-
 async def test_what_can_not_be_changes_nothing(api: Api) -> None:
     (refused,) = await alter(api, entry((RATE, 1.0), ("no_such_rate", 1.0)))
     assert refused == (E.invalid_request, "Invalid configuration key no_such_rate")

@@ -1,9 +1,8 @@
-"""ConsumerGroupHeartbeat v0 and v1: join, assignment, leave; what is refused."""
+"""ConsumerGroupHeartbeat v0 and v1: who has the protocol; the casebook has its answers."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,33 +17,6 @@ def given(answer: Any) -> list[tuple[int, ...]]:
     return [each.partitions for each in answer.assignment.topic_partitions]
 
 
-async def test_a_member_joins_stays_and_leaves(groups: GroupApi) -> None:
-    joined = await groups.consume("a")
-    assert (joined.error_code, joined.member_id, joined.member_epoch) == (E.none, "a", 2)
-    assert joined.heartbeat_interval == timedelta(seconds=5)
-    assert given(joined) == [(0, 1, 2)]
-    assert joined.assignment.topic_partitions[0].topic_id == groups.api.topic_id("orders")
-    stays = await groups.consume("a", 2)
-    assert (stays.error_code, stays.member_epoch, stays.assignment) == (E.none, 2, None)
-    left = await groups.consume("a", -1)
-    assert (left.error_code, left.member_epoch) == (E.none, -1)
-    assert (await groups.consume("a", 2)).error_code is E.unknown_member_id
-
-
-async def test_in_v0_the_coordinator_may_choose_the_id(groups: GroupApi) -> None:
-    joined = await groups.consume("", version=0)
-    assert joined.error_code is E.none
-    assert len(joined.member_id) == 22
-    assert (await groups.consume("", version=1)).error_code is E.invalid_request
-
-
-async def test_owned_partitions_are_named_by_topic_ids(groups: GroupApi) -> None:
-    await groups.consume("a")
-    owned = ({"topic_id": groups.api.topic_id("orders"), "partitions": (0, 1, 2)},)
-    again = await groups.consume("a", 2, topic_partitions=owned)
-    assert (again.error_code, again.assignment) == (E.none, None)
-
-
 async def test_a_regular_expression_is_looked_up_after_the_answer(groups: GroupApi) -> None:
     regex: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": "ord.*"}
     first = await groups.consume("a", **regex)
@@ -55,27 +27,6 @@ async def test_a_regular_expression_is_looked_up_after_the_answer(groups: GroupA
             break
         await asyncio.sleep(0)
     assert given(answer) == [(0, 1, 2)]
-
-
-@pytest.mark.parametrize(
-    ("told", "error"),
-    [
-        ({"group_id": ""}, E.invalid_request),
-        ({"rack_id": ""}, E.invalid_request),
-        ({"rebalance_timeout": -1}, E.invalid_request),
-        ({"server_assignor": "nonsense"}, E.unsupported_assignor),
-        ({"epoch": 3}, E.group_id_not_found),
-        ({"epoch": -2}, E.invalid_request),
-        (
-            {"subscribed_topic_names": None, "subscribed_topic_regex": "("},
-            E.invalid_regular_expression,
-        ),
-    ],
-)
-async def test_refusals(groups: GroupApi, told: dict[str, Any], error: ErrorCode) -> None:
-    answer = await groups.consume("a", **told)
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (error, None, 0)
-    assert answer.error_message
 
 
 async def test_the_whole_request_refused(groups: GroupApi) -> None:

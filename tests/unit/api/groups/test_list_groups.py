@@ -6,24 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.support.group_api import GROUP, GroupApi
+from tests.support.group_api import GroupApi
 from txnsim.errors import ErrorCode
 from txnsim.types import CoordinatorEpoch
 
 E = ErrorCode
-
-
-@pytest.mark.parametrize("version", range(6))
-async def test_every_version(groups: GroupApi, version: int) -> None:
-    await groups.stable()
-    answer = await groups.api.ask("ListGroups", version)
-    assert answer.error_code is E.none
-    (group,) = answer.groups
-    assert (group.group_id, group.protocol_type) == (GROUP, "consumer")
-    if version >= 4:
-        assert group.group_state == "Stable"
-    if version >= 5:
-        assert group.group_type == "classic"
 
 
 @pytest.mark.parametrize(

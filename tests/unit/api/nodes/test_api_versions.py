@@ -1,10 +1,10 @@
-"""ApiVersions v0 to v4: the ranges, the features, names of client software."""
+"""ApiVersions v0 to v4: the ranges, features by version, refusals; the casebook has the rest."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.handlers import Api, handlers
+from tests.support.handlers import Api
 from txnsim.api.registry import ADVERTISED
 from txnsim.errors import ErrorCode
 
@@ -31,26 +31,6 @@ async def test_level_zero_features_are_shown_from_v4(api: Api) -> None:
     assert shown[3] == {"metadata.version": (7, 30)}
     assert shown[4]["transaction.version"] == (0, 2)
     assert shown[4]["kraft.version"] == (0, 1)
-
-
-@pytest.mark.parametrize("level", [0, 1, 2])
-async def test_finalized_levels_are_answered_but_not_level_zero(level: int) -> None:
-    async with handlers(level=level) as api:
-        answer = await api.ask("ApiVersions", 3, **CLIENT)
-    found = {one.name: one.max_version_level for one in answer.finalized_features}
-    assert found.get("transaction.version", 0) == level
-    assert ("transaction.version" in found) == (level > 0)
-    assert found["metadata.version"] == 30
-    assert "kraft.version" not in found
-    assert answer.finalized_features_epoch > 0
-
-
-@pytest.mark.parametrize("version", [3, 4])
-@pytest.mark.parametrize("name", ["", "-x", "x-", "a b", "é"])
-async def test_bad_names_of_software_are_refused(api: Api, version: int, name: str) -> None:
-    for field in CLIENT:
-        answer = await api.ask("ApiVersions", version, **{**CLIENT, field: name})
-        assert (answer.error_code, answer.api_keys) == (ErrorCode.invalid_request, ())
 
 
 async def test_a_version_of_the_future_gets_this_apis_own_range(api: Api) -> None:

@@ -37,16 +37,6 @@ async def test_one_voter_and_those_who_follow(version: int) -> None:
             )
 
 
-@pytest.mark.parametrize(
-    "partitions", [((LOG, 1),), (("orders", 0),), ((LOG, 0), (LOG, 0)), ((LOG, 0), ("orders", 0))]
-)
-async def test_nothing_else_has_a_quorum(api: Api, partitions: tuple[tuple[str, int], ...]) -> None:
-    answer = await api.ask("DescribeQuorum", 2, topics=asked(*partitions))
-    assert answer.error_code is ErrorCode.none
-    errors = [one.error_code for topic in answer.topics for one in topic.partitions]
-    assert errors == [ErrorCode.unknown_topic_or_partition] * len(partitions)
-
-
 async def test_an_empty_request_gets_an_empty_answer(api: Api) -> None:
     answer = await api.ask("DescribeQuorum", 2, topics=[])
     assert (answer.error_code, answer.topics, answer.nodes) == (ErrorCode.none, (), ())

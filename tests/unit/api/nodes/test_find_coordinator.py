@@ -1,11 +1,10 @@
-"""FindCoordinator v0 to v6: transactional ids are found, groups not yet, keys judged alone."""
+"""FindCoordinator v0 to v6: who it is, refusals, the subject; the casebook has the rest."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.handlers import Api
-from txnsim.api.request import INVALID_REQUEST_TEXT
 from txnsim.errors import ErrorCode
 
 NOWHERE = (-1, "", -1)
@@ -35,39 +34,12 @@ async def test_up_to_v3_one_key_is_answered_at_the_top(api_of_three: Api, versio
     assert (answer.node_id, answer.port) == (node, api.broker.image.brokers[node].port)
 
 
-@pytest.mark.parametrize("version", [4, 5, 6])
-async def test_from_v4_many_keys_are_judged_alone(api: Api, version: int) -> None:
-    await api.producer("id")
-    answer = await api.ask("FindCoordinator", version, key_type=1, **keys("id", "", "other"))
-    assert [one.key for one in answer.coordinators] == ["id", "", "other"]
-    assert {one.error_code for one in answer.coordinators} == {ErrorCode.none}
-    assert {one.error_message for one in answer.coordinators} == {""}
-    assert (await api.ask("FindCoordinator", version, key_type=1)).coordinators == ()
-
-
 @pytest.mark.parametrize("version", range(7))
 async def test_groups_have_no_coordinator_yet(api: Api, version: int) -> None:
     answer = await api.ask("FindCoordinator", version, key_type=0, **keys("group"))
     one = answer.coordinators[0] if version >= 4 else answer
     assert one.error_code is ErrorCode.coordinator_not_available
     assert (one.node_id, one.host, one.port) == NOWHERE
-
-
-@pytest.mark.parametrize("version", [1, 3, 4, 6])
-@pytest.mark.parametrize("key_type", [3, -1])
-async def test_an_unknown_type_fails_every_key(api: Api, version: int, key_type: int) -> None:
-    answer = await api.ask("FindCoordinator", version, key_type=key_type, **keys("a", "b"))
-    for one in answer.coordinators if version >= 4 else (answer,):
-        assert one.error_code is ErrorCode.invalid_request
-        assert one.error_message == INVALID_REQUEST_TEXT
-        assert (one.node_id, one.host, one.port) == NOWHERE
-
-
-@pytest.mark.parametrize(("version", "text"), [(1, INVALID_REQUEST_TEXT), (4, ""), (6, "")])
-async def test_share_keys_are_refused(api: Api, version: int, text: str) -> None:
-    answer = await api.ask("FindCoordinator", version, key_type=2, **keys("a:b:0"))
-    one = answer.coordinators[0] if version >= 4 else answer
-    assert (one.error_code, one.error_message) == (ErrorCode.invalid_request, text)
 
 
 async def test_refusals_and_the_subject(api: Api) -> None:

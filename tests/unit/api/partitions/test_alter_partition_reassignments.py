@@ -64,26 +64,6 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
     assert moved.high_watermark == 1
 
 
-async def test_a_refused_partition_leaves_the_others_alone(api_of_three: Api) -> None:
-    wanted = move([9])
-    wanted["topics"] += move([2], partition=0)["topics"]
-    answer = await api_of_three.ask("AlterPartitionReassignments", 1, **wanted)
-    (_, refused, _), (_, done, _) = told(answer)[1]
-    assert (refused, done) == (ErrorCode.invalid_replica_assignment, ErrorCode.none)
-
-
-async def test_the_factor_can_be_insisted_on(api_of_three: Api) -> None:
-    for allowed, error in ((False, ErrorCode.invalid_replication_factor), (True, ErrorCode.none)):
-        answer = await api_of_three.ask(
-            "AlterPartitionReassignments",
-            1,
-            **move([1, 2]),
-            allow_replication_factor_change=allowed,
-        )
-        assert answer.allow_replication_factor_change is allowed
-        assert told(answer)[1][0][1] is error
-
-
 async def test_a_reassignment_that_waits_can_be_cancelled(api_of_three: Api) -> None:
     api = api_of_three
     nothing = await api.ask("AlterPartitionReassignments", 1, **move(None))
@@ -96,20 +76,6 @@ async def test_a_reassignment_that_waits_can_be_cancelled(api_of_three: Api) -> 
     assert (found.replicas, found.adding, found.removing) == ((3, 1), (3,), (1,))
     assert told(await api.ask("AlterPartitionReassignments", 1, **move(None))) == DONE
     await until_replicas(api, 1)
-
-
-async def test_nothing_asked_is_nothing_done(api: Api) -> None:
-    answer = await api.ask(
-        "AlterPartitionReassignments", 1, topics=[], allow_replication_factor_change=False
-    )
-    assert (answer.error_code, answer.error_message, answer.responses) == (ErrorCode.none, "", ())
-    assert answer.allow_replication_factor_change
-
-
-async def test_without_any_time_nothing_is_done(api: Api) -> None:
-    answer = await api.ask("AlterPartitionReassignments", 1, timeout=0, **move([1]))
-    late = ErrorCode.request_timed_out
-    assert told(answer) == (late, [(0, late, None)])
 
 
 async def test_refuse_and_subject(api: Api) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import Api, batch, produce
+from tests.support.handlers import Api
 from txnsim.errors import ErrorCode
 
 
@@ -18,21 +18,6 @@ def told(answer: Any) -> dict[tuple[str, int], int]:
         for topic in directory.topics
         for partition in topic.partitions
     }
-
-
-@pytest.mark.parametrize("version", range(1, 6))
-async def test_every_version_tells_true_sizes(api: Api, version: int) -> None:
-    records = batch(b"a", b"b")
-    for _ in range(2):
-        await api.ask("Produce", 8, **produce("orders", records))
-    wanted = [{"topic": "orders", "partitions": [0, 1, 7, 0]}, {"topic": "x", "partitions": [0]}]
-    answer = await api.ask("DescribeLogDirs", version, topics=wanted)
-    assert told(answer) == {("orders", 0): 2 * len(records), ("orders", 1): 0}
-    (directory,) = answer.results
-    partition = directory.topics[0].partitions[0]
-    assert (partition.offset_lag, partition.is_future_key) == (0, False)
-    if version >= 4:
-        assert (directory.total_bytes, directory.usable_bytes) == (-1, -1)
 
 
 async def test_null_asks_for_everything_and_nothing_for_nothing(api: Api) -> None:

@@ -46,30 +46,12 @@ async def test_the_preferred_leader_comes_back(api_of_three: Api, version: int) 
     assert leader(api) == (2, 2)
 
 
-async def test_each_partition_by_itself(api: Api) -> None:
-    answer = await api.ask("ElectLeaders", 2, **elect(0, 9))
-    assert errors(answer) == [
-        ("orders", 0, ErrorCode.election_not_needed),
-        ("orders", 9, ErrorCode.unknown_topic_or_partition),
-    ]
-    assert answer.error_code is ErrorCode.none
-
-
 async def test_all_partitions_that_needed_an_election_are_answered(api_of_three: Api) -> None:
     api_of_three.cluster.move_leader(P1, BrokerId(3))
     values = {**elect(), "topic_partitions": None}
     answer = await api_of_three.ask("ElectLeaders", 2, **values)
     assert errors(answer) == [("orders", 1, ErrorCode.none)]
     assert leader(api_of_three)[0] == 2
-
-
-@pytest.mark.parametrize("version", [1, 2])
-async def test_an_unknown_type_is_refused_everywhere(api: Api, version: int) -> None:
-    answer = await api.ask("ElectLeaders", version, **elect(0, kind=7))
-    assert answer.error_code is ErrorCode.invalid_request
-    assert errors(answer) == [("orders", 0, ErrorCode.invalid_request)]
-    (result,) = answer.replica_election_results
-    assert result.partition_result[0].error_message == "Unknown election type 7"
 
 
 @pytest.mark.parametrize("version", range(3))

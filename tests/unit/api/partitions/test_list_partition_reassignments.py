@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from tests.support.handlers import Api
 from txnsim.errors import ErrorCode
@@ -44,12 +43,6 @@ def move(api: Api, index: int) -> None:
             ),
         )
     )
-
-
-@pytest.mark.parametrize("topics", [None, [], [{"name": "orders", "partition_indexes": [0]}]])
-async def test_nothing_is_on_the_move(api: Api, topics: object) -> None:
-    answer = await api.ask("ListPartitionReassignments", 0, topics=topics)
-    assert (answer.error_code, answer.error_message, answer.topics) == (ErrorCode.none, None, ())
 
 
 async def test_reassignments_are_answered_in_the_order_of_the_request(api: Api) -> None:

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 
-from tests.support.clusters import real_cluster
+from tests.support.control_port import port
 from tests.support.traces import told
-from txnsim.http.app import ControlApi
 from txnsim.http.runs import scenarios
 
 pytestmark = pytest.mark.slow  # the helper process imports and tells a story first
 
 RUNS = "/api/v1/runs?wait_ms=120000"
 Z01: dict[str, Any] = {"name": "z01", "runs": ["V-"], "paused": True}
-
-
-@asynccontextmanager
-async def port() -> AsyncIterator[httpx.AsyncClient]:
-    async with real_cluster(brokers=1) as sim:
-        api = ControlApi(sim)
-        transport = httpx.ASGITransport(app=api.app())
-        try:
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://localhost", timeout=120
-            ) as client:
-                yield client
-        finally:
-            api.close()
 
 
 async def test_a_run_stops_takes_steps_goes_back_and_comes_to_the_same_end() -> None:

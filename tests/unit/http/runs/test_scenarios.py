@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
-from tests.support.clusters import real_cluster
-from txnsim.http.app import ControlApi
+from tests.support.control_port import port
 from txnsim.http.runs import scenarios
 
 RUNS = "/api/v1/runs"
@@ -29,20 +26,6 @@ steps:
   - call: {who: bystander, do: append, partition: t-0, values: [a, b]}
   - call: {who: reader, do: read, partition: t-0, reads: [a, b]}
 """
-
-
-@asynccontextmanager
-async def port() -> AsyncIterator[httpx.AsyncClient]:
-    async with real_cluster(brokers=1) as sim:
-        api = ControlApi(sim)
-        transport = httpx.ASGITransport(app=api.app())
-        try:
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://localhost", timeout=60
-            ) as client:
-                yield client
-        finally:
-            api.close()
 
 
 async def until_done(client: httpx.AsyncClient, answer: httpx.Response) -> dict[str, Any]:
