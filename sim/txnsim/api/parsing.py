@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from txnsim.api.request import ApiTable, Handler
@@ -81,10 +81,15 @@ def _routed(frame: bytes, apis: ApiTable) -> Parsed:
     )
 
 
-async def encoded_with_breaks(reply: Any, pace: Pace) -> list[bytes]:
-    """The bytes of a large reply, in pieces."""
+async def encoded_with_breaks(
+    reply: Any, pace: Pace, go_over: Callable[[Any], object]
+) -> list[bytes]:
+    """The bytes of a large reply, in pieces; ``go_over`` gets all of it in a slice of its own."""
     pieces: list[bytes] = []
     await pace.run(_joined_in_steps(codec.encode_in_steps(reply, pieces), pieces))
+    await pace.rest()
+    go_over(reply)
+    await pace.rest()
     return pieces
 
 

@@ -432,22 +432,12 @@ class Connection(asyncio.Protocol):
             return
         if request.pace is not None and type(reply) is not bytes and type(reply) is not NoResponse:
             self._listener.tasks.drive(
-                self._encoded(reply, request.pace),
+                encoded_with_breaks(reply, request.pace, self._meter.tell_errors_of),
                 partial(self._finish, request, reply),
                 name="connection.encode",
             )
         else:
             self._finish(request, reply)
-
-    async def _encoded(self, reply: Any, pace: Pace) -> list[bytes]:
-        """The bytes of a large answer, whose errors are counted. What goes over all of it has a
-        slice of its own.
-        """
-        pieces = await encoded_with_breaks(reply, pace)
-        await pace.rest()
-        self._meter.tell_errors_of(reply)
-        await pace.rest()
-        return pieces
 
     def _finish(
         self,
@@ -462,12 +452,10 @@ class Connection(asyncio.Protocol):
             return
         self._send(request, reply, pieces)
         self._tell_sent()
-        if request.pace is None:
-            self._unmute()
-        else:  # it was much: what waits behind it begins in another turn
+        if request.pace is not None:  # it was much: what waits behind it begins in another turn
             self._is_busy = False
             self._go_on_later()
-            self._see_to_the_rest()
+        self._unmute()
 
     def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
         self._response_bytes = 0

@@ -92,8 +92,11 @@ async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> 
         topics = [{"name": f"topic-{number}"} for number in numbers]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     slow = pace()
-    assert b"".join(await encoded_with_breaks(reply, slow)) == codec.encode_body(reply)
+    gone_over: list[Any] = []
+    pieces = await encoded_with_breaks(reply, slow, gone_over.append)
+    assert b"".join(pieces) == codec.encode_body(reply)
     assert slow.has_rested
+    assert gone_over == [reply]
 
 
 async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> None:
@@ -117,7 +120,7 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     topic = schema.TopicProduceResponse(name="t", partition_responses=(partition,))
     reply = codec.build(codec.response_class(0, 9), responses=(topic,), throttle_time=0)
     slow = pace()
-    pieces = await encoded_with_breaks(reply, slow)
+    pieces = await encoded_with_breaks(reply, slow, id)
     assert slow.has_rested
     assert len(pieces) < 200
     read = codec.read_response(0, 9, bytes(5) + b"".join(pieces))[1]
