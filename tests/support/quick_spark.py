@@ -25,10 +25,12 @@ def quick_java() -> dict[str, str]:
 
 
 def _python_path() -> str:
-    """With it Python finds no Hypothesis, which kio imports where it is installed. That is up to
-    half a second of CPU in each process, and each read of a table starts two.
+    """With it Python finds no Hypothesis, which kio imports where it is installed, and no coverage,
+    which numba does. That is up to half a second of CPU in each process, and each read of a table
+    starts two.
     """
-    directory = CACHE / "spark" / "without-hypothesis"
+    directory = CACHE / "spark" / "left-out"
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "hypothesis.py").write_text('raise ImportError("left out in Spark")\n')
+    for name in ("hypothesis", "coverage"):
+        (directory / f"{name}.py").write_text('raise ImportError("left out in Spark")\n')
     return os.pathsep.join(filter(None, (str(directory), os.environ.get("PYTHONPATH"))))
