@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 AS_INSTALLED: Final = (
-    "import sys; sys.modules['hypothesis'] = None;"
+    "import sys; sys.modules['hypothesis'] = sys.modules['coverage'] = None;"
     " from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
 )
-"""kio loads hypothesis where it finds it, as in a checkout; users have none."""
+"""kio loads hypothesis where it finds it, as in a checkout, and numba coverage; users have none."""
 _LIMIT_S: Final = 560.0
 
 

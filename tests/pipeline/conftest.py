@@ -12,6 +12,7 @@ from tests.pipeline.corpus.made import corpus as made_corpus
 from tests.pipeline.reading import STAGES, Tables
 from tests.support.hadoop_jars import s3a_jars
 from tests.support.quick_spark import quick_environment
+from tests.support.spark_classes import reading, shared_classes
 from tests.support.spark_connector import connector_jars
 from tests.support.standalone_spark import StandaloneSpark
 from txnsim.pipeline.session import SHORT_LIVED, spark_session
@@ -36,8 +37,10 @@ def spark() -> Iterator[SparkSession]:
             "local[2]",
             app_name="tests",
             config={
-                **SHORT_LIVED,
                 "spark.driver.memory": "1g",
+                "spark.driver.defaultJavaOptions": " ".join(
+                    (SHORT_LIVED["spark.driver.defaultJavaOptions"], reading(shared_classes()))
+                ),
                 "spark.sql.shuffle.partitions": "2",
                 "spark.jars": ",".join(
                     str(jar)

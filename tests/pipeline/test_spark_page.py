@@ -21,6 +21,7 @@ from tests.support.apache_kafka import REPOSITORY
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.installed_package import bare_environment, installed_package
 from tests.support.logs import LogDriver
+from tests.support.quick_spark import quick_java
 from tests.support.spark_connector import delta_jars
 from tests.support.standalone_spark import HOST, WORKER_MEMORY, StandaloneSpark
 from txnsim.pipeline.schemas import TABLES, TIMESTAMP
@@ -70,7 +71,7 @@ def run(place: Path, command: Sequence[object], **more: str) -> subprocess.Compl
     return subprocess.run(
         list(map(str, command)),
         cwd=place,
-        env={**bare_environment(place), **more},
+        env={**bare_environment(place), **quick_java(), **more},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

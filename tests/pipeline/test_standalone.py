@@ -26,6 +26,10 @@ SCALE = Scale(
     partitions=4, segment_bytes=9_000_000, transactions=36_000, batches=20, hanging=5, alive=5
 )
 """Some seventy megabytes: for several tasks, as sixteen are the least for one."""
+LITTLE = Scale(
+    partitions=4, segment_bytes=4_000_000, transactions=4_000, batches=20, hanging=5, alive=5
+)
+"""Eight, where a reader cuts tasks of one."""
 TIMEOUT_S = 300.0
 SUBMITTED = {
     "spark.python.unix.domain.socket.enabled": "true",
@@ -98,7 +102,7 @@ def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark
 def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
     cluster: StandaloneSpark, tmp_path: Path
 ) -> None:
-    made = small_batches(SCALE)
+    made = small_batches(LITTLE)
     marks = tmp_path / "marks"
     marks.mkdir()
     command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, made.directory)

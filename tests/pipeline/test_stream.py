@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 HOUR_MS = 3_600_000
-KINDS = ["txnsim", pytest.param("apache", marks=pytest.mark.real)]
+# What a stream asks of a real broker, test_connector and tests/real ask of one, too; here that is
+# one more JVM of Spark and one of Kafka.
+KINDS = ["txnsim", pytest.param("apache", marks=[pytest.mark.real, pytest.mark.slow])]
 
 
 def write(target: KafkaTarget, topic: str, values: Iterable[str], *, commit: bool = True) -> None:

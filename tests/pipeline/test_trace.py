@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -25,11 +28,14 @@ from txnsim.pipeline.traces.tables import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
 Event = dict[str, Any]
+PIECE: Final = "spark.sql.files.maxPartitionBytes"
+PIECE_BYTES: Final = "1600k"
+"""So much of a file is a task's."""
 TORN = '{"i":99,"t":20,"n":0,"l":9,"p":[],"k":"note","d":{"te'
 DREAM = '{"i":98,"t":20,"n":0,"l":9,"p":[],"k":"txn.dream","d":{"deep":[1,{"a":2}]}}\n'
 
@@ -44,24 +50,72 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace that is cut off in its last line, and an event stream."""
+    """A trace that is cut off in its last line, one of level brief, and an event stream."""
     directory = tmp_path_factory.mktemp("odd")
     whole = odd_lives().splitlines(keepends=True)
     (directory / "odd.jsonl").write_text("".join(whole[:-1]) + DREAM + TORN, "utf-8")
+    (directory / "brief.jsonl").write_text(brief_lives(), "utf-8")
     (directory / "stream.sse").write_text(STREAM, "utf-8")
     return directory
 
 
+# An export costs Spark ten seconds and more of CPU, however little there is: there are two.
+
+
+class Exported(NamedTuple):
+    """What the command has written, and what it said of it."""
+
+    directory: Path
+    status: int
+    out: str
+    err: str
+
+    def rows(self, spark: SparkSession, table: str, *, runs: str) -> DataFrame:
+        """Some runs of a table. Its files are read, so that views stay those of ``views``."""
+        found = spark.read.parquet(str(self.directory / table))
+        return found.where(found.run.isin(*runs.split()))
+
+
 @pytest.fixture(scope="module")
-def export(spark: SparkSession, traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("export") / "tables"
-    export_traces(spark, [str(traces)], str(directory))
-    return directory
+def exported(spark: SparkSession, odd: Path, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """The odd traces, by the command; it takes the session that runs."""
+    to = tmp_path_factory.mktemp("exported") / "tables"
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(["trace", "export", str(odd), "--to", str(to), "--json"])
+    return Exported(to, status, out.getvalue(), err.getvalue())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def export(
+    spark: SparkSession,
+    traces: Path,
+    exported: Exported,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Path]:
+    """The recorded run as views, and the tables behind them; each file is read in pieces.
+
+    The command has named views of its own before, and from here on nobody does.
+    """
+    assert exported.directory.is_dir()
+    place = tmp_path_factory.mktemp("export")
+    whole = spark.conf.get(PIECE)
+    assert whole is not None
+    spark.conf.set(PIECE, PIECE_BYTES)
+    try:
+        with traces_as_views(spark, [str(traces)], str(place)):
+            spark.conf.set(PIECE, whole)
+            (directory,) = place.iterdir()
+            yield directory
+    finally:
+        spark.conf.set(PIECE, whole)
+    assert not list(place.iterdir())
+
+
+@pytest.fixture(scope="module")
 def views(spark: SparkSession, export: Path) -> SparkSession:
-    register_views(spark, str(export))
+    """With the views of the recorded run."""
+    assert export.is_dir()
     return spark
 
 
@@ -222,89 +276,82 @@ def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None
 # Odd traces
 
 
-def test_odd_lives_are_told_as_they_were(spark: SparkSession, odd: Path) -> None:
-    with traces_as_views(spark, [str(odd)]):
-        txn = spark.sql("SELECT * FROM trace_transactions ORDER BY number").collect()
-        assert [
-            (row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn
-        ] == [
-            ("a/b", 7, "committed", False),
-            ("a/b", 7, "aborted", True),
-            ("a/b", 8, "undecided", False),
-        ]
-        second = txn[1]
-        assert (second.began_us, second.asked_us, second.decided_us, second.completed_us) == (
-            *(20, 60, 70, 99),
-        )
-        assert (second.end_epoch, second.refusals, second.last_error) == (4, 1, "NOT_COORDINATOR")
-        (marker,) = spark.sql("SELECT * FROM trace_markers").collect()
-        assert (marker.owed_us, marker.written_us, marker.offset, marker.strays) == (70, 90, 8, 1)
-        assert (marker.sends, marker.refused, marker.acked_us) == (2, 1, None)
-        (stall,) = spark.sql("SELECT * FROM trace_stalls").collect()
-        assert (stall.last_stable, stall.from_us, stall.stalled_us) == (5, 40, 55)
-        assert (stall.lag_max, stall.is_over, stall.transactional_id) == (4, True, "a/b")
-        (question,) = spark.sql("SELECT * FROM trace_verifications").collect()
-        assert (question.outcome, question.transaction_version) == ("unanswered", 1)
-        bumps = spark.sql("SELECT * FROM trace_epoch_bumps ORDER BY i").collect()
-        assert [(row.from_epoch, row.epoch, row.command) for row in bumps] == [
-            (3, 4, "timeout"),
-            (4, 0, "InitProducerId"),
-        ]
+def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported: Exported) -> None:
+    def told(table: str) -> DataFrame:
+        return exported.rows(spark, table, runs="odd stream")
+
+    txn = told("transactions").orderBy("number").collect()
+    assert [(row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn] == [
+        ("a/b", 7, "committed", False),
+        ("a/b", 7, "aborted", True),
+        ("a/b", 8, "undecided", False),
+    ]
+    second = txn[1]
+    assert (second.began_us, second.asked_us, second.decided_us, second.completed_us) == (
+        *(20, 60, 70, 99),
+    )
+    assert (second.end_epoch, second.refusals, second.last_error) == (4, 1, "NOT_COORDINATOR")
+    (marker,) = told("markers").collect()
+    assert (marker.owed_us, marker.written_us, marker.offset, marker.strays) == (70, 90, 8, 1)
+    assert (marker.sends, marker.refused, marker.acked_us) == (2, 1, None)
+    (stall,) = told("stalls").collect()
+    assert (stall.last_stable, stall.from_us, stall.stalled_us) == (5, 40, 55)
+    assert (stall.lag_max, stall.is_over, stall.transactional_id) == (4, True, "a/b")
+    (question,) = told("verifications").collect()
+    assert (question.outcome, question.transaction_version) == ("unanswered", 1)
+    bumps = told("epoch_bumps").orderBy("i").collect()
+    assert [(row.from_epoch, row.epoch, row.command) for row in bumps] == [
+        (3, 4, "timeout"),
+        (4, 0, "InitProducerId"),
+    ]
 
 
 def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, exported: Exported
 ) -> None:
-    (tmp_path / "brief.jsonl").write_text(brief_lives(), "utf-8")
-    with traces_as_views(spark, [str(tmp_path)]):
-        (run,) = spark.sql("SELECT * FROM trace_runs").collect()
-        assert (run.scenario, run.scenario_run, run.take, run.mode) == (
-            "made",
-            "late",
-            "armed",
-            "V+",
-        )
-        assert (run.level, run.brokers, run.releases) == ("brief", 2, ["3.9"])
-        assert (run.rules, run.settings) == ({"rack_is_told": True}, {"transaction.version": "1"})
-        markers = spark.sql("SELECT * FROM trace_markers ORDER BY partition").collect()
-        assert [(row.sends, row.sent_us, row.acked_us) for row in markers] == [
-            (1, None, 80),
-            (3, 90, None),
-        ]
-        asked = spark.sql("SELECT * FROM trace_verifications ORDER BY partition").collect()
-        assert [(row.asked_us, row.answered_us, row.waited_us) for row in asked] == [
-            (23, 30, 7),
-            (31, 40, 9),
-        ]
-        assert [(row.adds, row.outcome, row.transaction_version) for row in asked] == [
-            (False, "allowed", 1),
-            (True, "refused", 2),
-        ]
+    def told(table: str) -> DataFrame:
+        return exported.rows(spark, table, runs="brief")
+
+    (run,) = told("runs").collect()
+    assert (run.scenario, run.scenario_run, run.take, run.mode) == ("made", "late", "armed", "V+")
+    assert (run.level, run.brokers, run.releases) == ("brief", 2, ["3.9"])
+    assert (run.rules, run.settings) == ({"rack_is_told": True}, {"transaction.version": "1"})
+    markers = told("markers").orderBy("partition").collect()
+    assert [(row.sends, row.sent_us, row.acked_us) for row in markers] == [
+        (1, None, 80),
+        (3, 90, None),
+    ]
+    asked = told("verifications").orderBy("partition").collect()
+    assert [(row.asked_us, row.answered_us, row.waited_us) for row in asked] == [
+        (23, 30, 7),
+        (31, 40, 9),
+    ]
+    assert [(row.adds, row.outcome, row.transaction_version) for row in asked] == [
+        (False, "allowed", 1),
+        (True, "refused", 2),
+    ]
 
 
 def test_what_is_no_event_and_what_nobody_knows_is_told(
-    spark: SparkSession, odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, odd: Path, exported: Exported, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    to = tmp_path / "tables"
-    assert main(["trace", "export", str(odd), "--to", str(to), "--json"]) == 1
-    out, err = capsys.readouterr()
-    told = json.loads(out)
-    assert (told["runs"], told["unknown_kinds"]) == (2, {"txn.dream": 1})
-    assert [(Path(one["file"]).name, one["text"]) for one in told["unreadable"]] == [
+    assert exported.status == 1
+    said = json.loads(exported.out)
+    assert (said["runs"], said["unknown_kinds"]) == (3, {"txn.dream": 1})
+    assert [(Path(one["file"]).name, one["text"]) for one in said["unreadable"]] == [
         ("odd.jsonl", TORN),
         ("stream.sse", '{"lost":17,"next":60}'),
     ]
-    assert "17 events were lost" in err
-    assert "'txn.dream'" in err
-    register_views(spark, str(to))
-    (dream,) = spark.sql("SELECT details FROM trace_events WHERE NOT is_known").collect()
+    assert "17 events were lost" in exported.err
+    assert "'txn.dream'" in exported.err
+    events = exported.rows(spark, "events", runs="odd stream")
+    (dream,) = events.where("NOT is_known").select("details").collect()
     assert json.loads(dream.details) == {"deep": [1, {"a": 2}]}
-    (streamed,) = spark.sql(
-        "SELECT broker, role, topic FROM trace_events WHERE run = 'stream' AND kind = 'pid.open'"
-    ).collect()
-    assert tuple(streamed) == (3, "log", "s")
+    streamed = events.where("run = 'stream' AND kind = 'pid.open'")
+    (row,) = streamed.select("broker", "role", "topic").collect()
+    assert tuple(row) == (3, "log", "s")
     # Once more to the same place: it is there already.
-    assert main(["trace", "export", str(odd), "--to", str(to)]) == 2
+    assert main(["trace", "export", str(odd), "--to", str(exported.directory)]) == 2
     assert "is there already" in capsys.readouterr().err
 
 
@@ -324,18 +371,9 @@ def test_files_that_are_none_or_no_traces_are_named(
 # Spark
 
 
-def test_one_large_file_is_read_by_several_tasks(
-    spark: SparkSession, traces: Path, tmp_path: Path
-) -> None:
-    before = spark.conf.get("spark.sql.files.maxPartitionBytes")
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "300k")
-    try:
-        export_traces(spark, [str(traces / "level-2.jsonl")], str(tmp_path / "tables"))
-        files = list((tmp_path / "tables/events/run=level-2").glob("*.parquet"))
-        assert len(files) > 1, "a task writes a file of its own"
-    finally:
-        assert before is not None
-        spark.conf.set("spark.sql.files.maxPartitionBytes", before)
+def test_one_large_file_is_read_by_several_tasks(export: Path) -> None:
+    files = list((export / "events/run=level-2").glob("*.parquet"))
+    assert len(files) > 1, "a task writes a file of its own"
 
 
 # Commands and documents

@@ -22,8 +22,8 @@ from txnsim.errors import ErrorCode
 from txnsim.pipeline.forensics.find_hanging import Search
 from txnsim.pipeline.questions.lost import lost
 from txnsim.pipeline.questions.waiting import waiting
-from txnsim.runtime.real import wall_ms
 from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.wall_clock import wall_ms
 
 pytestmark = pytest.mark.real
 

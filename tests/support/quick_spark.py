@@ -6,6 +6,7 @@ import os
 from typing import Final
 
 from tests.support.apache_kafka import CACHE
+from tests.support.spark_classes import reading, shared_classes
 
 _JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Nothing is compiled a second time, better."""
@@ -15,14 +16,21 @@ def quick_environment() -> dict[str, str]:
     """The environment of a program that starts Spark: this one, with JVMs and Python processes that
     start with less work.
     """
-    return {**os.environ, "JAVA_TOOL_OPTIONS": _JVM, "PYTHONPATH": _python_path()}
+    return {**os.environ, **quick_java(), "PYTHONPATH": _python_path()}
+
+
+def quick_java() -> dict[str, str]:
+    """The same of JVMs alone."""
+    return {"JAVA_TOOL_OPTIONS": f"{_JVM} {reading(shared_classes())}"}
 
 
 def _python_path() -> str:
-    """With it Python finds no Hypothesis, which kio imports where it is installed. That is up to
-    half a second of CPU in each process, and each read of a table starts two.
+    """With it Python finds no Hypothesis, which kio imports where it is installed, and no coverage,
+    which numba does. That is up to half a second of CPU in each process, and each read of a table
+    starts two.
     """
-    directory = CACHE / "spark" / "without-hypothesis"
+    directory = CACHE / "spark" / "left-out"
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "hypothesis.py").write_text('raise ImportError("left out in Spark")\n')
+    for name in ("hypothesis", "coverage"):
+        (directory / f"{name}.py").write_text('raise ImportError("left out in Spark")\n')
     return os.pathsep.join(filter(None, (str(directory), os.environ.get("PYTHONPATH"))))

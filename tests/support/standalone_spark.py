@@ -45,7 +45,7 @@ DEFAULTS: Final = {
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
 }
-"""``spark-defaults.conf`` of the applications."""
+"""Of the applications."""
 
 
 class Task(NamedTuple):
@@ -65,7 +65,7 @@ class StandaloneSpark(Lived):
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._events = directory / "events"
-        self._conf = directory / "conf"
+        self._defaults = directory / "spark-defaults.conf"
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         """The master is 0; the workers by their numbers."""
         self._spawned = 0
@@ -73,11 +73,8 @@ class StandaloneSpark(Lived):
 
     def __enter__(self) -> StandaloneSpark:
         self._events.mkdir(parents=True)
-        self._conf.mkdir()
         settings = {**DEFAULTS, "spark.eventLog.dir": self._events.as_uri()}
-        (self._conf / "spark-defaults.conf").write_text(
-            "".join(f"{name} {value}\n" for name, value in settings.items())
-        )
+        self._defaults.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         try:
             self._start()
         except BaseException:
@@ -99,7 +96,8 @@ class StandaloneSpark(Lived):
         return {
             **quick_environment(),
             "SPARK_HOME": str(_home()),
-            "SPARK_CONF_DIR": str(self._conf),
+            # Not SPARK_CONF_DIR: that is a part of the class path, and shared classes go by it.
+            "PYSPARK_SUBMIT_ARGS": f"--properties-file {self._defaults} pyspark-shell",
             "SPARK_LOCAL_IP": HOST,
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -111,7 +109,8 @@ class StandaloneSpark(Lived):
         """``spark-submit`` of a script to this master."""
         settings = [f"--conf={name}={value}" for name, value in (config or {}).items()]
         program = [str(_home() / "bin" / "spark-submit"), "--master", self.url]
-        return self.run(*program, *settings, str(script), *args)
+        defaults = ("--properties-file", str(self._defaults))
+        return self.run(*program, *defaults, *settings, str(script), *args)
 
     def begin(self, *command: str) -> subprocess.Popen[str]:
         """The same without waiting for its end."""

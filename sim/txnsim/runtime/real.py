@@ -48,11 +48,6 @@ class RealClock(LoopClock):
         )
 
 
-def wall_ms() -> int:
-    """The wall clock in milliseconds since 1970, for programs that have no event loop."""
-    return time.time_ns() // 1_000_000
-
-
 def monotonic_ms() -> int:
     """A clock that is never set, in milliseconds from an arbitrary start, for the same."""
     return time.monotonic_ns() // 1_000_000

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from txnsim.runtime import real
-from txnsim.runtime.real import RealClock, new_event_loop, real_environment, run, wall_ms
+from txnsim.runtime.real import RealClock, new_event_loop, real_environment, run
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import BrokerId
 
@@ -104,8 +104,3 @@ def test_peers_timers_and_sockets_work_on_uvloop_too() -> None:
         return [answer]
 
     assert run(main()) == ["advanced"]
-
-
-def test_the_wall_clock_needs_no_event_loop() -> None:
-    before_ms = time.time_ns() // 1_000_000
-    assert before_ms <= wall_ms() <= time.time_ns() // 1_000_000

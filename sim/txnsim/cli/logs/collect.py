@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Collect; returns the exit status."""
     from txnsim.errors import BadInputError, MissingExtraError
     from txnsim.pipeline.libraries import require_libraries
-    from txnsim.runtime.real import wall_ms
+    from txnsim.runtime.wall_clock import wall_ms
 
     started = os.times()
     try:

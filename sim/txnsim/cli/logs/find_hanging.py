@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _read(args: argparse.Namespace) -> Report:
     from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
-    from txnsim.runtime.real import wall_ms
+    from txnsim.runtime.wall_clock import wall_ms
 
     search = Search(
         paths=tuple(args.directory),

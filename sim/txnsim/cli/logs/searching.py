@@ -31,7 +31,7 @@ def add_as_of(parser: argparse.ArgumentParser) -> None:
 def search_of(args: argparse.Namespace) -> Search:
     """The search that arguments ask for (``add_directories``, ``add_as_of``, ``add_master``)."""
     from txnsim.pipeline.forensics.find_hanging import Search
-    from txnsim.runtime.real import wall_ms
+    from txnsim.runtime.wall_clock import wall_ms
 
     return Search(
         paths=tuple(args.directory),
@@ -69,7 +69,7 @@ def show_progress(text: str) -> None:
 def time_ms(text: str) -> int:
     """A time that was asked for, in milliseconds since 1970."""
     if text == "now":
-        from txnsim.runtime.real import wall_ms
+        from txnsim.runtime.wall_clock import wall_ms
 
         return wall_ms()
     if text.isascii() and text.isdigit():

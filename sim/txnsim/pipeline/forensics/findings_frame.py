@@ -14,7 +14,7 @@ from txnsim.pipeline.forensics import find_hanging as searching
 from txnsim.pipeline.hadoop.uris import is_elsewhere
 from txnsim.pipeline.options import time_ms_of
 from txnsim.pipeline.session import register
-from txnsim.runtime.real import wall_ms
+from txnsim.runtime.wall_clock import wall_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

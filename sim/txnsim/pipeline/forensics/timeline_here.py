@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from txnsim.pipeline.forensics.timeline import Timeline, producer_ids_of
 from txnsim.pipeline.forensics.timeline_sql import merged_records, told_by
+from txnsim.pipeline.tables.arrays import numbers_in, of_numbers, of_values
 from txnsim.pipeline.tables.read_here import read_here
 from txnsim.pipeline.wanted import Wanted
 from txnsim.types import TRANSACTION_STATE_TOPIC
@@ -61,10 +62,9 @@ def producer_ids_here(paths: Sequence[Path], transactional_id: str) -> tuple[int
 
 
 def _coordinator_rows(paths: Sequence[Path], transactional_id: str) -> Iterator[dict[str, Any]]:
+    own = of_values([transactional_id], pa.string())[0]
     for batch in read_here("transactions", paths, topics=frozenset({TRANSACTION_STATE_TOPIC})):
-        is_wanted = pc.and_(
-            pc.equal(batch["transactional_id"], transactional_id), pc.is_null(batch["problem"])
-        )
+        is_wanted = pc.and_(pc.equal(batch["transactional_id"], own), pc.is_null(batch["problem"]))
         yield from batch.filter(is_wanted).to_pylist()
 
 
@@ -95,23 +95,25 @@ def stay_rows(
 
 def _counts(batch: pa.RecordBatch) -> Any:
     """Which batches are of a transaction. An emptied marker has no type, and ends nothing."""
-    is_marker = pc.is_in(batch["control_type"], value_set=pa.array(["commit", "abort"]))
+    is_marker = pc.is_in(
+        batch["control_type"], value_set=of_values(["commit", "abort"], pa.string())
+    )
     return pc.and_(batch["is_transactional"], pc.or_(pc.invert(batch["is_control"]), is_marker))
 
 
 def _cut(table: pa.Table) -> Iterator[dict[str, Any]]:
     """Each transaction: batches of data up to a marker, or to the producer's last one."""
-    numbers = {name: pc.fill_null(table[name], -1).to_numpy().astype(np.int64) for name in _NUMBERS}
-    is_marker = table["is_control"].to_numpy()
+    numbers = {name: numbers_in(table[name], absent=-1) for name in _NUMBERS}
+    is_marker = numbers_in(table["is_control"], absent=0) != 0
     begins = np.ones(table.num_rows, dtype=np.bool_)
     begins[1:] = is_marker[:-1]
     for name in _PLACE:
         column = table[name].combine_chunks()
-        begins[1:] |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+        begins[1:] |= numbers_in(pc.not_equal(column[1:], column[:-1]), absent=0) != 0
     starts = np.flatnonzero(begins)
     ends = [*starts[1:], table.num_rows]
-    has_horizon = table["has_delete_horizon"].to_numpy()
-    places = table.select(_PLACE).take(pa.array(starts)).to_pylist()
+    has_horizon = numbers_in(table["has_delete_horizon"], absent=0) != 0
+    places = table.select(_PLACE).take(of_numbers(starts, pa.int64())).to_pylist()
     for place, start, end in zip(places, starts, ends, strict=True):
         marker = end - 1 if is_marker[end - 1] else None
         yield {

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from txnsim.errors import BadInputError
 from txnsim.pipeline.hadoop.mirror import NO_AUTHORITY, Mirror, mounted
@@ -77,11 +76,15 @@ class Stores:
         """Names in lists of texts: those of findings, which are few."""
         if not pa.types.is_list(column.type) or not pa.types.is_string(column.type.value_type):
             return column
+        from txnsim.pipeline.tables.arrays import of_values  # planning does without numpy
+
         shown = self._mirror.shown
         texts = (None if one is None else [*map(shown, one)] for one in column.to_pylist())
-        return pa.array(texts, type=column.type)
+        return of_values(list(texts), column.type)
 
     def _renamed(self, column: pa.Array) -> pa.Array:
+        import pyarrow.compute as pc  # takes longer to load than a table to plan
+
         root = re.escape(self._settings.root)
         column = pc.replace_substring_regex(column, rf"{root}/([^/\s]+)/{NO_AUTHORITY}/", r"\1:///")
         return pc.replace_substring_regex(column, rf"{root}/([^/\s]+)/", r"\1://")

@@ -25,7 +25,7 @@ from txnsim.client.errors import ClientError
 from txnsim.pipeline.schemas import Column, Table, columns_of
 from txnsim.pipeline.streaming.lag_options import FORMAT, LagOptions
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag, probe
-from txnsim.runtime.real import wall_ms
+from txnsim.runtime.wall_clock import wall_ms
 
 HELD_BY: Final = columns_of(HeldBy)
 LAG: Final = Table(

@@ -12,7 +12,7 @@ from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, Report
 from txnsim.pipeline.tables.rows import Job, Make, Rows, values
-from txnsim.runtime.real import wall_ms
+from txnsim.runtime.wall_clock import wall_ms
 
 _US_PER_MS: Final = 1_000
 _SAME: Final = (

@@ -19,6 +19,7 @@ from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.scan.walk import Damage
+from txnsim.pipeline.tables.arrays import of_numbers, of_truths, of_values, repeated
 
 Make = Callable[[pa.DataType], Any]
 """An array of the type that the schema asks for."""
@@ -91,7 +92,7 @@ def in_span(offsets: Ints, segment: SegmentFile) -> Any:
 
 def same(value: object, count: int) -> Make:
     """One value in all rows."""
-    return lambda kind: pa.repeat(pa.scalar(value, kind), count)
+    return lambda kind: repeated(value, count, kind)
 
 
 def nothing(count: int) -> Make:
@@ -101,7 +102,7 @@ def nothing(count: int) -> Make:
 
 def integers(values: Ints, *, absent: Any = None) -> Make:
     """Numbers; null where ``absent`` is true."""
-    return lambda kind: pa.array(values.astype(kind.to_pandas_dtype()), type=kind, mask=absent)
+    return lambda kind: of_numbers(values, kind, absent=absent)
 
 
 def not_negative(values: Ints) -> Make:
@@ -111,7 +112,7 @@ def not_negative(values: Ints) -> Make:
 
 def truths(values: Any, *, absent: Any = None) -> Make:
     """Booleans; null where ``absent`` is true."""
-    return lambda kind: pa.array(values, type=kind, mask=absent)
+    return lambda kind: of_truths(values, kind, absent=absent)
 
 
 def words(indexes: Any, choice: Sequence[str]) -> Make:
@@ -119,9 +120,9 @@ def words(indexes: Any, choice: Sequence[str]) -> Make:
 
     def make(kind: pa.DataType) -> Any:
         outside = (indexes < 0) | (indexes >= len(choice))
-        numbers = np.where(outside, 0, indexes).astype(np.int8)
+        numbers = np.where(outside, 0, indexes)
         return pa.DictionaryArray.from_arrays(
-            pa.array(numbers, mask=outside), pa.array(choice, pa.string())
+            of_numbers(numbers, pa.int8(), absent=outside), of_values(choice, pa.string())
         ).cast(kind)
 
     return make
@@ -129,7 +130,7 @@ def words(indexes: Any, choice: Sequence[str]) -> Make:
 
 def values(found: Callable[[], list[Any]]) -> Make:
     """Values of Python, one by one."""
-    return lambda kind: pa.array(found(), type=kind)
+    return lambda kind: of_values(found(), kind)
 
 
 # Decoded tables

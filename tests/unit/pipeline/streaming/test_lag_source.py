@@ -10,7 +10,7 @@ from txnsim.pipeline.streaming.alerts import step
 from txnsim.pipeline.streaming.lag_options import LagOptions
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
 from txnsim.pipeline.streaming.lag_source import LAG, LagReader
-from txnsim.runtime.real import wall_ms
+from txnsim.runtime.wall_clock import wall_ms
 from txnsim.txn.withheld import OpenTxnStatus
 
 

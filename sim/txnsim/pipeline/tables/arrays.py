@@ -1,0 +1,122 @@
+"""Values as Arrow arrays, made of their buffers.
+
+``pyarrow.array`` and ``pyarrow.scalar`` load pandas, if it is installed, to see whether a value is
+one of pandas': a third of a second of CPU in each process that reads a table, on workers of Spark
+too. What is made here is the same (docs/format/Columnar.rst of Apache Arrow).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+_BYTES_MAX: Final = (1 << 31) - 1
+"""Of all texts of an array, whose places in it are numbers of 32 bits."""
+
+
+def of_numbers(numbers: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array:
+    """Numbers of numpy as an array of integers or times.
+
+    Args:
+        numbers: One per row.
+        kind: The type; values are cut to its width.
+        absent: Where it is true there is none.
+    """
+    made = np.ascontiguousarray(numbers, dtype=f"<i{kind.bit_width // 8}")
+    return _array(kind, len(made), absent, made)
+
+
+def of_truths(truths: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array:
+    """Booleans of numpy; none where ``absent`` is true."""
+    return _array(kind, len(truths), absent, _bits(truths))
+
+
+def of_values(found: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values of Python, None where there is none: texts, bytes, booleans, integers, times in the
+    unit of the type, sequences of values, and mappings for structs.
+
+    Args:
+        found: One per row.
+        kind: The type.
+
+    Raises:
+        OverflowError: A number does not fit, or there is too much text.
+        TypeError: The type is another one, or a value is not of it.
+    """
+    absent = np.fromiter((one is None for one in found), np.bool_, len(found))
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return _of_texts(found, kind, absent)
+    if pa.types.is_boolean(kind):
+        given = np.fromiter((one is True for one in found), np.bool_, len(found))
+        return of_truths(given, kind, absent=absent)
+    if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
+        width = f"<i{kind.bit_width // 8}"
+        numbers = np.array([0 if one is None else one for one in found], dtype=np.int64)
+        if (numbers.astype(width) != numbers).any():
+            raise OverflowError(f"a number that is no {kind}")
+        return of_numbers(numbers, kind, absent=absent)
+    if pa.types.is_list(kind):
+        many = [() if one is None else one for one in found]
+        inner = of_values(list(chain.from_iterable(many)), kind.value_type)
+        return _array(kind, len(found), absent, _places(many), children=[inner])
+    if pa.types.is_struct(kind):
+        parts = [
+            of_values([None if one is None else one[field.name] for one in found], field.type)
+            for field in kind
+        ]
+        return _array(kind, len(found), absent, children=parts)
+    raise TypeError(f"no array of {kind} is made here")
+
+
+def repeated(value: object, count: int, kind: pa.DataType) -> pa.Array:
+    """One value in all rows."""
+    return pa.repeat(of_values([value], kind)[0], count)
+
+
+def numbers_in(column: pa.Array | pa.ChunkedArray, *, absent: int) -> Any:
+    """Integers and booleans of a column as numpy's integers of 64 bits.
+
+    Args:
+        column: The values.
+        absent: Stands where there is none.
+    """
+    import pyarrow.compute as pc
+
+    kind = pa.int64()
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    numbers = pc.fill_null(whole.cast(kind), of_values([absent], kind)[0])
+    _, data = numbers.buffers()
+    return np.frombuffer(data, dtype="<i8", count=len(numbers), offset=8 * numbers.offset)
+
+
+def _of_texts(found: Sequence[Any], kind: pa.DataType, absent: Any) -> pa.Array:
+    if pa.types.is_string(kind):
+        parts = [b"" if one is None else str.encode(one) for one in found]
+    else:
+        parts = [b"" if one is None else one for one in found]
+    return _array(kind, len(found), absent, _places(parts), b"".join(parts))
+
+
+def _places(parts: Sequence[Any]) -> Any:
+    """Where each begins among all that lie one behind the other, and the end of the last one."""
+    ends = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=ends[1:])
+    if ends[-1] > _BYTES_MAX:
+        raise OverflowError(f"{ends[-1]} bytes or values in one array")
+    return ends.astype("<i4")
+
+
+def _array(
+    kind: pa.DataType, count: int, absent: Any, *data: Any, children: Sequence[pa.Array] = ()
+) -> pa.Array:
+    missing = absent is not None and absent.any()
+    buffers = [pa.py_buffer(_bits(~absent)) if missing else None, *map(pa.py_buffer, data)]
+    return pa.Array.from_buffers(kind, count, buffers, children=list(children) or None)
+
+
+def _bits(truths: Any) -> Any:
+    return np.packbits(truths, bitorder="little")

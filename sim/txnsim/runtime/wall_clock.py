@@ -1,0 +1,10 @@
+"""The wall clock of programs that have no event loop; ``real`` would load all that a broker is."""
+
+from __future__ import annotations
+
+import time
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,89 @@
+"""Spark's classes, found and verified once for all JVMs of the tests: Java's class data sharing.
+
+A JVM of Spark looks each of its some ten thousand classes up in 277 jars and verifies it, five
+seconds of CPU. An archive, made once below the ignored ``.cache/``, spares it that. A JVM whose
+class path is another one, or that finds no archive, works as without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pyspark
+
+from tests.support.apache_kafka import CACHE, locked
+from txnsim.pipeline.session import SHORT_LIVED, spark_session
+from txnsim.pipeline.traces.tables import traces_as_views
+
+_LIMIT_S: Final = 600.0
+_LINE: Final = """{"k":"run","schema":2,"nodes":["broker/1"]}\n{"k":"end","events":0}\n"""
+
+
+def shared_classes() -> Path:
+    """The archive, made now if it is not there; where Java can make none, a file that is empty."""
+    directory = CACHE / "spark" / "classes"
+    archive = directory / f"{_digest()}.jsa"
+    with locked(CACHE / "spark-classes.lock"):
+        if not archive.is_file():
+            directory.mkdir(parents=True, exist_ok=True)
+            fresh = directory / f"partial-{os.getpid()}.jsa"
+            command = [sys.executable, "-m", "tests.support.spark_classes", str(fresh)]
+            # Its pipe is closed by the JVM, which ends behind the program and makes the archive.
+            subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S)
+            fresh.touch()
+            fresh.rename(archive)
+    return archive
+
+
+def reading(archive: Path) -> str:
+    """Options of a JVM that shall use it. What Java thinks of an archive that does not fit it would
+    print on standard output, where a program's answer is.
+    """
+    return f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:disable"
+
+
+def _digest() -> str:
+    """Of what an archive is for: this Java, these jars, what is loaded here."""
+    java = Path(shutil.which("java") or "").resolve()
+    told = (java, pyspark.__path__, pyspark.__version__, java.stat().st_mtime)
+    return hashlib.sha256(repr(told).encode() + Path(__file__).read_bytes()).hexdigest()[:12]
+
+
+def _use_spark(archive: Path, scratch: Path) -> None:
+    """Have a JVM load what tests load: SQL, Parquet, JSON, Python, a stream."""
+    options = f"{SHORT_LIVED['spark.driver.defaultJavaOptions']} -Xlog:disable"
+    spark = spark_session(
+        "local[2]",
+        config={
+            "spark.driver.memory": "1g",
+            "spark.driver.defaultJavaOptions": f"{options} -XX:ArchiveClassesAtExit={archive}",
+        },
+    )
+    trace = scratch / "trace.jsonl"
+    trace.write_text(_LINE, "utf-8")
+    with traces_as_views(spark, [str(trace)]):
+        spark.sql("SELECT run, count(*) FROM trace_events GROUP BY run ORDER BY run").collect()
+    rows = spark.createDataFrame([(1, "a")], "number int, name string")
+    rows.mapInArrow(lambda batches: batches, rows.schema).write.parquet(f"{scratch}/rows")
+    query = (
+        spark.readStream.schema(rows.schema)
+        .parquet(f"{scratch}/rows")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", f"{scratch}/checkpoint")
+        .trigger(availableNow=True)
+        .start(f"{scratch}/copied")
+    )
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as directory:
+        _use_spark(Path(sys.argv[1]), Path(directory))
