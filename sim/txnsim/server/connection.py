@@ -31,7 +31,7 @@ from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
 from txnsim.server.intake import Intake
 from txnsim.server.outbox import Outbox, whole
-from txnsim.server.request_log import logged, tell_bug
+from txnsim.server.request_log import logged, raise_bug, tell_bug
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened
 from txnsim.server.sasl import SaslSession, SaslState, Then
 from txnsim.wire import codec
@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
         if isinstance(error, BadInputError):
             self._abandon(error)
         elif error is not None:
-            _raise_bug(error)
+            raise_bug(error)
         elif self._listener.is_open:
             request, handler, refused = self._request(frame, found)
             request.pace = pace if pace.has_rested else None
@@ -448,7 +448,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """Send the answer and go on."""
         if error is not None:
-            _raise_bug(error)
+            raise_bug(error)
             return
         self._send(request, reply, pieces)
         self._tell_sent()
@@ -595,8 +595,3 @@ class Connection(asyncio.Protocol):
         self._is_busy = False
         if not self._is_pumping:
             self.pump()
-
-
-def _raise_bug(error: BaseException) -> None:
-    if not isinstance(error, asyncio.CancelledError):
-        raise error

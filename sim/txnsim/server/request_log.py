@@ -8,6 +8,7 @@ RequestChannel's ``kafka.request.logger``.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
@@ -116,3 +117,9 @@ def tell_bug(request: Request, error: BaseException, *, connection: str) -> None
         correlation_id=request.correlation_id,
         exc_info=error,
     )
+
+
+def raise_bug(error: BaseException) -> None:
+    """Let the loop tell of what reading or encoding has raised, unless a connection has ended it."""
+    if not isinstance(error, asyncio.CancelledError):
+        raise error
