@@ -120,6 +120,6 @@ def tell_bug(request: Request, error: BaseException, *, connection: str) -> None
 
 
 def raise_bug(error: BaseException) -> None:
-    """Let the loop tell of what reading or encoding has raised, unless a connection has ended it."""
+    """Let the loop tell of what has failed, unless a connection that ended has cancelled it."""
     if not isinstance(error, asyncio.CancelledError):
         raise error
