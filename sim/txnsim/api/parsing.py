@@ -51,6 +51,8 @@ async def parsed_with_breaks(frame: bytes, apis: ApiTable, pace: Pace) -> Parsed
         return begun
     if handler.decode is codec.decode_request:
         message = await pace.run(codec.decode_in_steps(header, frame))
+        if pace.has_rested:
+            await pace.rest()  # its handler begins with a slice of its own
     else:
         message = handler.decode(header, frame)
     return _checked(Parsed(header, version, handler, None, message))
@@ -86,6 +88,7 @@ async def encoded_with_breaks(
 ) -> list[bytes]:
     """The bytes of a large reply, in pieces; ``go_over`` gets all of it in a slice of its own."""
     pieces: list[bytes] = []
+    await pace.rest()  # the handler has just ended its last slice
     await pace.run(_joined_in_steps(codec.encode_in_steps(reply, pieces), pieces))
     await pace.rest()
     go_over(reply)

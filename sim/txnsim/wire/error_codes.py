@@ -47,23 +47,30 @@ def position_of_error(cls: Any) -> int | None:
 def _compile(cls: Any) -> Teller | None:
     source = Source()
     source.enter("def tell_errors(o, tell):")
-    lines = 0
-    rows = describe(cls)
-    for row in (*rows.plain, *rows.tagged):
-        if row.kind == ERROR_CODE and not row.array:
-            source.line(f"if o.{row.name}: tell(o.{row.name})")
-            lines += 1
-        elif row.kind == ENTITY:
-            inner = errors_of(row.entity)
-            if inner is None:
-                continue
-            call = f"{source.bind(inner, 'inner')}(v, tell)"
-            elements = f"o.{row.name}" if row.array else f"(o.{row.name},)"
-            source.enter(f"for v in {elements} or ():")
-            source.line(f"if v is not None: {call}")
-            source.leave()
-            lines += 1
-    if not lines:
+    if not _tell(source, cls, "o"):
         return None
     teller: Teller = source.function("tell_errors", origin=f"errors of {cls.__name__}")
     return teller
+
+
+def _tell(source: Source, cls: Any, value: str) -> bool:
+    """Write what tells the errors of ``value``; whether there can be any. Loops stand within each
+    other: a call per element takes longer than to tell its error.
+    """
+    rows = describe(cls)
+    has_errors = False
+    for row in (*rows.plain, *rows.tagged):
+        field = f"{value}.{row.name}"
+        if row.kind == ERROR_CODE and not row.array:
+            source.line(f"if (error := {field}): tell(error)")
+        elif row.kind == ENTITY and errors_of(row.entity) is not None:
+            element = f"{value}_{row.name}"
+            source.enter(f"for {element} in {field if row.array else f'({field},)'} or ():")
+            source.enter(f"if {element} is not None:")
+            _tell(source, row.entity, element)
+            source.leave()
+            source.leave()
+        else:
+            continue
+        has_errors = True
+    return has_errors
