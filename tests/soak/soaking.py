@@ -62,7 +62,7 @@ COUNTED_S: Final = 1.5
 REST_S: Final = 15.0
 """For the server to notice that its clients are gone."""
 SAY_EVERY_S: Final = 15.0
-SEARCH_EVERY_S: Final = 20.0
+SEARCH_EVERY_S: Final = 60.0
 TRACED: Final = "  trace_ring_bytes: 1073741824\n"
 """The trace of a server that keeps evidence: about 500,000 transactions."""
 HANGS: Final = 3
