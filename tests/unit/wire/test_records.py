@@ -248,3 +248,11 @@ def test_only_record_is_what_read_records_reads_or_nothing(data: st.DataObject) 
 def test_only_record_reads_what_coordinators_write(key: bytes, value: bytes | None) -> None:
     batch = build_batch([Record(key=key, value=value)], timestamp_ms=5)
     assert only_record(batch, read_batch_header(batch)) == (key, value)
+
+
+def test_only_record_leaves_long_ones_and_those_that_are_cut_off_to_others() -> None:
+    long = build_batch([Record(key=b"k", value=bytes(20_000))], timestamp_ms=1)
+    assert only_record(long, read_batch_header(long)) is None
+    cut = bytearray(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)[:HEADER_SIZE])
+    cut[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")  # its size: nothing is missing, by that
+    assert only_record(bytes(cut), read_batch_header(cut)) is None
