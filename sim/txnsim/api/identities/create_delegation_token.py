@@ -1,8 +1,8 @@
 """CreateDelegationToken (key 38): a token to authenticate with (KIP-48).
 
-Versions: 2 is flexible, 3 an owner other than the requester. An anonymous client may not ask; to
-any other one tokens are disabled (``delegation_tokens``). Kafka's counterpart:
-KafkaApis.handleCreateTokenRequest.
+Versions: 2 is flexible, 3 an owner other than the requester. An anonymous client may not ask. Any
+other one gets the error that tokens are disabled: the broker has no
+``delegation.token.secret.key``. Kafka's counterpart: KafkaApis.handleCreateTokenRequest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DescribeDelegationToken (key 41): the tokens of an owner (KIP-48).
 
-Versions: 2 is flexible, 3 names the requester of a token. An anonymous client may not ask; to any
-other one tokens are disabled (``delegation_tokens``). Kafka's counterpart:
-KafkaApis.handleDescribeTokensRequest.
+Versions: 2 is flexible, 3 names the requester of a token. An anonymous client may not ask. Any
+other one gets the error that tokens are disabled: the broker has no
+``delegation.token.secret.key``. Kafka's counterpart: KafkaApis.handleDescribeTokensRequest.
 """
 
 from __future__ import annotations

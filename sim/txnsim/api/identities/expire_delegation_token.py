@@ -1,7 +1,8 @@
 """ExpireDelegationToken (key 40): end the life of a token (KIP-48).
 
-Versions: 2 is flexible. An anonymous client may not ask; to any other one tokens are disabled
-(``delegation_tokens``). Kafka's counterpart: KafkaApis.handleExpireTokenRequest.
+Versions: 2 is flexible. An anonymous client may not ask. Any other one gets the error that tokens
+are disabled: the broker has no ``delegation.token.secret.key``. Kafka's counterpart:
+KafkaApis.handleExpireTokenRequest.
 """
 
 from __future__ import annotations
