@@ -21,8 +21,8 @@ def walked(
     light.
 
     Args:
-        segments: Those of a replica that recovery goes through are all there, or in sections. Of a
-            section that can't be judged apart only that is told (``NoteKind.AGAIN``).
+        segments: Those of a replica that recovery goes through are all there, or in sections. A
+            section that can't be judged apart gives ``NoteKind.AGAIN`` alone.
         examiner: One that has gone through other segments, for its memory.
     """
     ended: Replica | None = None
@@ -48,7 +48,7 @@ def walked(
             for table in examiner.fragments(is_cut=segment.is_recovered):
                 yield segment, table
         except OSError as error:
-            if segment.section is not None:  # it is told once, of the segment
+            if segment.section is not None:  # the whole segment will say why
                 yield segment, _noted(segment, NoteKind.AGAIN)
                 continue
             text = f"{error.strerror or error}; passed by"
