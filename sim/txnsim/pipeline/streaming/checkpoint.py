@@ -1,9 +1,9 @@
 """What a streaming query's checkpoint tells: whose it is, and which offsets a batch reaches.
 
 Spark writes a batch's offsets down before it runs, and never changes them: a batch that is repeated
-has the same. Read here, never written. Spark's counterparts are ``StreamMetadata`` (the file
-``metadata``), ``OffsetSeqLog`` (``offsets/N``: a version, a line about the batch, a line per
-source) and ``CommitLog`` (``commits/N``).
+has the same. Read here, never written; what is no batch may be swept away. Spark's counterparts are
+``StreamMetadata`` (the file ``metadata``), ``OffsetSeqLog`` (``offsets/N``: a version, a line about
+the batch, a line per source) and ``CommitLog`` (``commits/N``).
 """
 
 from __future__ import annotations
@@ -36,6 +36,15 @@ class Checkpoint:
     def has_committed(self) -> bool:
         """Whether a batch is behind it."""
         return any(name.isdigit() for name in self._store.names("commits"))
+
+    def sweep(self) -> None:
+        """Remove what is there of a first batch that a killed stream was about to write down. Spark
+        would refuse the checkpoint because of it (SPARK-53103).
+        """
+        for name in ("offsets", "commits"):
+            found = self._store.names(name)
+            if found and not any(one.isdigit() for one in found):
+                self._store.remove(name)
 
     def offsets(self, batch_id: int) -> Offsets:
         """Where a batch that has begun ends.

@@ -73,15 +73,17 @@ class Stream:
             RECORDS: records or BatchSink(open_store(f"{options.sink}/{RECORDS}", spark)),
             ALERTS: BatchSink(open_store(f"{options.sink}/{ALERTS}", spark)),
         }
-        checkpoints = {
+        self._checkpoints = {
             name: Checkpoint(open_store(f"{options.checkpoint}/{name}", spark))
             for name in self._sinks
         }
-        self._records = RecordsQuery(options, self._sinks[RECORDS], checkpoints[RECORDS], on_event)
+        self._records = RecordsQuery(
+            options, self._sinks[RECORDS], self._checkpoints[RECORDS], on_event
+        )
         self._alerts = AlertsQuery(
             options,
             self._sinks[ALERTS],
-            checkpoints[ALERTS],
+            self._checkpoints[ALERTS],
             on_event,
             connector_lag=lambda: self.connector_lag,
         )
@@ -99,6 +101,8 @@ class Stream:
         """
         for sink in self._sinks.values():
             sink.sweep()
+        for checkpoint in self._checkpoints.values():
+            checkpoint.sweep()
         options = self._options
         self._start(RECORDS, self._records, options.interval_ms)
         self._start(ALERTS, self._alerts, options.probe_interval_ms)

@@ -31,6 +31,22 @@ def test_whose_it_is_and_where_a_batch_ends(tmp_path: Path) -> None:
     assert checkpoint.has_committed()
 
 
+@pytest.mark.parametrize("name", ["offsets", "commits"])
+def test_what_is_left_of_a_first_batch_is_swept_away_and_no_batch_is(
+    tmp_path: Path, name: str
+) -> None:
+    store = LocalStore(tmp_path)
+    checkpoint = Checkpoint(store)
+    checkpoint.sweep()
+    store.write(f"{name}/.0.1f6b.tmp", b"v1")
+    checkpoint.sweep()
+    assert store.names(name) == []
+    store.write(f"{name}/0", b"v1")
+    store.write(f"{name}/.1.1f6b.tmp", b"v1")
+    checkpoint.sweep()
+    assert store.names(name) == [".1.1f6b.tmp", "0"]
+
+
 @pytest.mark.parametrize("text", [OFFSETS.replace("v1", "v2"), OFFSETS + '{"t2":{}}\n', "v1\n{}\n"])
 def test_what_is_written_in_a_way_that_is_not_known_is_refused(text: str) -> None:
     with pytest.raises(BadInputError, match=r"expected v1 with 2$"):
