@@ -95,7 +95,7 @@ def export(
 ) -> Iterator[Path]:
     """The recorded run as views, and the tables behind them; each file is read in pieces.
 
-    The command has named views of its own before, and from here on nobody does.
+    The command has named its own views before. No later test of this module names any.
     """
     assert exported.directory.is_dir()
     place = tmp_path_factory.mktemp("export")

@@ -24,7 +24,9 @@ BEHIND_MAX: Final = 1_000_000
 
 
 class _Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens to whatever crosses a fault point. In words it is its tag, with its numbers."""
+    """What happens to a message or a step that crosses a fault point. In words it is the tag, with
+    its numbers.
+    """
 
     def __str__(self) -> str:
         return str(self.__struct_config__.tag)

@@ -36,12 +36,12 @@ def test_a_schema_is_names_and_types() -> None:
 class Row(msgspec.Struct):
     name: Annotated[String, "Its name."]
     size: Annotated[Bigint | None, "Null where it is not known."] = None
-    owners: Annotated[tuple[int, ...], BROKERS, "Who has it."] = ()
+    owners: Annotated[tuple[int, ...], BROKERS, "Brokers that have it."] = ()
 
 
 def test_the_fields_of_a_row_are_columns() -> None:
     assert columns_of(Row) == (
         Column("name", "string", "Its name."),
         Column("size", "bigint", "Null where it is not known."),
-        Column("owners", BROKERS, "Who has it."),
+        Column("owners", BROKERS, "Brokers that have it."),
     )

@@ -9,7 +9,7 @@ looks for neither.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from txnsim.client import requests
@@ -41,8 +41,10 @@ class Asking(Protocol):
 
     cluster: Cluster
 
-    async def describe_transactions(self, transactional_ids: Collection[str], /) -> object:
-        """It asks until a coordinator answers that has read its partition."""
+    async def describe_transactions(
+        self, transactional_ids: Collection[str], /
+    ) -> Mapping[str, TransactionDescription | ClientError]:
+        """It asks until a coordinator answers that has read its partition, or time is up."""
 
     async def known_to_coordinators(self, producer_ids: set[int], /) -> Known:
         """Ids and descriptions."""
@@ -75,14 +77,14 @@ async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
         producer_ids: Whose transactions seem to hang.
 
     Raises:
-        RetriableError: Coordinators moved, or did not serve, all the time.
-        ClientError: One did not answer.
+        RetriableError: Coordinators moved all the time.
+        ClientError: One did not serve in time.
     """
     cluster = admin.cluster
     deadline, backoff = cluster.deadline(), cluster.backoff()
     while True:
         before = await _leaders(cluster)
-        await admin.describe_transactions(_id_of_each(len(before)))
+        await _all_serve(admin, _id_of_each(len(before)))
         known = await admin.known_to_coordinators(producer_ids)
         if await _leaders(cluster) == before:
             return known
@@ -92,6 +94,17 @@ async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
                 " time, and one that has just moved lists nothing. Ask again later"
             )
         await backoff.wait(deadline)
+
+
+async def _all_serve(admin: Asking, unused_ids: Collection[str]) -> None:
+    """Wait until the coordinator of each id has read its partition.
+
+    Raises:
+        ClientError: One has not in time.
+    """
+    for found in (await admin.describe_transactions(unused_ids)).values():
+        if isinstance(found, ClientError) and found.error != ErrorCode.transactional_id_not_found:
+            raise found
 
 
 async def _leaders(cluster: Cluster) -> list[tuple[int, int]]:

@@ -244,7 +244,7 @@ class ScenarioRoutes(Noun):
 
     @Operation("delete", f"{PREFIX}/runs/{{id}}", status="204", refusals=("404", "409"))
     async def cancel(self, request: Request) -> Response:
-        """End a driven run, whatever it does."""
+        """End a driven run, in any state."""
         self._driven(request).cancel()
         return Response(status_code=204)
 

@@ -13,7 +13,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode, RetriableError
-from txnsim.client.inspection.coordinators_asked import UNUSED_ID, check_sight
+from txnsim.client.inspection.coordinators_asked import UNUSED_ID, Known, check_sight
 from txnsim.client.inspection.survey import survey
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Delay, Fail
@@ -120,15 +120,27 @@ def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
 async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
     world: VirtualCluster,
 ) -> None:
-    async with world.client() as cluster, world.client(api_timeout_ms=100) as impatient:
+    class Restless(Admin):
+        """A coordinator moves whenever they are asked."""
+
+        async def known_to_coordinators(self, producer_ids: set[int]) -> Known:
+            world.move(world.home("ghost"))
+            return await super().known_to_coordinators(producer_ids)
+
+    async with world.client() as cluster, world.client(api_timeout_ms=500) as impatient:
         await make_hanging(Admin(cluster), GHOSTLY, "ghost")
-
-        async def unrest() -> None:
-            while True:
-                world.move(world.home("ghost"))
-                await asyncio.sleep(0.001)
-
-        moving = world.env.tasks.spawn(unrest(), name="unrest")
+        now_ms = cluster.clock.now_ms()
         with pytest.raises(RetriableError, match="coordinators move all the time"):
+            await Restless(impatient).find_hanging(now_ms=now_ms, topic="orders")
+
+
+@within(run_cluster)
+async def test_a_coordinator_that_does_not_serve_in_time_is_no_ground_for_a_verdict(
+    world: VirtualCluster,
+) -> None:
+    async with world.client() as cluster, world.client(api_timeout_ms=500) as impatient:
+        await make_hanging(Admin(cluster), GHOSTLY, "ghost")
+        unserved = Fail(error="COORDINATOR_LOAD_IN_PROGRESS")
+        world.arm(unserved, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions")
+        with pytest.raises(ClientError, match="COORDINATOR_LOAD_IN_PROGRESS"):
             await Admin(impatient).find_hanging(now_ms=cluster.clock.now_ms(), topic="orders")
-        moving.cancel()
