@@ -35,7 +35,16 @@ _numbers = itertools.count(1)
 
 
 def pipeline_of(driver: Driver) -> Pipeline:
-    return Pipeline(driver, f"groups-{next(_numbers)}")
+    """A pipeline; a group of librdkafka has positions before its first member comes.
+
+    librdkafka 2.16 does not give up the look for a first offset (ListOffsets) when it loses the
+    partition meanwhile: ``rd_kafka_toppar_handle_Offset`` starts it again, and the member is handed
+    records of a partition that is another's. Who has a position looks for none.
+    """
+    pipeline = Pipeline(driver, f"groups-{next(_numbers)}")
+    if isinstance(driver, confluent_kafka.Driver):
+        driver.set_positions(pipeline.group, pipeline.source, [0] * PARTITIONS)
+    return pipeline
 
 
 def worker_of(pipeline: Pipeline, name: str, protocol: str) -> AbstractContextManager[Worker]:

@@ -24,6 +24,23 @@ SET_BY_MS: Final = 3_000
 LAST: Final = 8
 
 
+WEIGHTS: Final = {
+    "kill": 4,
+    "kill_unflushed": 2,
+    "stop_cleanly": 2,
+    "move_leaders": 5,
+    "isolate": 1,
+    "advance": 3,
+    "set_clock": 1,
+}
+"""Acts, and how often each is drawn beside the others."""
+
+
+def drawn(rng: random.Random) -> str:
+    """The next act."""
+    return rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+
+
 class Trouble(threading.Thread):
     """Makes trouble until it is stopped; then everything is as it was."""
 
@@ -33,15 +50,6 @@ class Trouble(threading.Thread):
         self._rng = random.Random(seed)
         self._pause_s = pause_s
         self._stopped = threading.Event()
-        self._acts: tuple[tuple[int, Callable[[], None]], ...] = (
-            (4, self.kill),
-            (2, self.kill_unflushed),
-            (2, self.stop_cleanly),
-            (5, self.move_leaders),
-            (1, self.isolate),
-            (3, self.advance),
-            (1, self.set_clock),
-        )
         self.done: Counter[str] = Counter()
         self.last: deque[str] = deque(maxlen=LAST)
         """What was done last, with the second of the run."""
@@ -50,19 +58,18 @@ class Trouble(threading.Thread):
 
     def run(self) -> None:
         """One act after the other."""
-        weights = [weight for weight, _ in self._acts]
         begun_s = time.monotonic()
         try:
             while not self._stopped.wait(self._rng.uniform(*self._pause_s)):
-                _, act = self._rng.choices(self._acts, weights)[0]
+                act = drawn(self._rng)
                 try:
-                    act()
+                    getattr(self, act)()
                 except ControlError as error:
                     # A leader that has moved meanwhile, say: told, and counted.
-                    self.refused[f"{act.__name__}: {str(error)[:120]}"] += 1
+                    self.refused[f"{act}: {str(error)[:120]}"] += 1
                 else:
-                    self.done[act.__name__] += 1
-                    self.last.append(f"{act.__name__} at {time.monotonic() - begun_s:.0f} s")
+                    self.done[act] += 1
+                    self.last.append(f"{act} at {time.monotonic() - begun_s:.0f} s")
         except Exception as error:  # noqa: BLE001 - a thread's end is told by who started it
             self.failure = error
 

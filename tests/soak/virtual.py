@@ -13,12 +13,12 @@ import asyncio
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from tests.soak.trouble import ADVANCE_MS, AWAY_S, PAUSE_S, SET_BY_MS
+from tests.soak.trouble import ADVANCE_MS, AWAY_S, PAUSE_S, SET_BY_MS, drawn
 from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.admin import Admin
 from txnsim.client.errors import AbortableError, ClientError
@@ -52,8 +52,9 @@ WHOLE_WITHIN_S: Final = 120.0
 class VirtualSoak:
     """One seed."""
 
-    def __init__(self, cluster: VirtualCluster) -> None:
+    def __init__(self, cluster: VirtualCluster, *, troubles: int = TROUBLES) -> None:
         self._cluster = cluster
+        self._troubles = troubles
         self._random: Random = cluster.env.rng.stream("soak")
         self._is_over = False
         self.ended: Counter[str] = Counter()
@@ -65,19 +66,9 @@ class VirtualSoak:
         """From the first transaction to the judgement."""
         spawn = self._cluster.env.tasks.spawn
         working = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
-        acts: tuple[tuple[int, Callable[[], Coroutine[Any, Any, str]]], ...] = (
-            (4, self._kill),
-            (2, self._kill_unflushed),
-            (2, self._stop),
-            (5, self._move_leaders),
-            (1, self._isolate),
-            (3, self._advance),
-            (1, self._set_clock),
-        )
-        weights = [weight for weight, _ in acts]
-        for _ in range(TROUBLES):
+        for _ in range(self._troubles):
             await asyncio.sleep(self._random.uniform(*PAUSE_S) / 4)
-            _, act = self._random.choices(acts, weights)[0]
+            act = getattr(self, drawn(self._random))
             begun_s = asyncio.get_running_loop().time()
             self.last.append(f"{begun_s:.3f} s: {await act()}")
             await self._whole()
@@ -120,12 +111,12 @@ class VirtualSoak:
             await producer.abort()
             self.ended["given up"] += 1
 
-    # Trouble
+    # Trouble: ``trouble.WEIGHTS``
 
-    async def _kill(self) -> str:
+    async def kill(self) -> str:
         return await self._kill_one(lose_unflushed=False)
 
-    async def _kill_unflushed(self) -> str:
+    async def kill_unflushed(self) -> str:
         return await self._kill_one(lose_unflushed=True)
 
     async def _kill_one(self, *, lose_unflushed: bool) -> str:
@@ -135,14 +126,14 @@ class VirtualSoak:
         await self._cluster.sim.start_broker(broker)
         return f"broker {broker} was killed" + (", what was not flushed is lost" * lose_unflushed)
 
-    async def _stop(self) -> str:
+    async def stop_cleanly(self) -> str:
         broker = self._any_broker()
         await self._cluster.sim.stop_broker(broker)
         await self._away()
         await self._cluster.sim.start_broker(broker)
         return f"broker {broker} was stopped"
 
-    async def _move_leaders(self) -> str:
+    async def move_leaders(self) -> str:
         sim = self._cluster.sim
         moved = []
         for name, topic in list(sim.metadata.image.topics.items()):
@@ -156,19 +147,19 @@ class VirtualSoak:
                     moved.append(str(place))
         return f"leaders moved: {' '.join(moved)}"
 
-    async def _isolate(self) -> str:
+    async def isolate(self) -> str:
         broker = self._any_broker()
         self._cluster.sim.isolate(broker)
         await self._away()
         self._cluster.sim.heal(broker)
         return f"broker {broker} was isolated"
 
-    async def _advance(self) -> str:
+    async def advance(self) -> str:
         ms = self._random.randint(*ADVANCE_MS)
         self._cluster.advance(ms)
         return f"{ms} ms passed"
 
-    async def _set_clock(self) -> str:
+    async def set_clock(self) -> str:
         member = self._cluster.sim.member(self._any_broker())
         by_ms = self._random.randint(-SET_BY_MS, SET_BY_MS)
         member.clock.shift(by_ms)
@@ -214,18 +205,36 @@ class VirtualSoak:
         self.open = tuple(lines)
 
 
-async def _soak(cluster: VirtualCluster) -> VirtualSoak:
-    soak = VirtualSoak(cluster)
-    await soak.run()
-    return soak
+def played(
+    seed: int, *, level: int = 2, troubles: int = TROUBLES, trace: Path | None = None
+) -> VirtualSoak:
+    """Play a seed.
 
+    Args:
+        seed: Which.
+        level: Of ``transaction.version``.
+        troubles: How many, one after the other.
+        trace: Gets the full trace as JSON lines; None if nobody wants it.
+    """
 
-async def _traced(cluster: VirtualCluster, path: Path) -> VirtualSoak:
-    soak = await _soak(cluster)
-    with path.open("wb") as file:
-        for line in cluster.env.tracer.lines():
-            file.write(line + b"\n")
-    return soak
+    async def soak(cluster: VirtualCluster) -> VirtualSoak:
+        one = VirtualSoak(cluster, troubles=troubles)
+        await one.run()
+        if trace is not None:
+            with trace.open("wb") as file:
+                for line in cluster.env.tracer.lines():
+                    file.write(line + b"\n")
+        return one
+
+    return run_cluster(
+        soak,
+        seed=seed,
+        level=level,
+        latency_us=LATENCY_US,
+        topics=((TOPIC, PARTITIONS),),
+        trace_level=TraceLevel.OFF if trace is None else TraceLevel.FULL,
+        **SETTINGS,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -239,21 +248,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     hung = 0
     for seed in range(int(first), int(last or first) + 1):
         begun_s = time.monotonic()
-        changes: dict[str, Any] = {
-            "seed": seed,
-            "level": options.level,
-            "latency_us": LATENCY_US,
-            "topics": ((TOPIC, PARTITIONS),),
-            **SETTINGS,
-        }
-        if options.trace is None:
-            soak = run_cluster(_soak, **changes)
-        else:
-            soak = run_cluster(
-                lambda cluster: _traced(cluster, options.trace),
-                trace_level=TraceLevel.FULL,
-                **changes,
-            )
+        soak = played(seed, level=options.level, trace=options.trace)
         hung += bool(soak.open)
         ended = ", ".join(f"{count:,} {what}" for what, count in sorted(soak.ended.items()))
         print(f"seed {seed}: {ended}; {time.monotonic() - begun_s:.0f} s", flush=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -102,6 +102,12 @@ class Driver:
         found = self._admin.list_consumer_group_offsets([asked])[group].result(PATIENCE_S)
         at = {each.partition: each.offset for each in found.topic_partitions}
         return [max(at[index], 0) for index in range(partitions)]
+
+    def set_positions(self, group: str, topic: str, positions: Sequence[int]) -> None:
+        """Those of a group without members, by partition."""
+        wanted = [TopicPartition(topic, index, at) for index, at in enumerate(positions)]
+        asked = ConsumerGroupTopicPartitions(group, wanted)
+        self._admin.alter_consumer_group_offsets([asked])[group].result(PATIENCE_S)
 
     def read(self, topic: str, *, committed: bool) -> list[Seen]:
         """See ``base.Driver``."""

@@ -1,0 +1,19 @@
+"""``VirtualSoak``: a short one leaves nothing open, unless markers are forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.test_seeds import forget_markers
+from tests.soak.virtual import played
+
+
+def test_nothing_is_open_in_the_end() -> None:
+    soak = played(1, troubles=2)
+    assert soak.ended["committed"] > 0
+    assert soak.open == ()
+
+
+def test_a_forgotten_marker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_markers(monkeypatch)
+    assert played(1, troubles=2).open
