@@ -9,11 +9,12 @@ from tests.soak.virtual import played
 
 
 def test_nothing_is_open_in_the_end() -> None:
-    soak = played(1, troubles=2)
+    soak = played(2, troubles=1)
+    assert "was killed" in soak.last[0]
     assert soak.ended["committed"] > 0
     assert soak.open == ()
 
 
 def test_a_forgotten_marker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_markers(monkeypatch)
-    assert played(1, troubles=2).open
+    assert played(3, troubles=1).open

@@ -222,8 +222,7 @@ def played(
         await one.run()
         if trace is not None:
             with trace.open("wb") as file:
-                for line in cluster.env.tracer.lines():
-                    file.write(line + b"\n")
+                cluster.env.tracer.export(file.write)
         return one
 
     return run_cluster(
