@@ -39,8 +39,10 @@ SEEDS_QUICK: Final = 2
 SEEDS_FULL: Final = 3
 """``.ci/run`` plays two more."""
 
-LANES: Final = 3
-"""Steps that run side by side: one more than cores, as some tests wait for real clients."""
+LANES: Final = 4
+"""Steps that run side by side: two more than cores, as clients and started programs are waited for
+most of the time.
+"""
 
 CORES: Final = (
     *("check", "config", "controller", "faults", "group", "log", "metadata"),

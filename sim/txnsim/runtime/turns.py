@@ -3,7 +3,9 @@
 All brokers share one loop, so work without a break keeps all others waiting. A connection of
 a client notes what its requests took (``spent_ns``); once the turn's share is used up, it waits
 here with what is left. In the next turn those go first who have used least and want least: a
-client with one small request waits for no more than the work that is being done. Each request
+client with one small request waits for no more than the work that is being done. All requests that
+are a lot of work wait as one (``LargeRequests``): however many there are, a client with small ones
+can have as much of the loop as all of them. Each request
 counts with a fixed cost besides its time: in virtual time, where work takes none, turns end all the
 same, and always at the same place.
 
@@ -26,6 +28,10 @@ REQUEST_NS: Final = 20_000
 LIMIT_NS_DEFAULT: Final = 2_000_000
 SLICE_NS: Final = 1_000_000
 """What one request with a lot of work may do before it waits for its next turn."""
+ROUND: Final = 32
+"""So many slices a large request has before those that came after it have theirs: fewer of them are
+half done, and take memory for that, at a time.
+"""
 BYTE_NS: Final = 100
 """What a byte that waits is taken to cost: who wants little goes first."""
 SHARES_MAX: Final = 10
@@ -65,6 +71,7 @@ class Turns:
         "_loop",
         "_number",
         "_waiting",
+        "large",
         "limit_ns",
         "spent_ns",
     )
@@ -72,6 +79,7 @@ class Turns:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: list[tuple[int, int, Worker]] = []
+        self.large: Final = LargeRequests(self)
         self._number = 0
         self._contest = 1
         self._least_ns = 0
@@ -122,26 +130,64 @@ class Turns:
             self._contest += 1
 
 
-class Slices:
-    """The turns of one request that is a lot of work: a ``Worker``."""
+class LargeRequests:
+    """All requests that are a lot of work, as one ``Worker``."""
 
-    __slots__ = ("_granted", "_turns", "contest", "used_ns")
+    __slots__ = ("_is_waiting", "_number", "_queue", "_turns", "contest", "used_ns")
 
     def __init__(self, turns: Turns) -> None:
         self.used_ns = self.contest = 0
+        self._turns = turns
+        self._queue: list[tuple[int, int, Slices]] = []
+        self._number = 0
+        self._is_waiting = False
+
+    def number(self) -> int:
+        """Of a request that begins."""
+        self._number += 1
+        return self._number
+
+    def wait(self, slices: Slices) -> None:
+        """Let a request have its next slice in a later turn."""
+        heappush(self._queue, (slices.done // ROUND, slices.number, slices))
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._turns.wait(self, wanted_ns=SLICE_NS)
+
+    def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
+        """One slice, of the request whose turn it is. It ends the turn of the loop: sockets are
+        looked at next.
+        """
+        _, _, slices = heappop(self._queue)
+        self._turns.spent_ns = max(self._turns.spent_ns + SLICE_NS, self._turns.limit_ns)
+        self.used_ns += SLICE_NS
+        self._is_waiting = bool(self._queue)
+        if self._is_waiting:
+            self._turns.wait(self, wanted_ns=SLICE_NS)
+        slices.grant()
+
+
+class Slices:
+    """The slices of one request that is a lot of work."""
+
+    __slots__ = ("_granted", "_turns", "done", "number")
+
+    def __init__(self, turns: Turns) -> None:
+        self.number = turns.large.number()
+        self.done = 0
+        """How many it has had."""
         self._turns = turns
         self._granted: asyncio.Future[None] | None = None
 
     async def next(self) -> None:
         """Wait for the next slice."""
         self._granted = asyncio.get_running_loop().create_future()
-        self._turns.wait(self, wanted_ns=SLICE_NS)
+        self._turns.large.wait(self)
         await self._granted
 
-    def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
-        """It may have one; whatever the turn has left, a slice counts as a whole."""
-        self._turns.spent_ns += SLICE_NS
-        self.used_ns += SLICE_NS
+    def grant(self) -> None:
+        """It may have one."""
+        self.done += 1
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)
 

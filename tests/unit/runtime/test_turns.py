@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from txnsim.runtime.turns import (
     LOOK_ELEMENTS,
     LOOKS,
+    ROUND,
     SLICE_NS,
     Pace,
     Slices,
@@ -116,24 +117,41 @@ async def test_work_that_is_caused_in_a_turn_waits_for_the_next_one() -> None:
     assert await turns_taken(log) == [1, 1]
 
 
-async def test_slices_of_a_turn_go_to_no_more_than_it_bears() -> None:
-    """However many requests are a lot of work, a turn of the loop has so many of their slices."""
+async def slices_of(turns: Turns, log: list[str], name: str, count: int) -> None:
+    """A large request."""
+    slices = Slices(turns)
+    for _ in range(count):
+        await slices.next()
+        log.append(name)
+
+
+async def test_a_turn_has_one_slice_however_many_requests_are_large() -> None:
     turns, log = Turns(asyncio.get_running_loop()), list[str]()
-    turns.limit_ns = 2 * SLICE_NS
+    async with asyncio.TaskGroup() as tasks:
+        for name in "abcdef":
+            tasks.create_task(slices_of(turns, log, name, 5))
+        assert set(await turns_taken(log)) == {1}
+    assert "".join(log) == "".join(name * 5 for name in "abcdef"), "the oldest one first"
 
-    async def work(name: str) -> None:
-        slices = Slices(turns)
-        for _ in range(5):
-            await slices.next()
-            log.append(name)
 
-    tasks = [asyncio.get_running_loop().create_task(work(name)) for name in "abcdef"]
-    taken = await turns_taken(log)
-    assert sum(taken) == 30
-    assert max(taken) == 2
-    assert {log[at * 6 : at * 6 + 6].count(name) for at in range(5) for name in "abcdef"} == {1}
-    for task in tasks:
-        await task
+async def test_a_large_request_lets_younger_ones_go_first_after_a_round() -> None:
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    async with asyncio.TaskGroup() as tasks:
+        for name in "ab":
+            tasks.create_task(slices_of(turns, log, name, ROUND + 1))
+    assert "".join(log) == "a" * ROUND + "b" * ROUND + "ab"
+
+
+async def test_a_client_has_as_much_of_the_loop_as_all_large_requests() -> None:
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    turns.limit_ns = WORK_NS
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(30):
+            tasks.create_task(slices_of(turns, log, f"large{number}", 10))
+        await asyncio.sleep(0)
+        Worker(turns, log, "small", 20)
+        await turns_taken(log)
+    assert log[:45].count("small") == 20
 
 
 async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
