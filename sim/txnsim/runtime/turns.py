@@ -5,9 +5,8 @@ a client notes what its requests took (``spent_ns``); once the turn's share is u
 here with what is left. In the next turn those go first who have used least and want least: a
 client with one small request waits for no more than the work that is being done. All requests that
 are a lot of work wait as one (``LargeRequests``): however many there are, a client with small ones
-can have as much of the loop as all of them. Each request
-counts with a fixed cost besides its time: in virtual time, where work takes none, turns end all the
-same, and always at the same place.
+can have as much of the loop as all of them. Each request counts with a fixed cost besides its time:
+in virtual time, where work takes none, turns end all the same, and always at the same place.
 
 Kafka's counterpart: Processors that poll their selectors between requests, and the scheduler of the
 operating system.
@@ -29,8 +28,8 @@ LIMIT_NS_DEFAULT: Final = 2_000_000
 SLICE_NS: Final = 1_000_000
 """What one request with a lot of work may do before it waits for its next turn."""
 ROUND: Final = 32
-"""So many slices a large request has before those that came after it have theirs: fewer of them are
-half done, and take memory for that, at a time.
+"""So many slices a large request has before the next one has as many: fewer of them are half done,
+and take memory for that, at a time.
 """
 BYTE_NS: Final = 100
 """What a byte that waits is taken to cost: who wants little goes first."""
@@ -131,34 +130,35 @@ class Turns:
 
 
 class LargeRequests:
-    """All requests that are a lot of work, as one ``Worker``."""
+    """All requests that are a lot of work, as one ``Worker``.
 
-    __slots__ = ("_is_waiting", "_number", "_queue", "_turns", "contest", "used_ns")
+    They stand in a line. The first one has ``ROUND`` slices, then it goes to the end.
+    """
+
+    __slots__ = ("_is_waiting", "_places", "_queue", "_turns", "contest", "used_ns")
 
     def __init__(self, turns: Turns) -> None:
         self.used_ns = self.contest = 0
         self._turns = turns
-        self._queue: list[tuple[int, int, Slices]] = []
-        self._number = 0
+        self._queue: list[tuple[int, Slices]] = []
+        self._places = 0
         self._is_waiting = False
 
-    def number(self) -> int:
-        """Of a request that begins."""
-        self._number += 1
-        return self._number
+    def place(self) -> int:
+        """At the end of the line."""
+        self._places += 1
+        return self._places
 
     def wait(self, slices: Slices) -> None:
         """Let a request have its next slice in a later turn."""
-        heappush(self._queue, (slices.done // ROUND, slices.number, slices))
+        heappush(self._queue, (slices.place, slices))
         if not self._is_waiting:
             self._is_waiting = True
             self._turns.wait(self, wanted_ns=SLICE_NS)
 
     def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
-        """One slice, of the request whose turn it is. It ends the turn of the loop: sockets are
-        looked at next.
-        """
-        _, _, slices = heappop(self._queue)
+        """One slice. It ends the turn of the loop: sockets are looked at next."""
+        _, slices = heappop(self._queue)
         self._turns.spent_ns = max(self._turns.spent_ns + SLICE_NS, self._turns.limit_ns)
         self.used_ns += SLICE_NS
         self._is_waiting = bool(self._queue)
@@ -170,12 +170,11 @@ class LargeRequests:
 class Slices:
     """The slices of one request that is a lot of work."""
 
-    __slots__ = ("_granted", "_turns", "done", "number")
+    __slots__ = ("_done", "_granted", "_turns", "place")
 
     def __init__(self, turns: Turns) -> None:
-        self.number = turns.large.number()
-        self.done = 0
-        """How many it has had."""
+        self.place = turns.large.place()
+        self._done = 0
         self._turns = turns
         self._granted: asyncio.Future[None] | None = None
 
@@ -187,7 +186,9 @@ class Slices:
 
     def grant(self) -> None:
         """It may have one."""
-        self.done += 1
+        self._done += 1
+        if self._done % ROUND == 0:
+            self.place = self._turns.large.place()
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)
 

@@ -134,12 +134,15 @@ async def test_a_turn_has_one_slice_however_many_requests_are_large() -> None:
     assert "".join(log) == "".join(name * 5 for name in "abcdef"), "the oldest one first"
 
 
-async def test_a_large_request_lets_younger_ones_go_first_after_a_round() -> None:
+async def test_a_large_request_goes_to_the_end_of_the_line_after_a_round() -> None:
     turns, log = Turns(asyncio.get_running_loop()), list[str]()
     async with asyncio.TaskGroup() as tasks:
         for name in "ab":
             tasks.create_task(slices_of(turns, log, name, ROUND + 1))
-    assert "".join(log) == "a" * ROUND + "b" * ROUND + "ab"
+        for _ in range(ROUND * 3 // 2):
+            await asyncio.sleep(0)
+        tasks.create_task(slices_of(turns, log, "c", 1))
+    assert "".join(log) == "a" * ROUND + "b" * ROUND + "acb"
 
 
 async def test_a_client_has_as_much_of_the_loop_as_all_large_requests() -> None:
