@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import MissingExtraError
+from txnsim.pipeline.active import active_session
 from txnsim.pipeline.libraries import NO_EXTRA
 
 if TYPE_CHECKING:
@@ -86,11 +87,9 @@ def spark_session(
         MissingExtraError: PySpark or Java is missing.
     """
     try:
-        from pyspark.sql import SparkSession
+        spark = active_session()
     except ImportError as error:
         raise MissingExtraError(NO_EXTRA) from error
-
-    spark = SparkSession.getActiveSession()
     if spark is None:
         spark = _new_session(master, app_name, config or {})
     register(spark)
@@ -104,10 +103,9 @@ def is_running() -> bool:
         MissingExtraError: PySpark is missing.
     """
     try:
-        from pyspark.sql import SparkSession
+        return active_session() is not None
     except ImportError as error:
         raise MissingExtraError(NO_EXTRA) from error
-    return SparkSession.getActiveSession() is not None
 
 
 def register(spark: SparkSession) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError, MissingExtraError
+from txnsim.pipeline.active import active_session
 from txnsim.pipeline.hadoop.settings import HadoopSettings, class_path
 
 BUFFER_BYTES: Final = 4 << 20
@@ -174,9 +175,8 @@ class HadoopFile:
 def of_session() -> Gateway | None:
     """By the JVM of this process's session; None where it has none."""
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
-    spark = SparkSession.getActiveSession()
+    spark = active_session()
     gateway = SparkContext._gateway
     if spark is None or gateway is None:
         return None

@@ -1,0 +1,28 @@
+"""``active_session``, beside streams."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from txnsim.pipeline.active import active_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_another_thread_s_frames_do_not_change_the_session_of_this_one(spark: SparkSession) -> None:
+    copy = spark.newSession()
+    other = Thread(target=lambda: copy.createDataFrame([(1,)], "a int"))
+    other.start()
+    other.join()
+    assert type(spark).getActiveSession() is copy, "PySpark's answer is right: no need for ours"
+    found = active_session()
+    assert found is not None
+    assert found._jsparkSession.equals(spark._jsparkSession)
+    spark.createDataFrame([(1,)], "a int")
+    assert active_session() is spark
