@@ -79,7 +79,13 @@ $(VENV)/installed-run: $(VENV)/made pyproject.toml
 	@$(PIP) install --editable '.[http,demo,security]'
 	@touch $@
 
+# PySpark comes as source: its wheel is made beside the other downloads. Modules are compiled when
+# they are imported, as most of them never are.
 $(VENV)/installed-dev: $(VENV)/made pyproject.toml
 	@echo 'Installing txnsim and what its tests need ...'
-	@$(PIP) install --editable '.[http,demo,security,spark]' --group dev --group clients
+	@$(PIP) wheel --no-deps --wheel-dir $(VENV)/wheels \
+	  "$$(sed -n 's/^ *"\(pyspark==[0-9.]*\)".*/\1/p' pyproject.toml)" & \
+	$(PIP) install --no-compile --editable '.[http,demo,security]' --group dev --group clients; wait
+	@$(PIP) install --no-compile --find-links $(VENV)/wheels --editable '.[http,demo,security,spark]'
+	@rm -rf $(VENV)/wheels
 	@touch $@ $(VENV)/installed-run

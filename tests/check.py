@@ -4,10 +4,9 @@ Each step is a program that answers by its exit status; one line per step tells 
 seconds. A failing step does not stop the others: one run shows everything that is wrong, each with
 its output. Exit status 1 if any step failed.
 
-Coverage is measured where it is asked for: in those tests of the pure cores that together take
-every branch, which are a step of their own. It makes a test two or three times slower, so what
-takes no further branch (``property``, ``wire``) runs without it. The static steps run beside the
-tests.
+With ``--coverage``, as in ``.ci/run``, those tests of the pure cores are measured that together
+take every branch. That makes a test two or three times slower, so it is asked for by name. The
+static steps run beside the tests.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ FULL_MARKERS: Final = "not spark and not real and not image and not thorough"
 """A JVM, Spark, a real Kafka and what repeats other tests are asked for by name only."""
 QUICK_MARKERS: Final = f"{FULL_MARKERS} and not slow and not clients"
 
-SEEDS_QUICK: Final = 2
-SEEDS_FULL: Final = 3
-"""``.ci/run`` plays two more."""
+SEEDS_QUICK: Final = 1
+SEEDS_FULL: Final = 2
+"""``.ci/run`` plays three more."""
 
 LANES: Final = 3
 """Steps that run side by side: one more than cores, as some tests wait for real clients. Four take
@@ -51,7 +50,7 @@ CORES: Final = (
 """Packages that are covered in full, each by its own unit tests and those of rules and verdicts."""
 
 COVERING: Final = "cores"
-"""The step that coverage is measured in."""
+"""The step that coverage is measured in, where it is asked for."""
 AFTERWARDS: Final = "coverage"
 """The step that asks what was measured."""
 
@@ -120,12 +119,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m tests.check", description="Does this repository do what it says?"
     )
     parser.add_argument("--quick", action="store_true", help="without slow tests and clients")
+    parser.add_argument(
+        "--coverage", action="store_true", help="ask as well whether tests take every branch"
+    )
     parser.add_argument("--list", action="store_true", help="say what the steps are")
     parser.add_argument(
         "--only", action="append", metavar="STEP", help="this step; may be repeated"
     )
     options = parser.parse_args(arguments)
-    steps = all_steps(quick=options.quick)
+    steps = all_steps(quick=options.quick, coverage=options.coverage)
     if options.list:
         for step in steps:
             print(f"{step.name:<9} {step.asks}")
@@ -140,11 +142,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _report(_run_all(steps))
 
 
-def all_steps(*, quick: bool) -> list[Step]:
+def all_steps(*, quick: bool, coverage: bool = False) -> list[Step]:
     """The steps in the order in which they are begun."""
     python = sys.executable
+    tests = [name for name in TESTS if not (quick and name in NOT_QUICK)]
     return [
-        *(_of_tests(name, quick=quick) for name in TESTS if not (quick and name in NOT_QUICK)),
+        *(_of_tests(one, quick=quick, covers=coverage and one == COVERING) for one in tests),
         Step(
             name="types",
             asks="mypy --strict agrees",
@@ -165,15 +168,18 @@ def all_steps(*, quick: bool) -> list[Step]:
             asks="every import points downwards",
             command=(str(Path(python).with_name("lint-imports")), "--no-cache"),
         ),
-        Step(
-            name=AFTERWARDS,
-            asks="the tests took every branch of the pure cores",
-            command=(python, "-m", "coverage", "report"),
-        ),
+        *([_COVERAGE] if coverage else ()),
     ]
 
 
-def _of_tests(name: str, *, quick: bool) -> Step:
+_COVERAGE: Final = Step(
+    name=AFTERWARDS,
+    asks="the tests took every branch of the pure cores",
+    command=(sys.executable, "-m", "coverage", "report"),
+)
+
+
+def _of_tests(name: str, *, quick: bool, covers: bool) -> Step:
     """One step of ``TESTS``, without what lies below a longer path of another."""
     asks, paths = TESTS[name]
     others = [
@@ -190,7 +196,7 @@ def _of_tests(name: str, *, quick: bool) -> Step:
             *(sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"),
             *("-m", QUICK_MARKERS if quick else FULL_MARKERS, "--seeds", seeds),
             # How much must be covered is asked by the step "coverage".
-            *(("--cov", "--cov-report=", "--cov-fail-under=0") if name == COVERING else ()),
+            *(("--cov", "--cov-report=", "--cov-fail-under=0") if covers else ()),
             *(f"--ignore={other}" for other in others),
             *paths,
         ),

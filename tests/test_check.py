@@ -55,13 +55,14 @@ def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_steps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert check.main(["--list"]) == 0
+    assert check.main(["--list", "--coverage"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == [*check.TESTS, "types", "format", "lint", "layers", "coverage"]
 
 
-def commands(*, quick: bool) -> dict[str, tuple[str, ...]]:
-    return {step.name: step.command for step in check.all_steps(quick=quick)}
+def commands(*, quick: bool, coverage: bool = False) -> dict[str, tuple[str, ...]]:
+    steps = check.all_steps(quick=quick, coverage=coverage)
+    return {step.name: step.command for step in steps}
 
 
 @pytest.mark.parametrize("step", sorted(check.TESTS.keys() - check.NOT_QUICK))
@@ -97,9 +98,13 @@ def lies_below(name: str, paths: Iterable[str]) -> bool:
     return any(name == path or name.startswith(f"{path}/") for path in paths)
 
 
-def test_coverage_is_measured_in_one_step_and_asked_afterwards() -> None:
-    measured = [name for name, words in commands(quick=False).items() if "--cov" in words]
-    assert measured == [check.COVERING]
+def test_coverage_is_measured_in_one_step_and_asked_afterwards_where_it_is_wanted() -> None:
+    def measured(*, coverage: bool) -> list[str]:
+        steps = commands(quick=False, coverage=coverage)
+        return [name for name, words in steps.items() if "--cov" in words or name == "coverage"]
+
+    assert measured(coverage=True) == [check.COVERING, "coverage"]
+    assert measured(coverage=False) == []
     assert all((check.ROOT / path).exists() for _, paths in check.TESTS.values() for path in paths)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -55,6 +55,15 @@ UNTOLD: Final = {
 """Damage that no file tells of: a real broker lists what does not hang, and so do we."""
 STATE_ON_SPARK: Final = {name for name in VARIANTS if name.split("/")[1].startswith("state-")}
 """Damage of the coordinators' log, which Spark reads in a job of its own."""
+
+
+def mark_of(name: str) -> pytest.MarkDecorator:
+    """Of a test that is asked of all variants: the same damage after an orderly stop and after a
+    kill is looked at in a thorough run.
+    """
+    stop, _, damage = name.partition("/")
+    is_twin = stop == "killed" and f"clean/{damage}" in VARIANTS
+    return pytest.mark.thorough if is_twin else pytest.mark.slow
 
 
 def no_session() -> NoReturn:
@@ -240,10 +249,7 @@ def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
 
 @pytest.mark.parametrize(
     "log_dir",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name.startswith("clean/") else (), id=name)
-        for name in sorted(VARIANTS)
-    ],
+    [pytest.param(name, marks=mark_of(name), id=name) for name in VARIANTS],
     indirect=True,
 )
 def test_the_compiled_walk_says_the_same(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,10 +264,7 @@ def test_the_compiled_walk_says_the_same(log_dir: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     "log_dir",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name.startswith("clean/") else (), id=name)
-        for name in sorted(VARIANTS)
-    ],
+    [pytest.param(name, marks=mark_of(name), id=name) for name in VARIANTS],
     indirect=True,
 )
 def test_what_was_collected_says_the_same(log_dir: Path, report: Report, tmp_path: Path) -> None:
@@ -297,7 +300,7 @@ def test_sections_of_segments_tell_what_segments_tell(
     monkeypatch: pytest.MonkeyPatch,
     small_sections: list[SegmentFile],
 ) -> None:
-    here = ReadHere(densely_indexed(kept, tmp_path))
+    here = ReadHere(densely_indexed(kept, tmp_path, VARIANTS.values()))
     again: set[str] = set()
 
     def noted(*arguments: Any) -> Iterator[Any]:
@@ -311,13 +314,17 @@ def test_sections_of_segments_tell_what_segments_tell(
     assert 10 < len(again) < len({one.replica.path for one in small_sections}) / 2
 
 
+@pytest.mark.parametrize(
+    "every", [pytest.param(1, marks=pytest.mark.thorough), pytest.param(5, marks=pytest.mark.slow)]
+)
 def test_processes_tell_what_one_process_tells(
     kept: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     small_sections: list[SegmentFile],
+    every: int,
 ) -> None:
-    here = ReadHere(densely_indexed(kept, tmp_path))
+    here = ReadHere(densely_indexed(kept, tmp_path, list(VARIANTS.values())[::every]))
     monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
     monkeypatch.setattr(read_compiled, "PROCESSES_MIN_BYTES", 0)
     monkeypatch.setattr(read_compiled, "may_fork", lambda: True)  # other tests may leave threads
@@ -362,12 +369,12 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
     return cut
 
 
-def densely_indexed(kept: Path, folder: Path) -> tuple[Path, ...]:
-    """All variants, of logs whose indexes have an entry for each batch."""
+def densely_indexed(kept: Path, folder: Path, chosen: Iterable[Variant]) -> tuple[Path, ...]:
+    """These variants, of logs whose indexes have an entry for each batch."""
     indexed = shutil.copytree(kept, folder / "kept")
     for path in indexed.rglob(f"*{names.LOG_SUFFIX}"):
         write_dense_index(path)
-    return tuple(made(one, indexed, folder / name / "broker-1") for name, one in VARIANTS.items())
+    return tuple(made(one, indexed, folder / one.name / "broker-1") for one in chosen)
 
 
 @pytest.mark.spark
