@@ -85,8 +85,6 @@ Later = Callable[[Callable[[], object]], object]
 
 _decode: Final = msgspec.json.Decoder(Event).decode
 _IMPORTANCE: Final = {name: kind.importance for name, kind in KINDS.items()}
-_cause: ContextVar[int] = ContextVar("txnsim_trace_cause", default=NO_CAUSE)
-_waker: ContextVar[int] = ContextVar("txnsim_trace_waker", default=NO_CAUSE)
 
 
 class Tracer:
@@ -144,9 +142,10 @@ class Tracer:
         """Of the newest snapshot, those that are not written yet."""
         self._snapshot_due: int | None = None
         """How many bytes are written when the next one is due."""
+        # Variables of its own: what another run in the same context was about is no cause here.
+        self._cause: ContextVar[int] = ContextVar("txnsim_trace_cause", default=NO_CAUSE)
+        self._waker: ContextVar[int] = ContextVar("txnsim_trace_waker", default=NO_CAUSE)
         self.level = level
-        # A new run: what another one in this context was about is no cause here.
-        _cause.set(NO_CAUSE)
 
     # Writing
 
@@ -314,8 +313,7 @@ class Tracer:
         scope = self.scope
         if scope is not None:
             return scope
-        cause = _cause.get()
-        return cause if cause < self._next else NO_CAUSE  # of another run in this context
+        return self._cause.get()
 
     def caused_by(self, index: int) -> int:
         """Make ``index`` the current cause and return the one before, to be put back by the same
@@ -328,8 +326,8 @@ class Tracer:
         if before is not None:
             self.scope = index
             return before
-        before = _cause.get()
-        _cause.set(index)
+        before = self._cause.get()
+        self._cause.set(index)
         return before
 
     def bound(self, callback: Callable[[], object], cause: int | None = None) -> Callable[[], None]:
@@ -356,14 +354,13 @@ class Tracer:
         """
         if self.scope is not None:
             return self.scope_waker
-        waker = _waker.get()
-        return waker if waker < self._next else NO_CAUSE
+        return self._waker.get()
 
     def context(self, cause: int, waker: int = NO_CAUSE) -> Context:
         """A copy of the present context for what the loop will run: due to ``cause``."""
         context = copy_context()
-        context.run(_cause.set, cause)
-        context.run(_waker.set, waker)
+        context.run(self._cause.set, cause)
+        context.run(self._waker.set, waker)
         return context
 
     def timer_context(self) -> Context | None:

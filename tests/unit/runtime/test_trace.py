@@ -185,11 +185,12 @@ def test_missing_and_repeated_parents_are_left_out() -> None:
 
 
 def test_a_cause_of_another_trace_is_no_parent() -> None:
-    tracer = full()
-    before = tracer.caused_by(99)
+    tracer, other = full(), full()
+    other.caused_by(other.emit("note", "a"))
     tracer.emit("note", "a")
-    tracer.caused_by(before)
-    assert [event.p for event in tracer.events()] == [()]
+    tracer.emit("note", "a")
+    assert [event.p for event in tracer.events()] == [(), ()]
+    assert (tracer.cause, other.cause) == (NO_CAUSE, 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.integers(0, 60), max_size=3)), max_size=60))
@@ -339,7 +340,6 @@ def test_a_recording_that_is_switched_on_late_opens_with_a_snapshot_a_part_per_t
     tracer, turns = Tracer(ticking()), Turns()
     tracer.begin_with(three_parts, turns.put_off)
     assert not turns.later
-    tracer.caused_by(7)
     tracer.level = TraceLevel.BRIEF
     tracer.emit("note", "a")
     turns.turn()

@@ -18,7 +18,7 @@ import pytest
 
 from txnsim.errors import DeadlockError, NotSimulatedError, SimulationError
 from txnsim.runtime.env import Environment
-from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.virtual.run import START_MS, VirtualEnvironment, run_virtual
 from txnsim.types import BrokerId
 
@@ -103,6 +103,13 @@ def test_an_hour_of_ticks_is_quick() -> None:
 def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
     hashes = [run_virtual(echo_and_peers, seed=seed) for seed in (1, 1, 2)]
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_cause_that_another_run_has_left_in_the_context_is_none_of_this_one() -> None:
+    alone = run_virtual(echo_and_peers, seed=5)
+    other = Tracer(lambda: 0, level=TraceLevel.FULL)
+    other.caused_by(other.emit("note", "x"))
+    assert run_virtual(echo_and_peers, seed=5) == alone
 
 
 SCRIPT = """
