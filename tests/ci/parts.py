@@ -32,6 +32,10 @@ from tests.support.txnsim_server import TxnsimServer
 
 LEVELS: Final = (0, 1, 2)
 """Of ``transaction.version``."""
+AS_BELOW: Final = 1
+"""The level at which a client says what it says at the one below: only the records that brokers
+keep are newer. Fewer are asked there.
+"""
 
 REAL_TESTS: Final = (
     "tests/real/test_client.py",
@@ -51,10 +55,9 @@ OLDER: Final = "3.9"
 STOCK_CLIENTS: Final = ("kafka-clients", "franz-go")
 """Those that a real broker is asked with, as the judge of the list; the others share its checks."""
 
-KILLS: Final[Mapping[int, int]] = MappingProxyType({0: 20, 1: 8, 2: 20})
-"""Of Kafka Streams by level; which ones is the same every time. At 1 a client says what it says at
-0, and brokers only write newer records: each way to die before, in and between the markers is
-enough there.
+KILLS: Final[Mapping[int, int]] = MappingProxyType({0: 20, AS_BELOW: 8, 2: 20})
+"""Of Kafka Streams by level; which ones is the same every time. At ``AS_BELOW`` each way to die
+before, in and between the markers is enough.
 """
 
 SEEDS: Final = (2, 3, 4)
@@ -85,8 +88,8 @@ def make_test(deadline: Deadline) -> PartOutcome:
 
 
 def repeated(deadline: Deadline) -> PartOutcome:
-    """Cases at levels where Kafka answered as at a higher one, every telling with another seed, and
-    clusters with further seeds: ``make test`` plays some of each.
+    """Cases at levels where Kafka answered as at a higher one, every telling with another seed,
+    damage at more places, and clusters with further seeds: ``make test`` plays some of each.
     """
     pytest = [str(_PYTHON), "-m", "pytest", "-q"]
     where = ("conformance", "scenario", "unit", "pipeline")
@@ -186,18 +189,20 @@ def _run_installed(command: Path, empty: Path, deadline: Deadline) -> PartOutcom
 
 
 def txnsim_at(level: int) -> Part:
-    """Every client and Kafka's tool against the simulator."""
+    """Every client and Kafka's tool against the simulator; at ``AS_BELOW`` the stock ones."""
+    which = ("--client", *STOCK_CLIENTS) if level == AS_BELOW else ()
 
     def ask(deadline: Deadline) -> PartOutcome:
         where = f"txnsim, transaction.version {level}"
         # One lane: the parts of CI are side by side already.
-        verdict = _matrix(where, "--level", str(level), "--lanes", "1", deadline=deadline)
+        chosen = ("--level", str(level), "--lanes", "1", *which)
+        verdict = _matrix(where, *chosen, deadline=deadline)
         verdict += _tests_real(where, "txnsim", "--level", str(level), deadline=deadline)
         with TxnsimServer(transaction_version=level) as server:
             return verdict + _transactions_command(where, server.bootstrap, deadline)
 
     name = f"clients and tools, txnsim at transaction.version {level}"
-    return Part(name, 7 if level == LEVELS[-1] else 5, ask, cores=WAITS)
+    return Part(name, 2 if which else 7 if level == LEVELS[-1] else 5, ask, cores=WAITS)
 
 
 def kafka_at(level: int) -> Part:
@@ -420,8 +425,8 @@ PARTS_FIRST: Final = (Part("make test", 6, make_test, cores=CORES, needs_program
 PARTS_TOGETHER: Final = (
     PROGRAMS,
     Part("pipeline on Spark", 8, pipeline, needs_programs=False),
-    *(txnsim_at(level) for level in reversed(LEVELS)),
-    Part("repeated at other levels and seeds", 4, repeated, needs_programs=False),
+    *(txnsim_at(level) for level in reversed(LEVELS) if level != AS_BELOW),
+    Part("repeated at other levels and seeds", 5, repeated, needs_programs=False),
     Part("image of the container", 3.5, image, needs_programs=False),
     *(kafka_at(level) for level in reversed(LEVELS)),
     Part("fuzzing", 3, fuzzing, needs_programs=False),
@@ -431,6 +436,7 @@ PARTS_TOGETHER: Final = (
     *(streams_killed_at(level) for level in (0, 2, 1)),
     Part(f"tests/real, Kafka {OLDER} and 2.7", 2.5, older_kafka, cores=WAITS),
     Part("soak", 2.5, soak),
+    txnsim_at(AS_BELOW),
     Part("random play, Kafka and txnsim", 2.5, random_play),
     Part("Schemathesis on the control port", 2.5, schemathesis, needs_programs=False),
     Part("metrics, rights and the proxy, Kafka and txnsim", 2, metrics_and_rights, cores=WAITS),

@@ -33,7 +33,7 @@ def test_parts_that_run_together_have_cores_for_each() -> None:
     _, seen = played()
     assert {part.name for some in seen for part in some} == {part.name for part in PARTS_TOGETHER}
     assert all(sum(part.cores for part in some) <= CORES for some in seen)
-    assert max(map(len, seen)) == PARTS_MAX
+    assert max(map(len, seen)) <= PARTS_MAX
 
 
 def test_a_part_that_needs_programs_waits_for_them() -> None:
