@@ -24,6 +24,7 @@ pytest_plugins = ["pytester"]
 
 hypothesis.settings.register_profile(
     "loaded",
+    max_examples=50,  # each run draws others; what is rare is looked for by tests/fuzz
     # How long an example takes says more about the machine: a hang is found by pytest's time-out.
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],

@@ -37,7 +37,7 @@ def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Re
     return session.result
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_brokers_that_are_alike_do_not_differ_and_a_seed_asks_the_same_again() -> None:
     first, second = played_by_two_of_ours(), played_by_two_of_ours()
     assert not first.differences, "\n".join(report(first))
