@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.told_once import OTHER_SEED, told_once
-from tests.support.trace_survey import first_tellings, tellings
+from tests.support.trace_survey import first_tellings, main_tellings, tellings
 from txnsim.runtime.trace import TraceLevel
 from txnsim.scenario import catalog
 from txnsim.scenario.model import Scenario
@@ -37,10 +37,16 @@ def complaint(result: RunResult) -> str:
     return f"{result.run} {result.take}: {' / '.join(wrong)}"
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param(main_tellings, marks=pytest.mark.slow),
+        pytest.param(tellings, marks=pytest.mark.thorough),
+    ],
+)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
-def test_every_telling_comes_to_what_is_declared(scenario: Scenario) -> None:
-    told = [told_once(one, level=TraceLevel.BRIEF).result for one in tellings([scenario])]
+def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Choice) -> None:
+    told = [told_once(one, level=TraceLevel.BRIEF).result for one in chosen([scenario])]
     assert [complaint(result) for result in told if not result.as_declared] == []
 
 

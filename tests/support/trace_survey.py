@@ -57,6 +57,16 @@ def tellings(scenarios: Iterable[Scenario]) -> Iterator[Telling]:
                 yield Telling(scenario=scenario, run=run, take=take)
 
 
+def main_tellings(scenarios: Iterable[Scenario]) -> Iterator[Telling]:
+    """Every run of these stories in its first take, and the first run in every take: what another
+    take changes is the same in every run.
+    """
+    for one in tellings(scenarios):
+        runs, takes = one.scenario.runs, one.scenario.takes
+        if one.run == next(iter(runs)) or one.take == takes[0]:
+            yield one
+
+
 def first_tellings(scenarios: Iterable[Scenario]) -> Iterator[Telling]:
     """The first run of these stories, in their first take: the one with the fault."""
     for scenario in scenarios:
