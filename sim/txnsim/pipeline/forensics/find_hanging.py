@@ -524,7 +524,7 @@ def _judged(
         counts = leading(ends)
         mine = txns_of.get(counts.replica.path)
         if mine is not None:
-            figures.append(figures_of(counts, tuple(mine.values()), question))
+            figures.append(figures_of(ends, counts, tuple(mine.values()), question))
     findings.sort(key=lambda one: (one.last_timestamp_ms, one.topic_partition))
     return tuple(findings), tuple(figures)
 

@@ -132,7 +132,11 @@ class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
     log_start_offset: int
     last_stable_offset: Annotated[int, _said("Up to here read_committed consumers come.")]
     high_watermark: Annotated[
-        int, _said("As checkpointed, at most the log's end; the end where there is no checkpoint.")
+        int,
+        _said(
+            "The highest that a replica of this leader epoch noted, at most the log's end; the end"
+            " where none noted one."
+        ),
     ]
     end_offset: int
     lag: Annotated[int, _said("high_watermark less last_stable_offset: what is withheld.")]
@@ -373,18 +377,27 @@ def duration_min(finding: Finding) -> int:
 
 
 def figures_of(
-    counts: ReplicaEnds, transactions: Sequence[OpenTxn], question: Question
+    replicas: Sequence[ReplicaEnds],
+    counts: ReplicaEnds,
+    transactions: Sequence[OpenTxn],
+    question: Question,
 ) -> PartitionFigures:
     """How a partition stood.
 
     Args:
-        counts: The replica whose word counts.
+        replicas: All that were seen. A follower hears of the high watermark later than the leader,
+            so the highest that one of them noted is nearest to what it was.
+        counts: The replica whose word counts, one of them.
         transactions: What it has open, at least one.
         question: The time to count to.
     """
     oldest = min(transactions, key=lambda one: one.start_offset)
-    mark = counts.end_offset if counts.high_watermark is None else counts.high_watermark
-    mark = min(mark, counts.end_offset)
+    noted = [
+        one.high_watermark
+        for one in replicas
+        if one.high_watermark is not None and one.last_epoch == counts.last_epoch
+    ]
+    mark = min(max(noted, default=counts.end_offset), counts.end_offset)
     stable = min(mark, max(oldest.start_offset, counts.log_start_offset))
     since = oldest.start_timestamp_ms
     return PartitionFigures(

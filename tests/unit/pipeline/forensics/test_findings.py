@@ -16,6 +16,7 @@ from txnsim.pipeline.forensics.evidence import ReplicaFacts, StartBatch, Status
 from txnsim.pipeline.forensics.findings import (
     AbortCommands,
     Finding,
+    PartitionFigures,
     Question,
     Report,
     Source,
@@ -223,24 +224,37 @@ def test_minutes_are_cut_towards_zero() -> None:
 # Figures
 
 
+def stood(
+    counts: ReplicaEnds, *transactions: OpenTxn, others: tuple[ReplicaEnds, ...] = ()
+) -> PartitionFigures:
+    return figures_of([*others, counts], counts, transactions, QUESTION)
+
+
 def test_how_a_partition_stood() -> None:
-    figures = figures_of(ends(), (txn(7), txn(5)), QUESTION)
+    figures = stood(ends(), txn(7), txn(5))
     assert (figures.last_stable_offset, figures.high_watermark, figures.lag) == (5, 9, 4)
     assert (figures.stands_for_ms, figures.open_transactions) == (60 * MINUTE + 1, 2)
     assert figures.has_late_transaction
-    assert not figures_of(ends(), (txn(age_ms=20 * MINUTE),), QUESTION).has_late_transaction
+    assert not stood(ends(), txn(age_ms=20 * MINUTE)).has_late_transaction
 
 
 def test_the_stable_offset_lies_between_the_logs_start_and_the_high_watermark() -> None:
-    assert figures_of(ends(mark=None), (txn(5),), QUESTION).lag == 5
-    assert figures_of(ends(mark=99), (txn(5),), QUESTION).high_watermark == 10
-    assert figures_of(ends(mark=3), (txn(5),), QUESTION).last_stable_offset == 3
-    assert figures_of(ends(start=6), (txn(5),), QUESTION).last_stable_offset == 6
+    assert stood(ends(mark=None), txn(5)).lag == 5
+    assert stood(ends(mark=99), txn(5)).high_watermark == 10
+    assert stood(ends(mark=3), txn(5)).last_stable_offset == 3
+    assert stood(ends(start=6), txn(5)).last_stable_offset == 6
+
+
+def test_the_high_watermark_is_the_highest_that_a_replica_of_this_epoch_noted() -> None:
+    """A follower hears of it up to replica.fetch.wait.max.ms later than its leader."""
+    assert stood(ends(mark=0), txn(5), others=(ends(2, mark=8), ends(3, mark=None))).lag == 3
+    newer = msgspec.structs.replace(ends(mark=6), epochs=((0, 0), (1, 6)))
+    assert stood(newer, txn(5), others=(ends(2, mark=9),)).high_watermark == 6
 
 
 def test_a_beginning_that_is_gone_tells_no_time() -> None:
     undated = msgspec.structs.replace(txn(), start_timestamp_ms=None)
-    figures = figures_of(ends(), (undated,), QUESTION)
+    figures = stood(ends(), undated)
     assert (figures.stands_since_ms, figures.stands_for_ms) == (None, None)
 
 
@@ -257,7 +271,7 @@ def test_a_report_is_what_its_schema_says() -> None:
         max_transaction_timeout_ms=15 * MINUTE,
         accepts_damage=False,
         findings=(found(knowing()), found(knowing(), against=(ends(3),))),
-        partitions=(figures_of(ends(), (txn(),), QUESTION),),
+        partitions=(stood(ends(), txn()),),
         owed=owed_by(knowing(record("PrepareCommit", HERE)), ()),
         source=Source(
             directories=("/b",),
