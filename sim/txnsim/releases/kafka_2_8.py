@@ -12,6 +12,7 @@ from typing import Final
 
 from txnsim.releases.release import Release
 from txnsim.releases.rules import Rules
+from txnsim.releases.versions import newer_than
 
 _API_VERSIONS: Final = {
     0: (0, 9),  # Produce
@@ -67,43 +68,6 @@ _API_VERSIONS: Final = {
     61: (0, 0),  # DescribeProducers
 }
 
-RULES_2_8: Final = Rules(
-    unverified_is_abortable=False,
-    verify_ignores_pending=False,
-    pending_comes_before_identity=False,
-    never_waits_for_ids=False,
-    client_version_is_kept=False,
-    fence_rotates_exhausted_id=False,
-    last_epoch_recovers=False,
-    swapped_ids_are_logged=False,
-    moves_replace_whole_entry=False,
-    flexible_records_are_read=False,
-    unknown_records_are_skipped=False,
-    unload_calls_off_load=False,
-    unnumbered_ids_expire=False,
-    longest_timeout_is_never=False,
-    stale_answers_spare_newer_debt=False,
-    positions_come_before_answer=False,
-    transactions_are_verified=False,
-    guards_are_compared=False,
-    earlier_sequence_goes_first=False,
-    request_has_one_epoch=False,
-    lost_verification_is_retriable=False,
-    open_transactions_have_epochs=False,
-    own_epoch_marker_keeps_guard=False,
-    implicit_add_is_repeated=False,
-    stale_epoch_is_refused_early=False,
-    stale_epoch_comes_before_guard=False,
-    v2_starts_at_sequence_zero=False,
-    cleaner_spares_markers=False,
-    features_change_together=False,
-    offset_commits_are_verified=False,
-    v2_markers_need_higher_epoch=False,
-    repeated_v2_markers_are_written=False,
-    last_epoch_markers_are_written=False,
-    leaderless_partitions_keep_markers=True,
-)
-
 RELEASE_2_8: Final = Release(
     name="2.8",
     patch_release="2.8.2",
@@ -111,5 +75,9 @@ RELEASE_2_8: Final = Release(
     refused_below=MappingProxyType({}),
     controller_api_versions=MappingProxyType({}),
     features=MappingProxyType({}),
-    rules=RULES_2_8,
+    rules=Rules(
+        **dict.fromkeys(newer_than("2.8.2"), False)
+        # The first is about transactions v2, which nothing before 4.0 has.
+        | {"fence_bumps_once": True, "leaderless_partitions_keep_markers": True}
+    ),
 )

@@ -40,14 +40,4 @@ RELEASE_3_6: Final = after(
     features={
         "metadata.version": FeatureRange(min_level=1, max_level=14, new_cluster_level=14),
     },
-    rules={
-        "verify_ignores_pending": True,
-        "never_waits_for_ids": True,
-        "flexible_records_are_read": True,
-        "unnumbered_ids_expire": True,
-        "transactions_are_verified": True,
-        "guards_are_compared": True,
-        "earlier_sequence_goes_first": True,
-        "cleaner_spares_markers": True,
-    },
 )

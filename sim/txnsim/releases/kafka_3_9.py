@@ -43,13 +43,4 @@ RELEASE_3_9: Final = after(
         "kraft.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=0),
         "metadata.version": FeatureRange(min_level=1, max_level=21, new_cluster_level=21),
     },
-    rules={
-        "unverified_is_abortable": True,
-        "stale_answers_spare_newer_debt": True,
-        "positions_come_before_answer": True,
-        "offset_commits_are_verified": True,
-        "request_has_one_epoch": True,
-        "lost_verification_is_retriable": True,
-        "stale_epoch_comes_before_guard": True,
-    },
 )

@@ -56,13 +56,4 @@ RELEASE_4_0: Final = after(
         "metadata.version": FeatureRange(min_level=7, max_level=25, new_cluster_level=25),
         "transaction.version": FeatureRange(min_level=0, max_level=2, new_cluster_level=2),
     },
-    rules={
-        "pending_comes_before_identity": True,
-        "client_version_is_kept": True,
-        "unload_calls_off_load": True,
-        "features_change_together": True,
-        "open_transactions_have_epochs": True,
-        "own_epoch_marker_keeps_guard": True,
-        "implicit_add_is_repeated": True,
-    },
 )

@@ -43,10 +43,4 @@ RELEASE_4_1: Final = after(
         "share.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=0),
     },
     unstable={22: 6},  # InitProducerId, KIP-939
-    rules={
-        "moves_replace_whole_entry": True,
-        "longest_timeout_is_never": True,
-        "stale_epoch_is_refused_early": True,
-        "v2_starts_at_sequence_zero": True,
-    },
 )

@@ -35,8 +35,4 @@ RELEASE_4_2: Final = after(
         "share.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=1),
         "streams.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=1),
     },
-    rules={
-        "v2_markers_need_higher_epoch": True,
-        "repeated_v2_markers_are_written": True,
-    },
 )

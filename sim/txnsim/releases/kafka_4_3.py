@@ -22,12 +22,5 @@ RELEASE_4_3: Final = after(
     features={
         "metadata.version": FeatureRange(min_level=7, max_level=30, new_cluster_level=30),
     },
-    rules={
-        "fence_rotates_exhausted_id": True,
-        "last_epoch_recovers": True,
-        "swapped_ids_are_logged": True,
-        "unknown_records_are_skipped": True,
-        "leaderless_partitions_keep_markers": False,
-        "last_epoch_markers_are_written": True,
-    },
+    rules={"leaderless_partitions_keep_markers": False},
 )

@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from txnsim.releases.rules import Rules
+from txnsim.releases.versions import newer_than
 
 K = TypeVar("K", int, str)
 V = TypeVar("V")
@@ -85,8 +86,10 @@ def after(
         controller_api_versions: The same as ``api_versions`` for requests to the controller.
         features: Features with new levels; None takes one away.
         unstable: API keys that ``unstable.api.versions.enable`` opens from now on.
-        rules: Switches that are turned.
+        rules: Switches that are turned, besides those that came in between (``RuleSwitch.since``).
     """
+    came = set(newer_than(release.patch_release)) - set(newer_than(patch_release))
+    turned = dict.fromkeys(came, True) | dict(rules or {})
     return Release(
         name=name,
         patch_release=patch_release,
@@ -95,7 +98,7 @@ def after(
         controller_api_versions=_changed(release.controller_api_versions, controller_api_versions),
         features=_changed(release.features, features),
         unstable=_changed(release.unstable, unstable),
-        rules=msgspec.structs.replace(release.rules, **(rules or {})),
+        rules=msgspec.structs.replace(release.rules, **turned),
     )
 
 

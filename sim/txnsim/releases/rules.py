@@ -1,10 +1,10 @@
 """Behaviours of Kafka brokers before a fix: one named switch per behaviour.
 
 A core asks ``Rules`` where its releases differ and never knows a release's name. The defaults are
-the behaviour of Apache Kafka 4.3. A release's module sets the switches where its newest patch
-release differs; a scenario that shows a bug sets one switch by hand. Each switch is named for the
-behaviour of a 4.3 broker (or, where 4.3 has the bug, for what it fails to do). Its ``RuleSwitch``
-has the ticket and the release that brought it, and the behaviour before.
+the behaviour of Apache Kafka 4.3. A release has the switches that came with it or before
+(``since``); its module says where it is otherwise. A scenario that shows a bug sets one by hand.
+Each switch is named for the behaviour of a 4.3 broker (or, where 4.3 has the bug, for what it fails
+to do). Its ``RuleSwitch`` has the ticket and the release that brought it, and the behaviour before.
 
 The table for readers is ``docs/releases.md``.
 """
@@ -25,7 +25,9 @@ class RuleSwitch(msgspec.Struct, frozen=True, kw_only=True):
     ticket: str
     """Kafka's ticket or proposal."""
     since: str
-    """First releases in which the switch is on."""
+    """First releases in which the switch is on: ``3.9.1, 4.0``. A sentence where numbers don't say
+    it; then the modules of the releases do.
+    """
     before: str
     """Behaviour of a broker while it is off."""
     after: str

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from txnsim.errors import ConfigError
-from txnsim.releases.rules import RuleSwitch
+from txnsim.releases.rules import RuleSwitch, documentation
 
 _RELEASES_RE: Final = re.compile(r"\d+(\.\d+)+(, \d+(\.\d+)+)*")
 
@@ -37,6 +37,11 @@ def came_later(switch: RuleSwitch, version: str) -> bool:
     firsts = [_numbers(one) for one in switch.since.split(", ")]
     # A patch release brings it to its own line, the last one named to all later lines.
     return own < firsts[-1] and not any(own[:-1] == one[:-1] and own >= one for one in firsts)
+
+
+def newer_than(version: str) -> tuple[str, ...]:
+    """The switches that came later than a release, in order of declaration."""
+    return tuple(name for name, switch in documentation().items() if came_later(switch, version))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from txnsim.proxy import meanings
 from txnsim.releases.catalog import RELEASES
 from txnsim.releases.release import Release
 from txnsim.releases.rules import LATEST, Rules, documentation
-from txnsim.releases.versions import came_later, line_of
+from txnsim.releases.versions import line_of, newer_than
 from txnsim.scenario.cluster_options import STRICT_MARKERS
 from txnsim.scenario.fields import Situation
 from txnsim.scenario.ground.apache import FEATURE_SINCE
@@ -65,11 +65,7 @@ def counterpart_of(version: str) -> Counterpart:
     line = max(line_of(version), OLDEST_HERE)
     newest = max((name for name in RELEASES if line_of(name) <= line), key=line_of)
     release = RELEASES[newest]
-    later = {
-        name: False
-        for name, switch in documentation().items()
-        if getattr(release.rules, name) and came_later(switch, version)
-    }
+    later = {name: False for name in newer_than(version) if getattr(release.rules, name)}
     return Counterpart(release=release, rules=later)
 
 
