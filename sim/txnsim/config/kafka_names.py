@@ -2,8 +2,8 @@
 
 ``KNOWN`` is what ``KafkaConfig.configDef()`` of Apache Kafka 4.3 lists. It tells a property that we
 do without from a typing error. Settings of ours and the properties that name listeners have an
-effect, and so do those of security; every other one has a reason why not, by the family that its
-name begins with.
+effect, and so do those of security; every other one (``IDLE``) has a reason why not, by the family
+that its name begins with.
 """
 
 from __future__ import annotations
@@ -126,9 +126,7 @@ def why_without_effect(name: str) -> str | None:
     """Why this property of a real broker changes nothing here; None where it does or is unknown."""
     if name in FORMER or name.startswith(ZOOKEEPER):
         return BEFORE_4
-    if name not in KNOWN or name in LISTENER_PROPERTIES or name in SECURITY_PROPERTIES:
-        return None
-    if any(setting.kafka == name for setting in documentation().values()):
+    if name not in IDLE:
         return None
     return next((why for family, why in _FAMILIES if name.startswith(family)), NOT_MODELLED)
 
@@ -157,18 +155,12 @@ FORMER: Final = frozenset(
 old server.properties is read, and they are named.
 """
 
-KNOWN: Final = frozenset(
+IDLE: Final = frozenset(
     """
-    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-    advertised.listeners alter.config.policy.class.name
-    alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
-    auto.create.topics.enable auto.leader.rebalance.enable background.threads
-    broker.heartbeat.interval.ms broker.id broker.rack broker.session.timeout.ms
-    client.quota.callback.class compression.gzip.level compression.lz4.level compression.type
-    compression.zstd.level config.providers connection.failed.authentication.delay.ms
-    connections.max.idle.ms connections.max.reauth.ms controlled.shutdown.enable
-    controller.listener.names controller.performance.always.log.threshold.ms
+    alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
+    alter.log.dirs.replication.quota.window.size.seconds background.threads broker.id broker.rack
+    client.quota.callback.class compression.lz4.level config.providers connections.max.idle.ms
+    controlled.shutdown.enable controller.performance.always.log.threshold.ms
     controller.performance.sample.period.ms controller.quorum.append.linger.ms
     controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
     controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
@@ -176,22 +168,13 @@ KNOWN: Final = frozenset(
     controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
     controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num
     controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs
-    create.topic.policy.class.name default.replication.factor
-    delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
-    delegation.token.max.lifetime.ms delegation.token.secret.key
-    delete.records.purgatory.purge.interval.requests delete.topic.enable early.start.listeners
-    fetch.max.bytes fetch.purgatory.purge.interval.requests
-    follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms
-    group.consumer.assignors group.consumer.heartbeat.interval.ms
-    group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
-    group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
-    group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
-    group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
-    group.consumer.session.timeout.ms group.coordinator.append.linger.ms
-    group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
-    group.coordinator.rebalance.protocols group.coordinator.threads
-    group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
-    group.min.session.timeout.ms group.share.assignment.interval.ms group.share.assignors
+    create.topic.policy.class.name delegation.token.expiry.check.interval.ms
+    delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
+    delete.records.purgatory.purge.interval.requests early.start.listeners
+    fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
+    group.coordinator.append.linger.ms group.coordinator.background.threads
+    group.coordinator.cached.buffer.max.bytes group.coordinator.rebalance.protocols
+    group.coordinator.threads group.share.assignment.interval.ms group.share.assignors
     group.share.delivery.count.limit group.share.heartbeat.interval.ms
     group.share.initialize.retry.interval.ms group.share.max.assignment.interval.ms
     group.share.max.delivery.count.limit group.share.max.heartbeat.interval.ms
@@ -211,55 +194,38 @@ KNOWN: Final = frozenset(
     group.streams.session.timeout.ms initial.broker.registration.timeout.ms
     inter.broker.listener.name internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
-    kafka.metrics.polling.interval.secs kafka.metrics.reporters
-    leader.imbalance.check.interval.seconds listener.security.protocol.map listeners
-    log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
-    log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-    log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms
-    log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.threads
-    log.cleanup.policy log.dir log.dir.failure.timeout.ms log.dirs log.flush.interval.messages
-    log.flush.interval.ms log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
-    log.flush.start.offset.checkpoint.interval.ms log.index.interval.bytes
-    log.index.size.max.bytes log.initial.task.delay.ms log.local.retention.bytes
-    log.local.retention.ms log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
-    log.message.timestamp.type log.preallocate log.retention.bytes log.retention.check.interval.ms
-    log.retention.hours log.retention.minutes log.retention.ms log.roll.hours
-    log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes
-    log.segment.delete.delay.ms max.connection.creation.rate max.connections
-    max.connections.per.ip max.connections.per.ip.overrides
-    max.incremental.fetch.session.cache.slots max.request.partition.size.limit message.max.bytes
-    metadata.log.dir metadata.log.max.record.bytes.between.snapshots
-    metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
-    metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
-    metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
-    min.insync.replicas node.id num.io.threads num.network.threads num.partitions
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters log.cleaner.io.buffer.size
+    log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir log.dir.failure.timeout.ms
+    log.dirs log.flush.interval.messages log.flush.interval.ms
+    log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
+    log.local.retention.bytes log.local.retention.ms log.preallocate log.segment.delete.delay.ms
+    max.connection.creation.rate max.connections max.connections.per.ip
+    max.connections.per.ip.overrides metadata.log.dir
+    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
+    metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
+    metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
+    metrics.recording.level metrics.sample.window.ms node.id num.io.threads num.network.threads
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
-    offset.metadata.max.bytes offsets.commit.timeout.ms offsets.load.buffer.size
-    offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
-    offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes
-    principal.builder.class process.roles producer.id.expiration.check.interval.ms
-    producer.id.expiration.ms producer.purgatory.purge.interval.requests queued.max.request.bytes
-    queued.max.requests quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
+    offsets.load.buffer.size offsets.topic.compression.codec process.roles
+    producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
+    quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
     remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
     remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size
     remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
-    remote.log.manager.copy.quota.window.size.seconds
-    remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
-    remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
-    remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms
-    remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
-    remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
-    remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
-    remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
-    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
-    remote.log.reader.threads remote.log.storage.manager.class.name
-    remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-    remote.log.storage.system.enable replica.fetch.backoff.ms replica.fetch.max.bytes
-    replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-    replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
-    replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
-    replication.quota.window.size.seconds request.timeout.ms sasl.client.callback.handler.class
-    sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
+    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.follower.thread.pool.size
+    remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
+    remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter
+    remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
+    remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
+    remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
+    remote.log.reader.max.pending.tasks remote.log.reader.threads
+    remote.log.storage.manager.class.name remote.log.storage.manager.class.path
+    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable replica.fetch.min.bytes
+    replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+    replication.quota.window.num replication.quota.window.size.seconds
+    sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
     sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
     sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
@@ -277,35 +243,30 @@ KNOWN: Final = frozenset(
     sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
     sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
-    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
-    sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-    sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
-    sasl.server.max.receive.size security.inter.broker.protocol security.providers
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.token.endpoint.url security.inter.broker.protocol security.providers
     server.max.startup.time.ms share.coordinator.append.linger.ms
-    share.coordinator.cached.buffer.max.bytes
-    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
-    share.coordinator.snapshot.update.records.per.snapshot
+    share.coordinator.cached.buffer.max.bytes share.coordinator.cold.partition.snapshot.interval.ms
+    share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
     share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
     share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
     share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
     share.coordinator.threads share.coordinator.write.timeout.ms
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms socket.listen.backlog.size socket.receive.buffer.bytes
-    socket.request.max.bytes socket.send.buffer.bytes ssl.allow.dn.changes ssl.allow.san.changes
-    ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
-    ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm
-    ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password
-    ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
-    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
-    ssl.truststore.location ssl.truststore.password ssl.truststore.type telemetry.max.bytes
-    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-    transaction.partition.verification.enable
-    transaction.remove.expired.transaction.cleanup.interval.ms
-    transaction.state.log.load.buffer.size transaction.state.log.min.isr
-    transaction.state.log.num.partitions transaction.state.log.replication.factor
-    transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-    transactional.id.expiration.ms unclean.leader.election.enable
-    unclean.leader.election.interval.ms unstable.api.versions.enable
-    unstable.feature.versions.enable
-    """.split()  # noqa: SIM905 - as a list it would be 360 lines
+    ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
+    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.keymanager.algorithm
+    ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
+    transaction.state.log.load.buffer.size unstable.feature.versions.enable
+    """.split()  # noqa: SIM905 - as a list it would be 240 lines
 )
+"""What ``KafkaConfig.configDef()`` of 4.3 lists besides what has an effect here."""
+
+KNOWN: Final = (
+    IDLE
+    | LISTENER_PROPERTIES
+    | (SECURITY_PROPERTIES - AUTHORIZER_PROPERTIES)
+    | {setting.kafka for setting in documentation().values() if setting.kafka is not None}
+)
+"""All that it lists."""

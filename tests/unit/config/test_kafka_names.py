@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from txnsim.config.kafka_names import (
@@ -9,6 +12,7 @@ from txnsim.config.kafka_names import (
     AUTHORIZER_PROPERTIES,
     BEFORE_4,
     FORMER,
+    IDLE,
     KNOWN,
     LISTENER_PROPERTIES,
     NOT_MODELLED,
@@ -17,15 +21,34 @@ from txnsim.config.kafka_names import (
 )
 from txnsim.settings import documentation
 
+TRANSCRIPT = (
+    Path(__file__).parents[2] / "conformance" / "transcripts" / "describe_broker_configs.jsonl"
+)
+"""What a real broker answers when it is asked for its configs."""
+NOT_DESCRIBED = {
+    "group.consumer.regex.refresh.interval.ms",
+    "producer.id.expiration.check.interval.ms",
+    "unclean.leader.election.interval.ms",
+    "unstable.api.versions.enable",
+}
+"""Internal ones of Kafka's, or not asked for there."""
+
+SETTINGS = {setting.kafka for setting in documentation().values() if setting.kafka}
+
+
+def test_every_name_of_a_setting_is_kafkas() -> None:
+    described = set(re.findall(r'"name":"([^"]+)"', TRANSCRIPT.read_text()))
+    assert described <= KNOWN
+    assert SETTINGS - described == NOT_DESCRIBED
+    assert len(KNOWN) == 360, "as many as KafkaConfig.configDef() of 4.3 lists"
+
 
 def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
-    settings = {setting.kafka for setting in documentation().values() if setting.kafka}
-    assert settings <= KNOWN, "a setting has a Kafka name that Kafka does not know"
-    assert LISTENER_PROPERTIES <= KNOWN
-    assert SECURITY_PROPERTIES - KNOWN == AUTHORIZER_PROPERTIES
+    has_effect = SETTINGS | LISTENER_PROPERTIES | SECURITY_PROPERTIES
+    assert not IDLE & has_effect, "what is idle has an effect"
+    assert IDLE | has_effect == KNOWN | AUTHORIZER_PROPERTIES
     for name in KNOWN:
-        has_effect = name in settings | LISTENER_PROPERTIES | SECURITY_PROPERTIES
-        assert (why_without_effect(name) is None) is has_effect, name
+        assert (why_without_effect(name) is None) is (name in has_effect), name
 
 
 @pytest.mark.parametrize(
