@@ -23,20 +23,13 @@ _ERRORS: Final = {int(error): error.name.upper() for error in ErrorCode}
 def readings(cluster: SimCluster) -> Iterator[Reading]:
     """Every metric of the table that has a value now."""
     for broker in cluster.brokers.values():
-        now_ms = broker.environment.clock.now_ms()
-        yield from _coordinator(broker, now_ms)
-        yield from _partitions(broker, now_ms)
-    yield Reading(
-        metric=table.OFFLINE_PARTITIONS, labels=(), value=_leaderless(cluster.metadata.image)
-    )
+        yield from _of_broker(broker, broker.environment.clock.now_ms())
+    yield from _each((), (table.OFFLINE_PARTITIONS, _leaderless(cluster.metadata.image)))
     for listener in cluster.listeners:
-        yield Reading(
-            metric=table.CONNECTIONS,
-            labels=(str(listener.broker.broker_id),),
-            value=len(listener.connections),
-        )
+        broker_id = str(listener.broker.broker_id)
+        yield from _each((broker_id,), (table.CONNECTIONS, len(listener.connections)))
         for totals in listener.meters.totals():
-            yield from _requests(str(listener.broker.broker_id), totals)
+            yield from _requests(broker_id, totals)
     for armed in cluster.injector.rules():
         yield Reading(metric=table.FAULTS_STRUCK, labels=(armed.rule.id,), value=armed.struck)
 
@@ -62,20 +55,21 @@ def _requests(broker: str, totals: ApiTotals) -> Iterator[Reading]:
     ):
         within = (*(sum(counts[: bits + 1]) for bits in table.TIME_BITS), sum(counts))
         yield Reading(metric=metric, labels=(broker, api), value=sum_ns / 1_000_000, counts=within)
-    for metric, value in (
+    yield from _each(
+        (broker, api),
         (table.REQUEST_LOCAL_MS, totals.local_ns / 1_000_000),
         (table.REQUEST_BYTES, totals.request_bytes),
         (table.RESPONSE_BYTES, totals.response_bytes),
-    ):
-        yield Reading(metric=metric, labels=(broker, api), value=value)
+    )
 
 
-def _coordinator(broker: Broker, now_ms: int) -> Iterator[Reading]:
+def _of_broker(broker: Broker, now_ms: int) -> Iterator[Reading]:
     labels = (str(broker.broker_id),)
     snapshot = broker.coordinator.snapshot()
     for state, count in sorted(snapshot.states.items()):
         yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=count)
-    for metric, value in (
+    yield from _each(
+        labels,
         (table.MARKERS_PENDING, snapshot.pending_markers),
         (table.MARKERS_UNKNOWN, snapshot.unknown_destinations),
         (table.COMPLETIONS_WAITING, snapshot.completions_waiting),
@@ -86,35 +80,30 @@ def _coordinator(broker: Broker, now_ms: int) -> Iterator[Reading]:
         (table.VERIFICATIONS, broker.verification.answered),
         (table.VERIFICATION_MS, broker.verification.waited_us / 1_000),
         (table.ACTIVE_MS, _longest_open_ms(broker, now_ms)),
-    ):
-        yield Reading(metric=metric, labels=labels, value=value)
-
-
-def _partitions(broker: Broker, now_ms: int) -> Iterator[Reading]:
-    labels = (str(broker.broker_id),)
-    yield Reading(metric=table.LATE_TRANSACTIONS, labels=labels, value=_late(broker, now_ms))
-    yield Reading(metric=table.UNDER_MIN_ISR, labels=labels, value=_under_min_isr(broker))
-    yield Reading(metric=table.OFFLINE_REPLICAS, labels=labels, value=len(broker.replicas.offline))
-    yield Reading(
-        metric=table.UNCLEANABLE, labels=labels, value=broker.log_maintenance.uncleanable_count
+        (table.LATE_TRANSACTIONS, _late(broker, now_ms)),
+        (table.UNDER_MIN_ISR, _under_min_isr(broker)),
+        (table.OFFLINE_REPLICAS, len(broker.replicas.offline)),
+        (table.UNCLEANABLE, broker.log_maintenance.uncleanable_count),
+        # Followers too, and a producer once per partition (ReplicaManager.producerIdCount).
+        (
+            table.PRODUCER_IDS,
+            sum(len(log.producers.all()) for log in broker.replicas.hosted.values()),
+        ),
     )
     for topic_partition, log in broker.replicas.led.items():
+        place = (topic_partition.topic, str(topic_partition.partition))
         lag = log.high_watermark - log.last_stable_offset
         if lag:
-            yield Reading(
-                metric=table.LSO_LAG,
-                labels=(topic_partition.topic, str(topic_partition.partition)),
-                value=lag,
-            )
+            yield Reading(metric=table.LSO_LAG, labels=place, value=lag)
         if log.config.is_compacted:
-            yield Reading(
-                metric=table.FIRST_UNCLEANABLE,
-                labels=(topic_partition.topic, str(topic_partition.partition)),
-                value=first_uncleanable_offset(log, now_ms),
-            )
-    # Followers too, and a producer once per partition (ReplicaManager.producerIdCount).
-    producers = sum(len(log.producers.all()) for log in broker.replicas.hosted.values())
-    yield Reading(metric=table.PRODUCER_IDS, labels=labels, value=producers)
+            first = first_uncleanable_offset(log, now_ms)
+            yield Reading(metric=table.FIRST_UNCLEANABLE, labels=place, value=first)
+
+
+def _each(labels: tuple[str, ...], *values: tuple[str, float]) -> Iterator[Reading]:
+    """Readings of several metrics with the same labels."""
+    for metric, value in values:
+        yield Reading(metric=metric, labels=labels, value=value)
 
 
 def _late(broker: Broker, now_ms: int) -> int:
