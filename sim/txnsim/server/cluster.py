@@ -36,9 +36,9 @@ from txnsim.server.cluster_control import SimClusterControl
 from txnsim.server.connection import Connection
 from txnsim.server.first_image import first_image, registered
 from txnsim.server.inputs import described, input_event
-from txnsim.server.listener import BrokerListener
+from txnsim.server.listener import BrokerListener, Door
 from txnsim.server.loading import LoadedCluster
-from txnsim.server.member import Door, Member, MemberState
+from txnsim.server.member import Member, MemberState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
 from txnsim.server.quiesce import end_starts, let_end, undisturb
 from txnsim.server.snapshot import Snapshot, restored
@@ -146,17 +146,20 @@ class SimCluster:
         one where there is none.
         """
         if self.options.security.has_plain_listener:
-            return self._addresses(CLIENT_LISTENER)
-        return self._addresses(self._channel_builders[0].listener.name)
+            return self.bootstrap_of(CLIENT_LISTENER)
+        return self.bootstrap_of(self._channel_builders[0].listener.name)
 
     @property
     def kip_text_bootstrap(self) -> str | None:
         """The same of the listeners that answer by the letter of the KIPs; None without them."""
-        return self._addresses(kip_text.LISTENER) if self.options.settings.kip_text else None
+        return self.bootstrap_of(kip_text.LISTENER) if self.options.settings.kip_text else None
 
     def bootstrap_of(self, listener: str) -> str:
         """``host:port`` of every broker at the listener of that name."""
-        return self._addresses(listener)
+        return ",".join(
+            "{}:{}".format(*broker.address(listener))
+            for broker in self.metadata.image.alive_brokers()
+        )
 
     async def start(self) -> None:
         """Bind every port, then let the brokers live, then handle requests.
@@ -271,12 +274,7 @@ class SimCluster:
                 heir = heirs[broker_id] = self._new_listener()
                 if member.listener is None:
                     for door in self._respoken(member, snapshot.releases[broker_id]):
-                        await heir.bind(
-                            door.host,
-                            door.port,
-                            apis=door.apis,
-                            channel_builder=door.channel_builder,
-                        )
+                        await heir.bind(door)
         except OSError:
             for heir in heirs.values():
                 await heir.close()
@@ -284,7 +282,7 @@ class SimCluster:
         for broker_id, member in self.members.items():
             if member.listener is not None:
                 doors = self._respoken(member, snapshot.releases[broker_id])
-                heirs[broker_id].succeed(member.listener, [door.apis for door in doors])
+                heirs[broker_id].succeed(member.listener, doors)
         return list(heirs.values())
 
     def _respoken(self, member: Member, release: Release) -> tuple[Door, ...]:
@@ -433,21 +431,7 @@ class SimCluster:
         for index in range(self.options.brokers):
             listener = self._new_listener()
             self._bound.append(listener)
-            doors.append(
-                tuple(
-                    [
-                        Door(
-                            host=host,
-                            port=await listener.bind(
-                                host, port, apis=apis, channel_builder=channel_builder
-                            ),
-                            apis=apis,
-                            channel_builder=channel_builder,
-                        )
-                        for host, port, apis, channel_builder in self._wanted_doors(index)
-                    ]
-                )
-            )
+            doors.append(tuple([await listener.bind(door) for door in self._wanted_doors(index)]))
         return doors
 
     def _new_listener(self) -> BrokerListener:
@@ -464,28 +448,26 @@ class SimCluster:
             telemetry=settings.client_telemetry_enable,
         )
 
-    def _wanted_doors(self, index: int) -> list[tuple[str, int, ApiTable, ChannelBuilder | None]]:
-        """Host, port, API table and entrance of each listener of a broker; port 0 is any free
-        one.
-        """
+    def _wanted_doors(self, index: int) -> list[Door]:
+        """The listeners of a broker; port 0 is any free one."""
         options = self.options
         away = index * port_step(options)
         apis = self._spoken(self.fleet.of(options.broker_ids[index]))
-        doors: list[tuple[str, int, ApiTable, ChannelBuilder | None]] = []
+        doors: list[Door] = []
         if options.security.has_plain_listener:
-            plain = self._apis(apis, CLIENT_LISTENER)
             port = options.port and options.port + away
             if options.ports:
                 port = options.ports[index]
-            doors.append((options.host, port, plain, None))
+            plain = self._apis(apis, CLIENT_LISTENER)
+            doors.append(Door(host=options.host, port=port, apis=plain))
         for channel_builder in self._channel_builders:
             listener = channel_builder.listener
             doors.append(
-                (
-                    listener.host or options.host,
-                    listener.port and listener.port + away,
-                    self._apis(apis, listener.name),
-                    channel_builder,
+                Door(
+                    host=listener.host or options.host,
+                    port=listener.port and listener.port + away,
+                    apis=self._apis(apis, listener.name),
+                    channel_builder=channel_builder,
                 )
             )
         if options.settings.kip_text:
@@ -493,7 +475,7 @@ class SimCluster:
             if kip_text_port is None:
                 kip_text_port = options.port and options.port + KIP_TEXT_PORT_DISTANCE
             port = kip_text_port and kip_text_port + index
-            doors.append((options.host, port, self._apis(kip_text.KIP_TEXT), None))
+            doors.append(Door(host=options.host, port=port, apis=self._apis(kip_text.KIP_TEXT)))
         return doors
 
     def _apis(self, apis: ApiTable, listener: str | None = None) -> ApiTable:
@@ -501,12 +483,6 @@ class SimCluster:
         if listener is not None and listener != apis.listener:
             apis = msgspec.structs.replace(apis, listener=listener)
         return guarded(apis, self._authorizer)
-
-    def _addresses(self, listener: str) -> str:
-        return ",".join(
-            "{}:{}".format(*broker.address(listener))
-            for broker in self.metadata.image.alive_brokers()
-        )
 
     def _make_brokers(
         self,

@@ -14,8 +14,8 @@ from txnsim.runtime.real import host_name
 from txnsim.security.acls import NO_ACLS
 from txnsim.security.options import SecurityOptions
 from txnsim.server.channel_builder import first_credentials
+from txnsim.server.listener import Door
 from txnsim.server.loading import LoadedCluster
-from txnsim.server.member import Door
 from txnsim.settings import Settings
 
 if TYPE_CHECKING:

@@ -7,18 +7,18 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.metrics.requests import RequestMeters
 from txnsim.runtime.env import Environment, Listener
+from txnsim.server.channel_builder import ChannelBuilder
 from txnsim.server.outbox import HeldBytes
 from txnsim.settings import DEFAULTS, Settings
-
-if TYPE_CHECKING:
-    from txnsim.server.channel_builder import ChannelBuilder
 
 
 class ClientConnection(Protocol):
@@ -29,6 +29,18 @@ class ClientConnection(Protocol):
 
     def close(self) -> None:
         """End it."""
+
+
+class Door(msgspec.Struct, frozen=True, kw_only=True):
+    """A listening address that a broker has in every life."""
+
+    host: str
+    port: int
+    """0 until it is bound, where any free one will do."""
+    apis: ApiTable = SHIPPED
+    """What is spoken there."""
+    channel_builder: ChannelBuilder | None = None
+    """What clients have to pass there before they are served."""
 
 
 class BrokerListener:
@@ -73,48 +85,34 @@ class BrokerListener:
         assert self._broker is not None
         return self._broker
 
-    async def bind(
-        self,
-        host: str,
-        port: int,
-        *,
-        apis: ApiTable = SHIPPED,
-        channel_builder: ChannelBuilder | None = None,
-    ) -> int:
-        """Listen; returns the port really bound.
-
-        Args:
-            host: Where.
-            port: Where; 0 picks a free one.
-            apis: What is spoken there.
-            channel_builder: What clients have to pass before; nothing unless given.
+    async def bind(self, door: Door) -> Door:
+        """Listen; returns the door with the port really bound.
 
         Raises:
             OSError: The port is busy and named, or the host is none of ours.
         """
-        door = _BoundDoor(self, apis, channel_builder, self._connect)
+        bound = _BoundDoor(self, door, self._connect)
+        tls = None if door.channel_builder is None else door.channel_builder.tls
         try:
-            door.socket = await self.network.listen(
-                host, port, door, tls=None if channel_builder is None else channel_builder.tls
-            )
+            bound.socket = await self.network.listen(door.host, door.port, bound, tls=tls)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             # Loops word it differently; the port is what matters.
-            raise OSError(error.errno, f"{host}:{port} is in use") from error
-        self._doors.append(door)
-        return door.socket.address[1]
+            raise OSError(error.errno, f"{door.host}:{door.port} is in use") from error
+        self._doors.append(bound)
+        return msgspec.structs.replace(door, port=bound.socket.address[1])
 
-    def succeed(self, former: BrokerListener, apis: Sequence[ApiTable]) -> None:
+    def succeed(self, former: BrokerListener, doors: Sequence[Door]) -> None:
         """Take over the sockets of another listener, as they are; its connections stay with it.
 
         Args:
             former: Whose sockets; it has none afterwards.
-            apis: What is spoken at each of them from now on, in the order in which they were bound.
+            doors: What each of them is from now on, in the order in which they were bound.
         """
-        for door, spoken in zip(former._doors, apis, strict=True):
-            door.listener = self
-            door.apis = spoken
+        for bound, door in zip(former._doors, doors, strict=True):
+            bound.listener = self
+            bound.door = door
         self._doors, former._doors = former._doors, []
 
     def open(self, broker: Broker) -> None:
@@ -133,9 +131,9 @@ class BrokerListener:
         """Stop listening and close every connection."""
         self.is_open = False
         self.is_gone = True
-        for door in self._doors:
-            if door.socket is not None:
-                await door.socket.close()
+        for bound in self._doors:
+            if bound.socket is not None:
+                await bound.socket.close()
         for connection in list(self.connections):
             connection.close()
         # Connections are closed in the loop's next turns; wait until the last one has said so.
@@ -148,25 +146,18 @@ class BrokerListener:
 class _BoundDoor:
     """A listening socket; who connects there belongs to the listener that has it at that moment."""
 
-    __slots__ = ("apis", "channel_builder", "connect", "listener", "socket")
+    __slots__ = ("connect", "door", "listener", "socket")
 
-    def __init__(
-        self,
-        listener: BrokerListener,
-        apis: ApiTable,
-        channel_builder: ChannelBuilder | None,
-        connect: Connect,
-    ) -> None:
+    def __init__(self, listener: BrokerListener, door: Door, connect: Connect) -> None:
         self.listener = listener
-        self.apis = apis
-        self.channel_builder = channel_builder
+        self.door = door
         self.connect = connect
         self.socket: Listener | None = None
 
     def __call__(self) -> asyncio.Protocol:
         """A client has connected."""
-        return self.connect(self.listener, self.apis, self.channel_builder)
+        return self.connect(self.listener, self.door.apis, self.door.channel_builder)
 
 
-Connect = Callable[[BrokerListener, ApiTable, "ChannelBuilder | None"], asyncio.Protocol]
+Connect = Callable[[BrokerListener, ApiTable, ChannelBuilder | None], asyncio.Protocol]
 """Makes the connection of a client that has reached a listener (``connection.Connection``)."""

@@ -9,29 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final
 
-import msgspec
-
-from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.errors import ConfigError
 from txnsim.faults.points import FaultPoint
 from txnsim.interbroker.lifecycle import BrokerRegistrationCommand
-from txnsim.log.partition_log import PartitionLog
 from txnsim.node.broker_lifecycle import BrokerLifecycle
 from txnsim.node.crossings import Crossings
 from txnsim.node.log_trace import LogTrace
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import Peers
+from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.server.channel_builder import ChannelBuilder
 from txnsim.server.connection import Connection
-from txnsim.server.listener import BrokerListener
+from txnsim.server.listener import BrokerListener, Door
 from txnsim.types import BrokerId, TopicPartition
 
 SHUTDOWN_TIMEOUT_MS: Final = 300_000
@@ -53,32 +49,6 @@ class MemberState(Enum):
     DOWN = "it does not run"
 
 
-class Door(msgspec.Struct, frozen=True, kw_only=True):
-    """A listening address that a broker has in every life."""
-
-    host: str
-    port: int
-    apis: ApiTable
-    channel_builder: ChannelBuilder | None = None
-    """What clients have to pass there before they are served."""
-
-
-class Disk(Protocol):
-    """What outlives a broker (``replica.broker_logs``)."""
-
-    is_full: bool
-    has_failed: bool
-
-    def close(self) -> None:
-        """The broker stops in good order."""
-
-    def lose_unflushed(self, *, now_ms: int) -> list[PartitionLog]:
-        """The machine broke down; the logs that have lost records."""
-
-    def replicas(self) -> Iterator[tuple[uuid.UUID, PartitionLog]]:
-        """(topic id, log) of everything that is stored."""
-
-
 class Member:
     """One broker of the cluster, whether it runs or not."""
 
@@ -89,7 +59,7 @@ class Member:
         environment: Environment,
         clock: SkewedClock,
         metadata: Metadata,
-        disk: Disk,
+        disk: BrokerLogs,
         doors: tuple[Door, ...],
         make_broker: Callable[[BrokerId], Broker],
     ) -> None:
@@ -187,15 +157,11 @@ class Member:
         if not is_unfenced:
             raise ConfigError(f"broker {self.broker_id} was killed while it started")
         listener = self.listener = BrokerListener(
-            environment=self._environment,
-            settings=self._metadata.settings,
-            connect=Connection,
+            environment=self._environment, settings=self._metadata.settings, connect=Connection
         )
         try:
             for door in self.doors:
-                await listener.bind(
-                    door.host, door.port, apis=door.apis, channel_builder=door.channel_builder
-                )
+                await listener.bind(door)
         except OSError:
             await self._end("port taken")
             raise

@@ -19,6 +19,7 @@ from txnsim.faults.actions import Delay, Drop, Fail, Hold
 from txnsim.faults.plan import Action
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import TraceLevel
+from txnsim.server.listener import Door
 from txnsim.types import IsolationLevel, TopicPartition
 
 E = ErrorCode
@@ -323,8 +324,8 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
     )
 
     async def story(cluster: VirtualCluster, _wire: Wire) -> None:
-        port = await cluster.sim.listeners[0].bind("127.0.0.1", 0, apis=apis)
-        wire = await Wire.open("127.0.0.1", port)
+        door = await cluster.sim.listeners[0].bind(Door(host="127.0.0.1", port=0, apis=apis))
+        wire = await Wire.open(door.host, door.port)
         wire.send(wire.produce(first()) + wire.metadata())
         _, message = await wire.answer()
         assert message.responses[0].partition_responses[0].error_code == E.unknown_server_error

@@ -13,8 +13,8 @@ from txnsim.releases import Fleet, release_named
 from txnsim.runtime.real import host_name
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.server.first_image import first_image, registered
+from txnsim.server.listener import Door
 from txnsim.server.loading import LoadedCluster
-from txnsim.server.member import Door
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, ProducerId

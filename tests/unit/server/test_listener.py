@@ -11,7 +11,7 @@ from tests.support.wires import Wire
 from tests.support.within import within
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.connection import Connection
-from txnsim.server.listener import BrokerListener
+from txnsim.server.listener import BrokerListener, Door
 from txnsim.settings import DEFAULTS
 from txnsim.types import BrokerId
 
@@ -21,7 +21,7 @@ async def test_what_clients_send_before_the_broker_lives_is_answered_once_it_doe
     cluster: VirtualCluster,
 ) -> None:
     listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=Connection)
-    port = await listener.bind("127.0.0.1", 0)
+    port = (await listener.bind(Door(host="127.0.0.1", port=0))).port
     wire = await Wire.open("127.0.0.1", port)
     wire.send(wire.metadata())
     assert await wire.silent_for(60)
@@ -59,4 +59,4 @@ async def test_a_port_in_use_is_refused() -> None:
         (broker,) = sim.metadata.image.alive_brokers()
         other = BrokerListener(environment=sim.environment, settings=DEFAULTS, connect=Connection)
         with pytest.raises(OSError, match=str(broker.port)):
-            await other.bind(broker.host, broker.port)
+            await other.bind(Door(host=broker.host, port=broker.port))
