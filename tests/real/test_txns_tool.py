@@ -218,7 +218,7 @@ async def test_tables_are_those_of_kafkas_tool(
 async def test_a_hanging_transaction_is_found_alike_and_aborted(
     target: Target, admin: Admin, name: str
 ) -> None:
-    everywhere = len(admin.cluster.brokers())  # so that broker 1 has a replica
+    everywhere = len(admin.cluster.view.brokers)  # so that broker 1 has a replica
     await admin.create_topic(name, partitions=1, replication_factor=everywhere)
     where = TopicPartition(name, 0)
     offset = 0

@@ -138,13 +138,8 @@ class Admin(TransactionAdmin):
         timestamp_ms: int,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> int:
-        """One partition's offset by timestamp.
-
-        Raises:
-            ClientError: The cluster gave no answer.
-        """
-        found = await self.list_offsets({partition: timestamp_ms}, isolation=isolation)
-        return or_raised(found[partition]).offset
+        """One partition's offset by timestamp; see ``offsets.offset_of``."""
+        return await offsets.offset_of(self.cluster, partition, timestamp_ms, isolation)
 
     # Cluster
 
@@ -164,9 +159,7 @@ class Admin(TransactionAdmin):
                 controller_id=seen.controller_id,
                 brokers=seen.brokers,
             )
-        failure = _failure(message, "the cluster was not described")
-        if failure is not None:
-            raise failure
+        or_raised(_failure(message, "the cluster was not described"))
         return ClusterDescription(
             cluster_id=message.cluster_id,
             controller_id=message.controller_id,
@@ -208,8 +201,7 @@ class Admin(TransactionAdmin):
             for row in getattr(message, "results", ())
         ]
         for failure in failures:
-            if failure is not None:
-                raise failure
+            or_raised(failure)
 
     async def incremental_alter_configs(
         self, changes: Sequence[ConfigChange], *, validate_only: bool = False
@@ -246,8 +238,7 @@ class Admin(TransactionAdmin):
             resource_type=BROKER_RESOURCE, resource_name=ALL_BROKERS, name=name, value=value
         )
         for failure in (await self.incremental_alter_configs((change,))).values():
-            if failure is not None:
-                raise failure
+            or_raised(failure)
 
     async def _change(self, request: Request, errors_of: Callable[[Any], list[int]]) -> Any:
         """Ask any broker, again while no controller is there to obey (NOT_CONTROLLER)."""

@@ -29,7 +29,6 @@ from txnsim.client.errors import (
 )
 from txnsim.client.metadata import (
     RETRIED_TOPIC_ERRORS,
-    BrokerAddress,
     ClusterView,
     PartitionView,
     merge,
@@ -448,10 +447,6 @@ class Cluster:
     def forget_coordinator(self, transactional_id: str) -> None:
         """The coordinator moved: the next lookup asks."""
         self._coordinators.pop(transactional_id, None)
-
-    def brokers(self) -> tuple[BrokerAddress, ...]:
-        """The brokers last seen."""
-        return self.view.brokers
 
 
 def _system_clock() -> Clock:

@@ -92,21 +92,16 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     """security.protocol and what belongs to it."""
 
 
-class _Waiting:
+class _Waiting(msgspec.Struct, eq=False):
     """A request on its way."""
 
-    __slots__ = ("api", "call", "future", "sent", "timer", "version")
-
-    def __init__(
-        self, api: Api, version: int, future: asyncio.Future[Any], timer: TimerHandle
-    ) -> None:
-        self.sent = NO_CAUSE
-        """Trace index of its sending."""
-        self.call: Call | None = None
-        self.api = api
-        self.version = version
-        self.future = future
-        self.timer = timer
+    api: Api
+    version: int
+    future: asyncio.Future[Any]
+    timer: TimerHandle
+    sent: int = NO_CAUSE
+    """Trace index of its sending."""
+    call: Call | None = None
 
 
 async def dial_asyncio(

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError, ErrorCode, or_raised
 from txnsim.client.fetching import FetchOptions, FetchResult, ask_leader
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.offsets import EARLIEST, LATEST, list_offsets
@@ -18,18 +20,11 @@ from txnsim.errors import CorruptBatchError, MissingExtraError, TxnsimError
 from txnsim.types import IsolationLevel, TopicPartition
 
 
-class _Poll:
+class _Poll(msgspec.Struct, eq=False):
     """A Fetch on its way, and the positions it was sent with."""
 
-    __slots__ = ("positions", "task")
-
-    def __init__(
-        self,
-        positions: dict[TopicPartition, int],
-        task: asyncio.Task[list[FetchResult] | TxnsimError],
-    ) -> None:
-        self.positions = positions
-        self.task = task
+    positions: dict[TopicPartition, int]
+    task: asyncio.Task[list[FetchResult] | TxnsimError]
 
 
 class Consumer:
@@ -103,9 +98,7 @@ class Consumer:
         )
         self._positions = {}
         for partition, result in found.items():
-            if isinstance(result, ClientError):
-                raise result
-            self._positions[partition] = result.offset
+            self._positions[partition] = or_raised(result).offset
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on elsewhere; records of a Fetch in flight for the old position are dropped."""

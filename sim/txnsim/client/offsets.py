@@ -11,7 +11,7 @@ import msgspec
 from txnsim.client import requests
 from txnsim.client.by_key import KeyedResponse, look_up_leaders, run_by_key
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError, ErrorCode, or_raised
 from txnsim.types import IsolationLevel, TopicPartition
 
 LATEST: Final = -1
@@ -96,3 +96,18 @@ async def list_offsets(
         ask=ask,
         timeout_ms=timeout_ms,
     )
+
+
+async def offset_of(
+    cluster: Cluster,
+    partition: TopicPartition,
+    timestamp_ms: int,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> int:
+    """One partition's offset by timestamp.
+
+    Raises:
+        ClientError: The cluster gave no answer.
+    """
+    found = await list_offsets(cluster, {partition: timestamp_ms}, isolation=isolation)
+    return or_raised(found[partition]).offset

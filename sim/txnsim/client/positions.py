@@ -40,16 +40,14 @@ async def group_coordinator(cluster: Cluster, group_id: str, deadline: Deadline)
         await backoff.wait(deadline)
 
 
-async def ask_group_coordinator(
-    cluster: Cluster, group_id: str, request: Request, *, lane: str = ""
-) -> Any:
+async def ask_group_coordinator(cluster: Cluster, group_id: str, request: Request) -> Any:
     """Send one request to a group's coordinator, once.
 
     Raises:
         ClientError: There is no coordinator, or it did not answer.
     """
     broker_id = await group_coordinator(cluster, group_id, cluster.deadline())
-    return await cluster.ask(broker_id, request, lane=lane)
+    return await cluster.ask(broker_id, request)
 
 
 async def committed_positions(

@@ -61,27 +61,19 @@ class RecordMetadata(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
 
 
-class _Outgoing:
+class _Outgoing(msgspec.Struct, eq=False):
     """A record waiting for its batch to be acknowledged."""
 
-    __slots__ = ("deadline", "future", "record")
-
-    def __init__(
-        self, record: Record, deadline: Deadline, future: asyncio.Future[RecordMetadata]
-    ) -> None:
-        self.record = record
-        self.deadline = deadline
-        self.future = future
+    record: Record
+    deadline: Deadline
+    future: asyncio.Future[RecordMetadata]
 
 
-class _Lane:
+class _Lane(msgspec.Struct, eq=False):
     """The queue of one partition: the records not yet sent, and the task that sends them."""
 
-    __slots__ = ("queue", "task")
-
-    def __init__(self) -> None:
-        self.queue: deque[_Outgoing] = deque()
-        self.task: asyncio.Task[None] | None = None
+    queue: deque[_Outgoing] = msgspec.field(default_factory=deque)
+    task: asyncio.Task[None] | None = None
 
 
 class Producer:

@@ -134,15 +134,12 @@ def init_producer_id(
     timeout_ms: int,
     producer_id: int = -1,
     producer_epoch: int = -1,
-    within: VersionRange = ANY,
 ) -> Request:
     """Ask for an identity; with an expected one (KIP-360) version 3 is the least that can say
     it."""
-    if producer_id >= 0 and within.lowest < 3:
-        within = VersionRange(3, within.highest)
     return asks(
         Api.INIT_PRODUCER_ID,
-        within,
+        VersionRange(3, ANY.highest) if producer_id >= 0 else ANY,
         transactional_id=transactional_id,
         transaction_timeout=timeout_ms,
         producer_id=producer_id,

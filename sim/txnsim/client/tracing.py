@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Final
 
+import msgspec
+
 from txnsim.client.errors import ClientError, code_name
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.runtime.trace import NO_CAUSE, Tracer
@@ -22,17 +24,14 @@ TEXT_MAX: Final = 100
 """How many characters of a key or a value the trace has."""
 
 
-class Call:
+class Call(msgspec.Struct, eq=False):
     """A call under way."""
 
-    __slots__ = ("answered", "event", "result")
-
-    def __init__(self, event: int) -> None:
-        self.event = event
-        self.answered = NO_CAUSE
-        """Trace index of the last answer that came for it."""
-        self.result: dict[str, object] = {}
-        """The fields of its result event: ``error``, ``result``."""
+    event: int
+    answered: int = NO_CAUSE
+    """Trace index of the last answer that came for it."""
+    result: dict[str, object] = {}
+    """The fields of its result event: ``error``, ``result``."""
 
 
 _call: ContextVar[Call | None] = ContextVar("txnsim_client_call", default=None)

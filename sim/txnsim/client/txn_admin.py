@@ -153,7 +153,6 @@ class TransactionAdmin:
         transactional_ids: Collection[str],
         *,
         broker_id: int | None = None,
-        timeout_ms: float | None = None,
     ) -> dict[str, TransactionDescription | ClientError]:
         """Ask coordinators for the state of transactions; unknown ids have
         TRANSACTIONAL_ID_NOT_FOUND.
@@ -161,9 +160,8 @@ class TransactionAdmin:
         Args:
             transactional_ids: Which.
             broker_id: Ask this broker instead of their coordinators; then NOT_COORDINATOR is final.
-            timeout_ms: ``api_timeout_ms`` unless given.
         """
-        stranger = await self._stranger_at(broker_id, timeout_ms)
+        stranger = await self._stranger_at(broker_id)
         if stranger is not None:
             return dict.fromkeys(transactional_ids, stranger)
 
@@ -192,7 +190,6 @@ class TransactionAdmin:
             if broker_id is not None
             else lambda keys, deadline: look_up_coordinators(self.cluster, keys, deadline),
             ask=ask,
-            timeout_ms=timeout_ms,
         )
 
     async def describe_producers(
@@ -232,7 +229,7 @@ class TransactionAdmin:
         )
 
     async def _stranger_at(
-        self, broker_id: int | None, timeout_ms: float | None
+        self, broker_id: int | None, timeout_ms: float | None = None
     ) -> ClientError | None:
         """Why that broker can't be asked: it does not belong to the cluster."""
         if broker_id is None or self.cluster.view.broker(broker_id) is not None:
@@ -391,14 +388,7 @@ class TransactionAdmin:
                 spec = await self.identify(which, timeout_ms=timeout_ms)
             case AbortSpec():
                 spec = which
-        marker = Marker(
-            producer_id=spec.producer_id,
-            producer_epoch=spec.producer_epoch,
-            committed=False,
-            coordinator_epoch=spec.coordinator_epoch,
-            partitions=(spec.partition,),
-        )
-        await self._end(marker, timeout_ms=timeout_ms, what=str(spec))
+        await self.end(spec.marker(committed=False), timeout_ms=timeout_ms, what=str(spec))
 
     async def abort_named_transaction(
         self,
@@ -407,7 +397,6 @@ class TransactionAdmin:
         producer_id: int,
         producer_epoch: int,
         start_offset: int,
-        timeout_ms: float | None = None,
     ) -> None:
         """Abort the transaction that this producer has open since there, and no other (text of
         KIP-664): for the listener of ``--kip-text``.
@@ -424,13 +413,17 @@ class TransactionAdmin:
             partitions=(partition,),
             start_offset=start_offset,
         )
-        await self._end(marker, timeout_ms=timeout_ms)
+        await self.end(marker)
 
-    async def _end(self, marker: Marker, *, timeout_ms: float | None, what: str = "") -> None:
+    async def end(self, marker: Marker, *, timeout_ms: float | None = None, what: str = "") -> None:
+        """Send a marker to the leaders of its partitions.
+
+        Raises:
+            ClientError: One of them has refused it.
+        """
         outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms, what=what)
         for outcome in outcomes.values():
-            if outcome is not None:
-                raise outcome
+            or_raised(outcome)
 
     async def write_txn_marker(
         self, marker: Marker, *, timeout_ms: float | None = None, what: str = ""

@@ -81,19 +81,18 @@ def without_other_kinds(problems: Iterable[tuple[Place, str]]) -> list[tuple[Pla
     ]
 
 
-def in_words(detail: Any, *, model: type[BaseModel], noun: str = "field") -> str:
+def in_words(detail: Any, *, model: type[BaseModel]) -> str:
     """One error of a ``ValidationError`` in words.
 
     Args:
         detail: One entry of ``ValidationError.errors()``.
         model: The model that was validated.
-        noun: The word for an unknown name: ``field``.
     """
     kind, given = str(detail["type"]), detail["input"]
     place = place_of(detail)
     context = detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return unknown(noun, str(place[-1]), fields_beside(place, model))
+        return unknown("field", str(place[-1]), fields_beside(place, model))
     if kind == "missing":
         return "is missing"
     if kind == "literal_error":

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 
-class Unobserved(msgspec.Struct, frozen=True, kw_only=True):
+class Unobserved(msgspec.Struct, frozen=True):
     """A change without a visible effect in this simulator."""
 
     ticket: str
@@ -19,74 +19,72 @@ class Unobserved(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def _row(ticket: str, since: str, change: str, why: str) -> Unobserved:
-    return Unobserved(ticket=ticket, since=since, change=change, why=why)
-
-
 UNOBSERVED: Final = (
-    _row(
+    Unobserved(
         "KIP-588",
         "2.7",
         "a fenced Produce is INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED",
         "older than every release here",
     ),
-    _row(
+    Unobserved(
         "KIP-664",
         "2.8, 3.0",
         "DescribeProducers, then DescribeTransactions and ListTransactions",
         "the API versions say it",
     ),
-    _row(
+    Unobserved(
         "KIP-730",
         "3.0",
         "blocks of producer ids come from the controller instead of from ZooKeeper",
         "2.8 asks our controller too; what its clients see is `never_waits_for_ids`",
     ),
-    _row(
+    Unobserved(
         "KAFKA-14417",
         "3.4",
         "InitProducerId that gave up waiting for a block is COORDINATOR_LOAD_IN_PROGRESS instead "
         "of REQUEST_TIMED_OUT",
         "only lines between 2.8 and 3.6 did so",
     ),
-    _row("KAFKA-16570", "3.7.1, 3.8", "fenceProducers retries CONCURRENT_TRANSACTIONS", "a client"),
-    _row(
+    Unobserved(
+        "KAFKA-16570", "3.7.1, 3.8", "fenceProducers retries CONCURRENT_TRANSACTIONS", "a client"
+    ),
+    Unobserved(
         "KAFKA-18227, KAFKA-18401",
         "4.0",
         "clients do not mix versions in one transaction and do not commit without records",
         "clients",
     ),
-    _row(
+    Unobserved(
         "KAFKA-18464, KAFKA-18662",
         "4.0",
         "races of an end under transactions v2 with the add of the next transaction",
         "mended before the first release with transactions v2",
     ),
-    _row(
+    Unobserved(
         "KIP-896",
         "4.0",
         "old API versions are gone",
         "the lowest versions are those of 4.3 in every release: no client needs the others",
     ),
-    _row(
+    Unobserved(
         "KAFKA-17492",
         "3.9",
         "ApiVersions v4 shows features that begin at level 0",
         "the API versions say it",
     ),
-    _row(
+    Unobserved(
         "KAFKA-20031, KAFKA-20058, KAFKA-20114",
         "4.3, 4.3, 4.4",
         "races of two threads about the next block of producer ids",
         "one event loop, and a controller that gives no block twice",
     ),
-    _row(
+    Unobserved(
         "KAFKA-20739",
         "open",
         "KeepPreparedTxn of InitProducerId v6",
         "no release advertises v6",
     ),
-    _row(
+    Unobserved(
         "no ticket known",
         "open",
         "lowering transaction.version from 2 to 0 under live transactions answers "

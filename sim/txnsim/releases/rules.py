@@ -19,7 +19,7 @@ from typing import Annotated, Final, get_args, get_type_hints
 import msgspec
 
 
-class RuleSwitch(msgspec.Struct, frozen=True, kw_only=True):
+class RuleSwitch(msgspec.Struct, frozen=True):
     """What a reader needs to know of one switch."""
 
     ticket: str
@@ -34,10 +34,6 @@ class RuleSwitch(msgspec.Struct, frozen=True, kw_only=True):
     """Behaviour when it is on."""
 
 
-def _rule(ticket: str, since: str, *, after: str, before: str) -> RuleSwitch:
-    return RuleSwitch(ticket=ticket, since=since, after=after, before=before)
-
-
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The behaviour of one broker, as far as releases differ in it."""
 
@@ -45,7 +41,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     unverified_is_abortable: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-16314",
             "3.8",
             after="a partition outside of the transaction is verified as TRANSACTION_ABORTABLE",
@@ -54,7 +50,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     verify_ignores_pending: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-14904",
             "3.6",
             after="verification looks at what is committed only",
@@ -63,7 +59,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     pending_comes_before_identity: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-18660",
             "4.0",
             after="adding partitions meets a move under way before its identity is compared",
@@ -72,7 +68,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     late_commit_is_fenced: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-20785",
             "after 4.3",
             after="under transactions v2 a late commit that meets a timeout's abort is "
@@ -85,7 +81,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     timeout_bumps_epoch: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-6119",
             "0.11.0.2, 1.0",
             after="the abort of a timed-out transaction carries a higher epoch",
@@ -94,7 +90,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     end_needs_exact_epoch: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-9600",
             "2.6",
             after="EndTxn of a client before transactions v2 needs exactly the coordinator's epoch",
@@ -103,7 +99,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     failed_fence_keeps_epoch: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-9666",
             "2.7",
             after="a fence whose record was lost is repeated with the same epoch",
@@ -112,7 +108,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     fence_bumps_once: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-19367",
             "4.0.1, 4.1",
             after="a fence under transactions v2 raises the epoch by one",
@@ -121,7 +117,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     fence_rotates_exhausted_id: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-20090",
             "4.3",
             after="a fence under transactions v2 at epoch 32766 brings the next producer id",
@@ -130,7 +126,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     last_epoch_recovers: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-20090",
             "4.3",
             after="a transaction that was opened at epoch 32767 can be aborted",
@@ -140,7 +136,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     never_waits_for_ids: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-14694",
             "3.6",
             after="without a block of producer ids InitProducerId is COORDINATOR_LOAD_IN_PROGRESS",
@@ -152,7 +148,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     client_version_is_kept: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KIP-890, second part",
             "4.0",
             after="an entry remembers which version of the protocol its transaction has",
@@ -161,7 +157,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     swapped_ids_are_logged: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-20310",
             "4.3",
             after="previous and next producer id are part of the log of __transaction_state",
@@ -170,7 +166,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     moves_replace_whole_entry: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-15370",
             "4.1",
             after="an entry is all that its last record says",
@@ -180,7 +176,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     start_may_step_back: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-8803",
             "2.5",
             after="a transaction may start earlier than the one before, by a clock set back",
@@ -189,7 +185,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     flexible_records_are_read: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-14869",
             "3.5",
             after="records of version 1 in __transaction_state are understood",
@@ -198,7 +194,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     unknown_records_are_skipped: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-18883",
             "4.3",
             after="a record of an unknown version is skipped while loading",
@@ -207,7 +203,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     unload_calls_off_load: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-18137",
             "4.0",
             after="becoming a follower calls off a load of an older epoch",
@@ -219,7 +215,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     unnumbered_ids_expire: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-14880",
             "3.5",
             after="an id whose first record was lost (epoch -1) expires",
@@ -228,7 +224,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     longest_timeout_is_never: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KIP-939",
             "4.1",
             after="a transaction with a timeout of 2147483647 ms is never timed out",
@@ -240,7 +236,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     stale_answers_spare_newer_debt: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-16352",
             "3.8",
             after="an answer to a marker of an older coordinator epoch changes nothing",
@@ -249,7 +245,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     storage_errors_are_retried: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-9749",
             "2.5",
             after="a marker refused with KAFKA_STORAGE_ERROR is sent again",
@@ -258,7 +254,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     unhosted_markers_are_retried: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-5610",
             "0.11.0.1",
             after="a leader answers UNKNOWN_TOPIC_OR_PARTITION to a marker it can't place",
@@ -267,7 +263,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     leaderless_partitions_keep_markers: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-20734",
             "all but 4.3 and 4.4",
             after="a partition without a leader keeps its marker waiting",
@@ -276,7 +272,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
     markers_follow_peer_version: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-20322",
             "4.2.1 (up to 4.1 there was only one version)",
             after="WriteTxnMarkers is sent in a version that the leader knows",
@@ -286,7 +282,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     positions_come_before_answer: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-17507",
             "3.9.1, 4.0",
             after="a marker is acknowledged once the positions of its transaction are the group's",
@@ -299,7 +295,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     features_change_together: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-16308",
             "4.0",
             after="one feature that can't go to its level fails the whole UpdateFeatures",
@@ -311,7 +307,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     transactions_are_verified: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KIP-890, first part",
             "3.6",
             after="a leader asks the coordinator before a transaction opens on its partition",
@@ -320,7 +316,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     offset_commits_are_verified: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-15449",
             "3.7",
             after="a group coordinator asks before positions are committed in a transaction",
@@ -329,7 +325,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     guards_are_compared: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-14884",
             "3.6",
             after="an append shows the guard it was verified under, and a marker makes it void",
@@ -338,7 +334,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     earlier_sequence_goes_first: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-14920",
             "3.6",
             after="a batch that overtook an earlier one on its verification is refused",
@@ -347,7 +343,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     request_has_one_epoch: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-15987",
             "3.8",
             after="all transactional batches of a request have one producer id and one epoch",
@@ -356,7 +352,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     lost_verification_is_retriable: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-16386",
             "3.7.1, 3.8",
             after="a lost verification is NOT_ENOUGH_REPLICAS to the producer",
@@ -365,7 +361,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     open_transactions_have_epochs: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KIP-890, second part",
             "4.0",
             after="only an open transaction of the batch's own epoch makes asking the coordinator "
@@ -376,7 +372,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     own_epoch_marker_keeps_guard: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-18575",
             "4.0",
             after="under transactions v2 a marker with the very epoch that is being verified "
@@ -387,7 +383,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     implicit_add_is_repeated: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-18654",
             "4.0",
             after="a leader repeats an implicit add that meets CONCURRENT_TRANSACTIONS",
@@ -396,7 +392,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     stale_epoch_is_refused_early: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-18042",
             "4.1",
             after="a fenced epoch is refused before the coordinator is asked",
@@ -405,7 +401,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     stale_epoch_comes_before_guard: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-19690",
             "3.9.2, 4.0.1, 4.1.1",
             after="at the append a fenced epoch is INVALID_PRODUCER_EPOCH",
@@ -414,7 +410,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     v2_starts_at_sequence_zero: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-18202",
             "4.1",
             after="an unknown producer of transactions v2 must begin with sequence 0",
@@ -426,7 +422,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     v2_markers_need_higher_epoch: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-19446",
             "4.2",
             after="a marker of transactions v2 must carry a higher epoch than the data it ends",
@@ -435,7 +431,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     repeated_v2_markers_are_written: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-19999",
             "4.2",
             after="a marker of equal epoch is accepted where no transaction is open",
@@ -444,7 +440,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     last_epoch_markers_are_written: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-20090",
             "4.3",
             after="a marker of epoch 32767 ends a transaction of epoch 32767",
@@ -453,7 +449,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     cleaner_spares_markers: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-14055",
             "3.0.2, 3.1.2, 3.2.1, 3.3",
             after="compaction never takes a marker for a record",
@@ -462,7 +458,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     half_cleaned_segments_are_indexed: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-13727",
             "2.8.2, 3.0.2, 3.1.1, 3.2",
             after="a segment that was cleaned in part keeps all its aborted transactions",
@@ -472,7 +468,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     reads_know_one_high_watermark: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-9807",
             "2.5",
             after="a Fetch takes the high watermark once, and the last stable offset from it",
@@ -481,7 +477,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     markers_renew_producers: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-9144",
             "2.4.1, 2.5",
             after="a marker counts as a sign of life of its producer",
@@ -490,7 +486,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     producers_outlive_records: Annotated[
         bool,
-        _rule(
+        RuleSwitch(
             "KAFKA-7190",
             "2.5",
             after="a producer is known on after its last record was deleted (KIP-360)",

@@ -108,13 +108,8 @@ class RequestTrace:
             return
         tracer = self._tracer
         if tracer.full or self._errors:
-            payload: dict[str, object] = {
-                "api": api_name(request.api_key),
-                "version": request.api_version,
-                "correlation": request.correlation_id,
-                "peer": self._peer,
-                "response": True,
-            }
+            key, version, correlation = request.api_key, request.api_version, request.correlation_id
+            payload = {**_asked(key, version, correlation, self._peer), "response": True}
             if self._errors:
                 payload["error"] = self._errors
             if tracer.full:

@@ -53,7 +53,7 @@ async def test_a_dead_address_is_passed_over() -> None:
         FakeBroker() as broker,
         Cluster(f"{gone.address},{broker.address}", settings=QUICK) as cluster,
     ):
-        assert [row.port for row in cluster.brokers()] == [broker.port]
+        assert [row.port for row in cluster.view.brokers] == [broker.port]
 
 
 async def test_a_missing_broker_fails_at_once_and_keeps_the_reason() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
-from txnsim.client.offsets import EARLIEST, list_offsets
+from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.errors import CorruptLogRecordError
 from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST
@@ -58,7 +58,9 @@ async def _read(
     cluster: Cluster, place: TopicPartition, transactional_id: str, *, since_ms: int
 ) -> tuple[Noted, ...]:
     key = encode_key(TransactionalId(transactional_id))
-    offset, seen = await _start(cluster, place, since_ms), 0
+    # -1 where nothing is as late
+    offset = await offset_of(cluster, place, since_ms if since_ms > 0 else EARLIEST)
+    seen = 0
     found: list[Noted] = []
     while offset >= 0:
         result = await fetch(
@@ -81,14 +83,6 @@ async def _read(
             return ()
         offset = result.next_offset
     return tuple(found)
-
-
-async def _start(cluster: Cluster, place: TopicPartition, since_ms: int) -> int:
-    """Where to begin; -1 where nothing is as late."""
-    found = (await list_offsets(cluster, {place: since_ms if since_ms > 0 else EARLIEST}))[place]
-    if isinstance(found, ClientError):
-        raise found
-    return found.offset
 
 
 def _noted(entry: TxnTransition) -> Noted:

@@ -21,7 +21,6 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.client.offsets import LATEST
-from txnsim.client.requests import Marker
 from txnsim.txn.decided import Decision
 from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import IsolationLevel, TopicPartition
@@ -131,7 +130,8 @@ async def repair(
         return done
     try:
         if written is Decision.COMMITTED:
-            await _commit(admin, spec)
+            # Kafka's Admin has no call for it.
+            await admin.end(spec.marker(committed=True))
         else:
             await admin.abort_transaction(spec)
     except ClientError as refused:
@@ -149,20 +149,6 @@ async def repair(
             partition, LATEST, IsolationLevel.READ_UNCOMMITTED
         ),
     )
-
-
-async def _commit(admin: Admin, spec: AbortSpec) -> None:
-    """Write a COMMIT; Kafka's Admin has no call for it."""
-    marker = Marker(
-        producer_id=spec.producer_id,
-        producer_epoch=spec.producer_epoch,
-        committed=True,
-        coordinator_epoch=spec.coordinator_epoch,
-        partitions=(spec.partition,),
-    )
-    for outcome in (await admin.write_txn_marker(marker)).values():
-        if outcome is not None:
-            raise outcome
 
 
 def not_known(finding: JudgedTransaction, failure: ClientError, *, now_ms: int) -> Repair:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.client.requests import Marker
 from txnsim.types import TopicPartition
 from txnsim.wire.values import duration_ms, time_ms
 
@@ -86,6 +87,16 @@ class AbortSpec(msgspec.Struct, frozen=True, kw_only=True):
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             coordinator_epoch=producer.coordinator_epoch or 0,
+        )
+
+    def marker(self, *, committed: bool) -> Marker:
+        """What ends it, one way or the other."""
+        return Marker(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            committed=committed,
+            coordinator_epoch=self.coordinator_epoch,
+            partitions=(self.partition,),
         )
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from txnsim.client.members.classic import ClassicMembership
 from txnsim.client.members.consumer import ConsumerMembership
 from txnsim.client.members.membership import GroupProtocol, Membership, Wish, refused
 from txnsim.client.members.requests import offset_commit
-from txnsim.client.offsets import EARLIEST, list_offsets
+from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.client.positions import ask_group_coordinator, committed_positions
 from txnsim.client.waiting import Backoff, Deadline, pause
 from txnsim.types import IsolationLevel, TopicPartition
@@ -293,10 +293,7 @@ class GroupMember:
 
     async def _earliest(self, place: TopicPartition) -> int:
         """auto.offset.reset=earliest."""
-        found = (await list_offsets(self._cluster, {place: EARLIEST}))[place]
-        if isinstance(found, ClientError):
-            raise found
-        return found.offset
+        return await offset_of(self._cluster, place, EARLIEST)
 
     async def _read(self, place: TopicPartition) -> list[tuple[int, FetchResult]]:
         results: list[tuple[int, FetchResult]] = []

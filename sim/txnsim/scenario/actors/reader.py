@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from txnsim.client.errors import ClientError, ErrorCode, or_raised
+from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.fetching import FetchResult, fetch
-from txnsim.client.offsets import EARLIEST, list_offsets
+from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.client.positions import committed_positions
 from txnsim.client.tracing import ClientTrace
 from txnsim.scenario.actors.base import ClientActor, Surroundings
@@ -106,8 +106,7 @@ class ReaderActor(ClientActor):
             return FetchResult(partition=place, error=error.error, next_offset=offset)
 
     async def _earliest(self, place: TopicPartition) -> int:
-        found = await list_offsets(await self._ready(), {place: EARLIEST})
-        return or_raised(found[place]).offset
+        return await offset_of(await self._ready(), place, EARLIEST)
 
     async def _read_positions(self, call: Call) -> CallResult:
         group, places = call.group or "", call.partitions or ()
