@@ -11,10 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.client.errors import AuthenticationError, ErrorCode, code_name
+from txnsim.client.requests import asks
 from txnsim.client.versions import Api, Request
 from txnsim.security.login import Credential, Login, LoginError, login
 from txnsim.security.options import ClientTls, SecurityProtocol
-from txnsim.wire.codec import build
 
 RENEWAL_FACTOR: Final = 0.85
 """Part of a session after which a client authenticates again: the earliest that
@@ -57,11 +57,7 @@ class Authentication:
 
     def handshake(self) -> Request:
         """The first request."""
-        mechanism = self._mechanism
-        return Request(
-            api=Api.SASL_HANDSHAKE,
-            build=lambda schema: build(schema.SaslHandshakeRequest, mechanism=mechanism),
-        )
+        return asks(Api.SASL_HANDSHAKE, mechanism=self._mechanism)
 
     def take(self, answer: Any) -> Request | None:
         """What to ask after an answer; None: the broker knows us.
@@ -102,7 +98,4 @@ class Authentication:
 
 
 def _token(token: bytes) -> Request:
-    return Request(
-        api=Api.SASL_AUTHENTICATE,
-        build=lambda schema: build(schema.SaslAuthenticateRequest, auth_bytes=token),
-    )
+    return asks(Api.SASL_AUTHENTICATE, auth_bytes=token)

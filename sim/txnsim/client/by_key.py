@@ -49,7 +49,7 @@ class KeyedResponse(msgspec.Struct, Generic[K, V], kw_only=True):
     """Why the others are not decided yet."""
 
 
-LookUp = Callable[[Sequence[K], Deadline], Awaitable[Lookup[K]]]
+LookUp = Callable[[Cluster, Sequence[K], Deadline], Awaitable[Lookup[K]]]
 AskBroker = Callable[[int, Sequence[K]], Awaitable[KeyedResponse[K, V]]]
 
 
@@ -83,7 +83,7 @@ async def run_by_key(
         homeless = run.homeless()
         if homeless:
             try:
-                run.take_lookup(await look_up(homeless, deadline))
+                run.take_lookup(await look_up(cluster, homeless, deadline))
             except (*LOST, NotSupportedError) as error:
                 # ask_any has used up the time, or no version fits: nothing can come after that.
                 run.fail_rest(error)
@@ -231,10 +231,10 @@ async def look_up_coordinators(
     return answer
 
 
-def fixed_broker(broker_id: int) -> Callable[[Sequence[K], Deadline], Awaitable[Lookup[K]]]:
+def fixed_broker(broker_id: int) -> LookUp[K]:
     """Every key belongs to one broker (StaticBrokerStrategy)."""
 
-    async def look_up(keys: Sequence[K], _: Deadline) -> Lookup[K]:
+    async def look_up(_cluster: Cluster, keys: Sequence[K], _: Deadline) -> Lookup[K]:
         return Lookup(mapped=dict.fromkeys(keys, broker_id))
 
     return look_up

@@ -30,9 +30,9 @@ from txnsim.client.errors import (
     RequestTimeoutError,
     code_name,
 )
+from txnsim.client.requests import asks
 from txnsim.client.tracing import Call, ClientTrace, current_call
 from txnsim.client.versions import (
-    OURS,
     Api,
     FinalizedFeatures,
     Request,
@@ -45,7 +45,6 @@ from txnsim.runtime.rng import random_hex
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.wire.codec import (
     api_name,
-    build,
     encode_request,
     read_response,
     request_schema,
@@ -292,7 +291,7 @@ class Connection(asyncio.Protocol):
             ConnectionLostError: The connection was cut.
             RequestTimeoutError: No answer in time.
         """
-        highest = OURS[Api.API_VERSIONS].highest
+        highest = Api.API_VERSIONS.ours.highest
         try:
             answer = await self._send(self._api_versions(), highest)
         except ConnectionLostError as error:
@@ -319,14 +318,10 @@ class Connection(asyncio.Protocol):
             )
 
     def _api_versions(self) -> Request:
-        version = self._settings.software_version
-        return Request(
-            api=Api.API_VERSIONS,
-            build=lambda schema: build(
-                schema.ApiVersionsRequest,
-                client_software_name="txnsim",
-                client_software_version=version,
-            ),
+        return asks(
+            Api.API_VERSIONS,
+            client_software_name="txnsim",
+            client_software_version=self._settings.software_version,
         )
 
     # Authentication

@@ -22,7 +22,7 @@ from txnsim.client.errors import (
     RetriableError,
 )
 from txnsim.client.reactions import Operation, Reaction, react
-from txnsim.client.session import NO_IDENTITY, EndPlan, TxnSession, unexpected
+from txnsim.client.session import NO_IDENTITY, EndPlan, TxnSession, identity_in, unexpected
 from txnsim.client.versions import Request
 from txnsim.client.waiting import Deadline
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
@@ -30,6 +30,10 @@ from txnsim.types import ProducerIdAndEpoch, TopicPartition
 ADD_PARTITIONS_RETRY_MS: Final = 20
 """Pause before the first AddPartitionsToTxn of a transaction is repeated, while the previous one
 completes (KAFKA-5482)."""
+
+
+def _error(answer: Any) -> ErrorCode:
+    return ErrorCode(answer.error_code)
 
 
 class Coordinated:
@@ -63,15 +67,9 @@ class Coordinated:
             producer_id=expected.producer_id,
             producer_epoch=expected.producer_epoch,
         )
-        message = await self._ask(
-            Operation.INIT_PRODUCER_ID, request, lambda answer: ErrorCode(answer.error_code)
-        )
+        message = await self._ask(Operation.INIT_PRODUCER_ID, request)
         self._session.initialized(
-            ProducerIdAndEpoch(
-                producer_id=message.producer_id, producer_epoch=message.producer_epoch
-            ),
-            self._cluster.features,
-            can_bump=message.__version__ >= 3,
+            identity_in(message), self._cluster.features, can_bump=message.__version__ >= 3
         )
 
     def want(self, partition: TopicPartition) -> None:
@@ -138,12 +136,10 @@ class Coordinated:
             within=plan.versions,
         )
         operation = Operation.COMMIT if plan.committed else Operation.ABORT
-        message = await self._ask(operation, request, lambda answer: ErrorCode(answer.error_code))
+        message = await self._ask(operation, request)
         if message.__version__ < 5 or message.producer_id < 0:
             return None
-        identity = ProducerIdAndEpoch(
-            producer_id=message.producer_id, producer_epoch=message.producer_epoch
-        )
+        identity = identity_in(message)
         assert identity != NO_IDENTITY
         return identity
 
@@ -151,7 +147,7 @@ class Coordinated:
         self,
         operation: Operation,
         request: Request,
-        error_of: Callable[[Any], ErrorCode],
+        error_of: Callable[[Any], ErrorCode] = _error,
         deadline: Deadline | None = None,
     ) -> Any:
         """Ask the coordinator until it decides; returns the good answer."""

@@ -92,7 +92,7 @@ async def list_offsets(
         cluster,
         timestamps,
         name="ListOffsets",
-        look_up=lambda keys, deadline: look_up_leaders(cluster, keys, deadline),
+        look_up=look_up_leaders,
         ask=ask,
         timeout_ms=timeout_ms,
     )

@@ -38,6 +38,7 @@ from txnsim.client.session import (
     SessionState,
     TxnProtocol,
     TxnSession,
+    identity_in,
     unexpected,
 )
 from txnsim.client.versions import ANY
@@ -462,10 +463,7 @@ class Producer:
                 message = await self._cluster.ask_any(request, deadline)
                 error = ErrorCode(message.error_code)
                 if error == ErrorCode.none:
-                    identity = ProducerIdAndEpoch(
-                        producer_id=message.producer_id, producer_epoch=message.producer_epoch
-                    )
-                    self.session.ended(identity)
+                    self.session.ended(identity_in(message))
                     return
                 if not error.retriable:
                     raise self._broken(unexpected("InitProducerId", error))

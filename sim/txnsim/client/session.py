@@ -21,7 +21,7 @@ Rules, those of Kafka's ``TransactionManager``:
 from __future__ import annotations
 
 from enum import Enum, IntEnum, auto
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -276,6 +276,11 @@ class TxnSession:
     def _restart(self, identity: ProducerIdAndEpoch) -> None:
         self.identity = identity
         self._sequences.clear()
+
+
+def identity_in(answer: Any) -> ProducerIdAndEpoch:
+    """The identity that an answer brings."""
+    return ProducerIdAndEpoch(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
 
 def unexpected(what: str, error: ErrorCode) -> ClientError:

@@ -17,8 +17,12 @@ import msgspec
 
 from txnsim.client import requests
 from txnsim.client.by_key import (
+    AskBroker,
+    K,
     KeyedResponse,
+    LookUp,
     Lookup,
+    V,
     fixed_broker,
     look_up_coordinators,
     look_up_leaders,
@@ -52,8 +56,9 @@ from txnsim.client.inspection.txn_wording import (
     producers_failure,
 )
 from txnsim.client.requests import Marker
+from txnsim.client.session import identity_in
 from txnsim.client.waiting import Deadline
-from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 BATCH_MAX: Final = 500
 """Topics or partitions asked about in one request of a search (TransactionsCommand.MAX_BATCH_SIZE).
@@ -73,7 +78,6 @@ _RELOCATE: Final = frozenset(
 )
 _COORDINATOR_MOVED: Final = frozenset({_E.not_coordinator, _E.coordinator_not_available})
 
-K = TypeVar("K")
 T = TypeVar("T")
 Producers = tuple[ProducerState, ...]
 
@@ -135,7 +139,7 @@ class TransactionAdmin:
                     failure = f"{sent} with an unexpected exception"
             return KeyedResponse(failed=dict.fromkeys(keys, ClientError(failure, error=error)))
 
-        async def look_up(keys: Sequence[int], _: Deadline) -> Lookup[int]:
+        async def look_up(_cluster: Cluster, keys: Sequence[int], _: Deadline) -> Lookup[int]:
             return Lookup(mapped={key: key for key in keys})  # AllBrokersStrategy
 
         listed = await run_by_key(
@@ -161,9 +165,6 @@ class TransactionAdmin:
             transactional_ids: Which.
             broker_id: Ask this broker instead of their coordinators; then NOT_COORDINATOR is final.
         """
-        stranger = await self._stranger_at(broker_id)
-        if stranger is not None:
-            return dict.fromkeys(transactional_ids, stranger)
 
         async def ask(
             asked_id: int, keys: Sequence[str]
@@ -182,14 +183,8 @@ class TransactionAdmin:
                     answer.failed[key] = ClientError(describe_failure(key, error), error=error)
             return answer
 
-        return await run_by_key(
-            self.cluster,
-            tuple(dict.fromkeys(transactional_ids)),
-            name="DescribeTransactions",
-            look_up=fixed_broker(broker_id)
-            if broker_id is not None
-            else lambda keys, deadline: look_up_coordinators(self.cluster, keys, deadline),
-            ask=ask,
+        return await self._by_key(
+            "DescribeTransactions", transactional_ids, look_up_coordinators, ask, broker_id
         )
 
     async def describe_producers(
@@ -207,9 +202,6 @@ class TransactionAdmin:
                 final.
             timeout_ms: ``api_timeout_ms`` unless given.
         """
-        stranger = await self._stranger_at(broker_id, timeout_ms)
-        if stranger is not None:
-            return dict.fromkeys(partitions, stranger)
 
         async def ask(
             asked_id: int, keys: Sequence[TopicPartition]
@@ -217,27 +209,35 @@ class TransactionAdmin:
             message = await self.cluster.ask(asked_id, requests.describe_producers(keys))
             return _parse_producers(message, fixed_id=broker_id)
 
+        return await self._by_key(
+            "DescribeProducers", partitions, look_up_leaders, ask, broker_id, timeout_ms
+        )
+
+    async def _by_key(
+        self,
+        name: str,
+        keys: Collection[K],
+        look_up: LookUp[K],
+        ask: AskBroker[K, V],
+        broker_id: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[K, V | ClientError]:
+        """Ask the broker of each key, or that one for all; it has to belong to the cluster."""
+        if broker_id is not None:
+            look_up = fixed_broker(broker_id)
+            if self.cluster.view.broker(broker_id) is None:
+                seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+                if seen.broker(broker_id) is None:
+                    known = [broker.broker_id for broker in seen.brokers]
+                    return dict.fromkeys(keys, _stranger(broker_id, known))
         return await run_by_key(
             self.cluster,
-            tuple(dict.fromkeys(partitions)),
-            name="DescribeProducers",
-            look_up=fixed_broker(broker_id)
-            if broker_id is not None
-            else lambda keys, deadline: look_up_leaders(self.cluster, keys, deadline),
+            tuple(dict.fromkeys(keys)),
+            name=name,
+            look_up=look_up,
             ask=ask,
             timeout_ms=timeout_ms,
         )
-
-    async def _stranger_at(
-        self, broker_id: int | None, timeout_ms: float | None = None
-    ) -> ClientError | None:
-        """Why that broker can't be asked: it does not belong to the cluster."""
-        if broker_id is None or self.cluster.view.broker(broker_id) is not None:
-            return None
-        seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
-        if seen.broker(broker_id) is not None:
-            return None
-        return _stranger(broker_id, [broker.broker_id for broker in seen.brokers])
 
     # Search
 
@@ -442,13 +442,8 @@ class TransactionAdmin:
             message = await self.cluster.ask(broker_id, request)
             return _parse_markers(message, what or str(marker), marker.coordinator_epoch)
 
-        return await run_by_key(
-            self.cluster,
-            marker.partitions,
-            name="WriteTxnMarkers",
-            look_up=lambda keys, deadline: look_up_leaders(self.cluster, keys, deadline),
-            ask=ask,
-            timeout_ms=timeout_ms,
+        return await self._by_key(
+            "WriteTxnMarkers", marker.partitions, look_up_leaders, ask, timeout_ms=timeout_ms
         )
 
     async def fence_producers(
@@ -468,10 +463,7 @@ class TransactionAdmin:
                 message = await self.cluster.ask(broker_id, request)
                 match _E(message.error_code):
                     case _E.none:
-                        answer.completed[key] = ProducerIdAndEpoch(
-                            producer_id=ProducerId(message.producer_id),
-                            producer_epoch=ProducerEpoch(message.producer_epoch),
-                        )
+                        answer.completed[key] = identity_in(message)
                     case _E.coordinator_load_in_progress | _E.concurrent_transactions as error:
                         answer.waiting[key] = error
                     case _E.not_coordinator | _E.coordinator_not_available as error:
@@ -480,13 +472,8 @@ class TransactionAdmin:
                         answer.failed[key] = ClientError(fence_failure(key, error), error=error)
             return answer
 
-        return await run_by_key(
-            self.cluster,
-            tuple(dict.fromkeys(transactional_ids)),
-            name="InitProducerId",
-            look_up=lambda keys, deadline: look_up_coordinators(self.cluster, keys, deadline),
-            ask=ask,
-            timeout_ms=timeout_ms,
+        return await self._by_key(
+            "InitProducerId", transactional_ids, look_up_coordinators, ask, timeout_ms=timeout_ms
         )
 
     async def force_terminate_transaction(self, transactional_id: str) -> None:

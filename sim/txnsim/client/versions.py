@@ -10,52 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
 from txnsim.client.errors import NotSupportedError
 from txnsim.errors import ErrorCode
-
-
-class Api(IntEnum):
-    """The APIs that this client uses, by key."""
-
-    PRODUCE = 0
-    FETCH = 1
-    LIST_OFFSETS = 2
-    METADATA = 3
-    OFFSET_COMMIT = 8
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
-    JOIN_GROUP = 11
-    HEARTBEAT = 12
-    LEAVE_GROUP = 13
-    SYNC_GROUP = 14
-    LIST_GROUPS = 16
-    SASL_HANDSHAKE = 17
-    API_VERSIONS = 18
-    CREATE_TOPICS = 19
-    DELETE_TOPICS = 20
-    DELETE_RECORDS = 21
-    INIT_PRODUCER_ID = 22
-    ADD_PARTITIONS_TO_TXN = 24
-    ADD_OFFSETS_TO_TXN = 25
-    END_TXN = 26
-    WRITE_TXN_MARKERS = 27
-    TXN_OFFSET_COMMIT = 28
-    DESCRIBE_CONFIGS = 32
-    SASL_AUTHENTICATE = 36
-    DELETE_GROUPS = 42
-    ELECT_LEADERS = 43
-    INCREMENTAL_ALTER_CONFIGS = 44
-    ALTER_PARTITION_REASSIGNMENTS = 45
-    UPDATE_FEATURES = 57
-    DESCRIBE_CLUSTER = 60
-    DESCRIBE_PRODUCERS = 61
-    DESCRIBE_TRANSACTIONS = 65
-    LIST_TRANSACTIONS = 66
-    CONSUMER_GROUP_HEARTBEAT = 68
 
 
 class VersionRange(msgspec.Struct, frozen=True):
@@ -65,48 +25,59 @@ class VersionRange(msgspec.Struct, frozen=True):
     highest: int
 
 
-OURS: Final[Mapping[int, VersionRange]] = {
-    Api.PRODUCE: VersionRange(3, 13),
-    Api.FETCH: VersionRange(4, 18),
-    Api.LIST_OFFSETS: VersionRange(1, 11),
-    Api.METADATA: VersionRange(1, 13),
+class Api(IntEnum):
+    """The APIs that this client uses: key, lowest and highest version that it speaks."""
+
+    ours: VersionRange
+
+    def __new__(cls, key: int, lowest: int, highest: int) -> Self:
+        """The number of an API, which knows its versions."""
+        made = int.__new__(cls, key)
+        made._value_ = key
+        made.ours = VersionRange(lowest, highest)
+        return made
+
+    PRODUCE = 0, 3, 13
+    FETCH = 1, 4, 18
+    LIST_OFFSETS = 2, 1, 11
+    METADATA = 3, 1, 13
     # From 10 on topics go by id.
-    Api.OFFSET_COMMIT: VersionRange(2, 9),
+    OFFSET_COMMIT = 8, 2, 9
     # Up to here a request is about one group; that is enough here.
-    Api.OFFSET_FETCH: VersionRange(2, 7),
-    Api.FIND_COORDINATOR: VersionRange(1, 6),
-    Api.JOIN_GROUP: VersionRange(2, 9),
-    Api.HEARTBEAT: VersionRange(1, 4),
-    Api.LEAVE_GROUP: VersionRange(1, 5),
-    Api.SYNC_GROUP: VersionRange(1, 5),
-    Api.LIST_GROUPS: VersionRange(0, 4),
+    OFFSET_FETCH = 9, 2, 7
+    FIND_COORDINATOR = 10, 1, 6
+    JOIN_GROUP = 11, 2, 9
+    HEARTBEAT = 12, 1, 4
+    LEAVE_GROUP = 13, 1, 5
+    SYNC_GROUP = 14, 1, 5
+    LIST_GROUPS = 16, 0, 4
     # After 0 the tokens come without headers; every broker since 1.0 knows 1 (KIP-152).
-    Api.SASL_HANDSHAKE: VersionRange(1, 1),
-    Api.API_VERSIONS: VersionRange(0, 4),
-    Api.CREATE_TOPICS: VersionRange(2, 7),
-    Api.DELETE_TOPICS: VersionRange(1, 6),
-    Api.DELETE_RECORDS: VersionRange(0, 2),
-    Api.INIT_PRODUCER_ID: VersionRange(0, 5),
-    Api.ADD_PARTITIONS_TO_TXN: VersionRange(0, 3),
-    Api.ADD_OFFSETS_TO_TXN: VersionRange(0, 4),
-    Api.END_TXN: VersionRange(0, 5),
+    SASL_HANDSHAKE = 17, 1, 1
+    API_VERSIONS = 18, 0, 4
+    CREATE_TOPICS = 19, 2, 7
+    DELETE_TOPICS = 20, 1, 6
+    DELETE_RECORDS = 21, 0, 2
+    INIT_PRODUCER_ID = 22, 0, 5
+    ADD_PARTITIONS_TO_TXN = 24, 0, 3
+    ADD_OFFSETS_TO_TXN = 25, 0, 4
+    END_TXN = 26, 0, 5
     # 0 is all that brokers before 2.8 have; Java's clients have dropped it with 4.0.
-    Api.WRITE_TXN_MARKERS: VersionRange(0, 2),
-    Api.TXN_OFFSET_COMMIT: VersionRange(0, 5),
-    Api.DESCRIBE_CONFIGS: VersionRange(1, 4),
-    Api.SASL_AUTHENTICATE: VersionRange(0, 2),
-    Api.DELETE_GROUPS: VersionRange(0, 2),
-    Api.ELECT_LEADERS: VersionRange(1, 2),
-    Api.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
-    Api.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 1),
-    Api.UPDATE_FEATURES: VersionRange(0, 2),
-    Api.DESCRIBE_CLUSTER: VersionRange(0, 2),
-    Api.DESCRIBE_PRODUCERS: VersionRange(0, 0),
+    WRITE_TXN_MARKERS = 27, 0, 2
+    TXN_OFFSET_COMMIT = 28, 0, 5
+    DESCRIBE_CONFIGS = 32, 1, 4
+    SASL_AUTHENTICATE = 36, 0, 2
+    DELETE_GROUPS = 42, 0, 2
+    ELECT_LEADERS = 43, 1, 2
+    INCREMENTAL_ALTER_CONFIGS = 44, 0, 1
+    ALTER_PARTITION_REASSIGNMENTS = 45, 0, 1
+    UPDATE_FEATURES = 57, 0, 2
+    DESCRIBE_CLUSTER = 60, 0, 2
+    DESCRIBE_PRODUCERS = 61, 0, 0
     # Kafka has 0 alone; 1 is the text of KIP-994, on the listener of --kip-text.
-    Api.DESCRIBE_TRANSACTIONS: VersionRange(0, 1),
-    Api.LIST_TRANSACTIONS: VersionRange(0, 2),
-    Api.CONSUMER_GROUP_HEARTBEAT: VersionRange(0, 1),
-}
+    DESCRIBE_TRANSACTIONS = 65, 0, 1
+    LIST_TRANSACTIONS = 66, 0, 2
+    CONSUMER_GROUP_HEARTBEAT = 68, 0, 1
+
 
 ANY: Final = VersionRange(0, 32767)
 
@@ -142,7 +113,7 @@ def choose_version(
         raise NotSupportedError(
             f"The node does not support {api.name}", error=ErrorCode.unsupported_version
         )
-    ours = OURS[api]
+    ours = api.ours
     highest = min(ours.highest, theirs.highest, within.highest)
     lowest = max(ours.lowest, theirs.lowest, within.lowest)
     if highest < lowest:

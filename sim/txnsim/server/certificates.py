@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim.errors import MissingExtraError
+from txnsim.security.sasl import imported
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -47,12 +47,7 @@ class Authority:
             MissingExtraError: ``cryptography`` is not installed.
             OSError: A file can't be written.
         """
-        try:
-            import cryptography  # noqa: F401 - only whether it is there
-        except ImportError as error:
-            raise MissingExtraError(
-                "cryptography is not installed: pip install 'txnsim[security]'"
-            ) from error
+        imported("cryptography")
         self._directory = directory
         self._now = datetime.datetime.fromtimestamp(now_ms / 1_000, tz=datetime.UTC)
         self._key = _new_key()

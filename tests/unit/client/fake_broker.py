@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from txnsim.client.versions import OURS, Api
+from txnsim.client.versions import Api
 from txnsim.wire import codec
 from txnsim.wire.framing import FrameReader
 
@@ -65,7 +65,8 @@ class FakeBroker:
         self.level = level
         self.features_epoch = 10
         self.asked: list[Asked] = []
-        self.ranges = {int(api): (r.lowest, r.highest) for api, r in OURS.items()} | (ranges or {})
+        self.ranges = {int(api): (api.ours.lowest, api.ours.highest) for api in Api}
+        self.ranges |= ranges or {}
         self.handlers: dict[Any, Handler] = {
             Api.API_VERSIONS: self.api_versions,
             Api.METADATA: self.metadata,

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.client.fake_broker import Asked, FakeBroker
 from txnsim.client.by_key import (
     KeyedResponse,
+    LookUp,
     Lookup,
     fixed_broker,
     look_up_coordinators,
@@ -54,7 +55,7 @@ class Script:
         self.asked: list[tuple[int, tuple[str, ...]]] = []
         self.looked_up: list[tuple[str, ...]] = []
 
-    async def look_up(self, keys: Sequence[str], _: Deadline) -> Lookup[str]:
+    async def look_up(self, _cluster: Cluster, keys: Sequence[str], _: Deadline) -> Lookup[str]:
         self.looked_up.append(tuple(keys))
         found: Lookup[str] = self._next(self._lookups)
         return found
@@ -196,4 +197,6 @@ async def test_coordinators_are_found_per_id(
 
 
 async def test_a_fixed_broker_has_every_key(cluster: Cluster) -> None:
-    assert (await fixed_broker(3)(("a", "b"), cluster.deadline())).mapped == {"a": 3, "b": 3}
+    look_up: LookUp[str] = fixed_broker(3)
+    found = await look_up(cluster, ("a", "b"), cluster.deadline())
+    assert found.mapped == {"a": 3, "b": 3}

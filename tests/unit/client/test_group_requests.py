@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from txnsim.client import group_requests
-from txnsim.client.versions import OURS, Api, Request
+from txnsim.client.versions import Api, Request
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 
@@ -23,7 +23,7 @@ ALL = {
 
 @pytest.mark.parametrize("request_", ALL.values(), ids=ALL)
 def test_they_can_be_sent_in_every_version(request_: Request) -> None:
-    ours = OURS[request_.api]
+    ours = request_.api.ours
     lowest = max(ours.lowest, request_.within.lowest)
     highest = min(ours.highest, request_.within.highest)
     assert lowest <= highest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from txnsim.client import partition_requests
-from txnsim.client.versions import OURS, Request
+from txnsim.client.versions import Request
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 
@@ -23,7 +23,7 @@ P0, Q0 = TopicPartition("t", 0), TopicPartition("u", 0)
     ],
 )
 def test_they_can_be_sent_in_every_version(request_: Request, told: list[object]) -> None:
-    ours = OURS[request_.api]
+    ours = request_.api.ours
     for version in range(ours.lowest, ours.highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))
         assert codec.encode_request(request_.api, version, 1, "c", message)

@@ -13,7 +13,7 @@ import pytest
 from txnsim.client import requests
 from txnsim.client.errors import NotSupportedError
 from txnsim.client.requests import ConfigChange, Marker, NewTopic
-from txnsim.client.versions import OURS, Api, Request, VersionRange, choose_version
+from txnsim.client.versions import Api, Request, VersionRange, choose_version
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 
@@ -81,8 +81,8 @@ CASES = [
     pytest.param(request, version, id=f"{name}-v{version}")
     for name, request in ALL.items()
     for version in range(
-        max(OURS[request.api].lowest, request.within.lowest),
-        min(OURS[request.api].highest, request.within.highest) + 1,
+        max(request.api.ours.lowest, request.within.lowest),
+        min(request.api.ours.highest, request.within.highest) + 1,
     )
 ]
 
@@ -160,4 +160,4 @@ def test_rows_that_a_version_does_not_have_are_left_out() -> None:
 def test_a_field_that_no_version_has_is_an_error() -> None:
     slip = requests.asks(Api.LIST_GROUPS, rows=[requests.Row("NoSuchClass")])
     with pytest.raises(TypeError, match="rows"):
-        made_for(slip, OURS)
+        made_for(slip, {slip.api: slip.api.ours})

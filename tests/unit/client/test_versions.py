@@ -4,7 +4,6 @@ import pytest
 
 from txnsim.client.errors import ErrorCode, NotSupportedError
 from txnsim.client.versions import (
-    OURS,
     Api,
     FinalizedFeatures,
     VersionRange,
@@ -47,8 +46,8 @@ def test_no_common_version_says_what_was_needed(
 
 
 def test_every_version_that_we_claim_has_schemas() -> None:
-    for api, versions in OURS.items():
-        for version in range(versions.lowest, versions.highest + 1):
+    for api in Api:
+        for version in range(api.ours.lowest, api.ours.highest + 1):
             codec.request_class(api, version)
             codec.response_class(api, version)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import stat
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography import x509
@@ -37,13 +36,6 @@ def test_a_client_has_its_name_and_no_hosts(tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ordinary = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name == "cryptography":
-            raise ImportError(name)
-        return ordinary(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'txnsim\[security\]'"):
         Authority(tmp_path, now_ms=NOW_MS)

@@ -12,20 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.client.requests import Marker
+from txnsim.txn.state import WIRE_NAMES, TransactionState
 from txnsim.types import TopicPartition
 from txnsim.wire.values import duration_ms, time_ms
 
-STATES: Final = frozenset(
-    {
-        "Ongoing",
-        "PrepareAbort",
-        "PrepareCommit",
-        "CompleteAbort",
-        "CompleteCommit",
-        "Empty",
-        "PrepareEpochFence",
-    }
-)
+STATES: Final = frozenset(WIRE_NAMES.values()) - {TransactionState.DEAD.wire_name}
+"""As Java's Admin has them: it knows no dead ones."""
 UNKNOWN_STATE: Final = "Unknown"
 
 

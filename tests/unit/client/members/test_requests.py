@@ -13,7 +13,7 @@ from txnsim.client.members.requests import (
     offset_commit,
     sync_group,
 )
-from txnsim.client.versions import OURS, Request
+from txnsim.client.versions import Request
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 
@@ -34,7 +34,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda one: one.api.name)
 def test_each_request_is_made_in_every_version_that_is_ours(request_: Request) -> None:
-    versions = OURS[request_.api]
+    versions = request_.api.ours
     for version in range(versions.lowest, versions.highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))
         assert codec.encode_request(request_.api, version, 1, "c", message)
