@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from txnsim.client.authentication import ClientSecurity
 from txnsim.config.lookup import Lookup, WrongValueError
 from txnsim.config.properties import Property
@@ -70,16 +72,8 @@ def _tls(given: Lookup) -> ClientTls:
     )
     authority, own = read_truststore(given), read_keystore(given)
     versions = read_tls_versions(given)
-    if own is None:
-        return ClientTls(authority=authority, checks_host=bool(algorithm), versions=versions)
-    return ClientTls(
-        authority=authority,
-        certificate=own.certificate,
-        key=own.key,
-        key_password=own.key_password,
-        checks_host=bool(algorithm),
-        versions=versions,
-    )
+    tls = ClientTls(authority=authority, checks_host=bool(algorithm), versions=versions)
+    return tls if own is None else msgspec.structs.replace(tls, **msgspec.structs.asdict(own))
 
 
 def _login(given: Lookup) -> tuple[str, Credential]:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property
 from txnsim.security.options import SecurityProtocol
 
@@ -52,15 +53,8 @@ class Listeners(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Address(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
     host: str
     port: int
-
-
-class _WrongListenerError(Exception):
-    def __init__(self, entry: Property, message: str) -> None:
-        super().__init__(message)
-        self.remark: Remark = (entry, message)
 
 
 def read_listeners(given: Mapping[str, Property]) -> Listeners:
@@ -68,8 +62,8 @@ def read_listeners(given: Mapping[str, Property]) -> Listeners:
     controllers = frozenset(_names(given, "controller.listener.names"))
     try:
         return _read(given, controllers)
-    except _WrongListenerError as error:
-        return Listeners(controllers=controllers, refused=(error.remark,))
+    except WrongValueError as error:
+        return Listeners(controllers=controllers, refused=((error.entry, error.message),))
 
 
 def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listeners:
@@ -81,7 +75,7 @@ def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listene
     own = _addresses(entry, controllers)
     unknown = ", ".join(sorted(advertised.keys() - own.keys()))
     if unknown:
-        raise _WrongListenerError(
+        raise WrongValueError(
             given["advertised.listeners"], f"there is no listener {unknown} among the listeners"
         )
     odd: list[Remark] = []
@@ -90,7 +84,7 @@ def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listene
         protocol = protocols.get(name)
         if protocol is None:
             where = MAP if MAP in given else "its name"
-            raise _WrongListenerError(entry, f"listener {name}: {where} names no security protocol")
+            raise WrongValueError(entry, f"listener {name}: {where} names no security protocol")
         outside = advertised.get(name)
         if outside is not None:
             odd += _odd(given["advertised.listeners"], address, outside)
@@ -109,7 +103,7 @@ def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listene
 
 def _odd(entry: Property, own: _Address, clients: _Address) -> list[Remark]:
     if clients.host == ALL_INTERFACES:
-        raise _WrongListenerError(entry, f"clients can't connect to {ALL_INTERFACES}")
+        raise WrongValueError(entry, f"clients can't connect to {ALL_INTERFACES}")
     if own.port in (0, clients.port):
         return []
     return [(entry, f"clients get the real port, {own.port}")]
@@ -123,13 +117,13 @@ def _addresses(entry: Property | None, controllers: frozenset[str]) -> dict[str,
     for text in (part.strip() for part in entry.value.split(",")):
         match = _LISTENER_RE.fullmatch(text)
         if match is None or int(match["port"]) > 65535:
-            raise _WrongListenerError(entry, f"expected NAME://HOST:PORT, found {text!r}")
+            raise WrongValueError(entry, f"expected NAME://HOST:PORT, found {text!r}")
         name = match["name"].upper()
         if name in found:
-            raise _WrongListenerError(entry, f"there are two listeners {name}")
+            raise WrongValueError(entry, f"there are two listeners {name}")
         if name not in controllers:
             host = match["v6"] if match["v6"] is not None else match["host"]
-            found[name] = _Address(name=name, host=host, port=int(match["port"]))
+            found[name] = _Address(host=host, port=int(match["port"]))
     return found
 
 
@@ -147,7 +141,7 @@ def _protocols(given: Mapping[str, Property]) -> dict[str, SecurityProtocol]:
     for pair in given[MAP].value.split(","):
         name, _colon, protocol = pair.strip().partition(":")
         if protocol.strip().upper() not in SecurityProtocol.__members__:
-            raise _WrongListenerError(
+            raise WrongValueError(
                 given[MAP],
                 f"expected NAME:PROTOCOL with one of {', '.join(SecurityProtocol.__members__)}, "
                 f"found {pair.strip()!r}",

@@ -16,9 +16,8 @@ from txnsim.client.members.assigning import (
     subscribed,
     write_subscription,
 )
-from txnsim.client.members.membership import Coordinator, Wish, refused
+from txnsim.client.members.membership import Membership, Wish, refused
 from txnsim.client.members.requests import heartbeat, join_group, leave_group, sync_group
-from txnsim.types import TopicPartition
 
 JOIN_GRACE_MS: Final = 5_000
 """How much longer than the rebalance a client waits for the answer to a JoinGroup, as Java's."""
@@ -26,17 +25,12 @@ _AGAIN: Final = frozenset({ErrorCode.rebalance_in_progress, ErrorCode.illegal_ge
 """Another rebalance has begun: join again under the same member id."""
 
 
-class ClassicMembership:
+class ClassicMembership(Membership):
     """One member; the leader of a generation assigns."""
 
     def __init__(self, cluster: Cluster, wish: Wish) -> None:
-        self.metadata = GroupMetadata(instance_id=wish.instance_id)
-        self.assigned: frozenset[TopicPartition] = frozenset()
-        self._cluster = cluster
-        self._wish = wish
-        self._coordinator = Coordinator(cluster, wish.group_id)
+        super().__init__(cluster, wish)
         self._member_id = ""
-        self._must_join = True
 
     async def beat(self) -> None:
         """See ``Membership``."""

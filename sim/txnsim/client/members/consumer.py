@@ -14,7 +14,7 @@ import msgspec
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ErrorCode
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.members.membership import Coordinator, Wish, refused
+from txnsim.client.members.membership import Membership, Wish, refused
 from txnsim.client.members.requests import consumer_group_heartbeat
 from txnsim.types import TopicPartition
 
@@ -25,19 +25,15 @@ LEAVE_FOR_A_WHILE: Final = -2
 _EXPELLED: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch})
 
 
-class ConsumerMembership:
+class ConsumerMembership(Membership):
     """One member; the coordinator assigns."""
 
     def __init__(self, cluster: Cluster, wish: Wish) -> None:
+        super().__init__(cluster, wish)
         self.metadata = GroupMetadata(
             generation=JOIN, member_id=wish.member_id, instance_id=wish.instance_id
         )
-        self.assigned: frozenset[TopicPartition] = frozenset()
-        self._cluster = cluster
-        self._wish = wish
-        self._coordinator = Coordinator(cluster, wish.group_id)
         self._target: frozenset[TopicPartition] = frozenset()
-        self._must_join = True
 
     async def beat(self) -> None:
         """See ``Membership``."""

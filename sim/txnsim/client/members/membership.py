@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -39,39 +40,6 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """session.timeout.ms of a classic member; in the consumer protocol the broker decides."""
     rebalance_timeout_ms: int
     """max.poll.interval.ms."""
-
-
-class Membership(Protocol):
-    """A member's place in its group."""
-
-    @property
-    def metadata(self) -> GroupMetadata:
-        """Who it is, as it would commit."""
-
-    @property
-    def assigned(self) -> frozenset[TopicPartition]:
-        """What it may read."""
-
-    async def beat(self) -> None:
-        """One heartbeat; what it tells is followed in ``settle``.
-
-        Raises:
-            ClientError: The member is refused for good.
-        """
-
-    async def settle(self) -> None:
-        """Join where it has to, and follow a new assignment.
-
-        Raises:
-            ClientError: The member is refused for good.
-        """
-
-    async def leave(self) -> None:
-        """Tell the coordinator that it goes.
-
-        Raises:
-            ClientError: Refused, or not answered.
-        """
 
 
 class Coordinator:
@@ -115,6 +83,44 @@ class Coordinator:
                 what = f"{request.api.name} of group {self._group_id!r}: {code_name(error)}"
                 raise RetriableError(what, error=error)
             await backoff.wait(deadline)
+
+
+class Membership(ABC):
+    """A member's place in its group."""
+
+    def __init__(self, cluster: Cluster, wish: Wish) -> None:
+        self.metadata = GroupMetadata(instance_id=wish.instance_id)
+        """Who it is, as it would commit."""
+        self.assigned: frozenset[TopicPartition] = frozenset()
+        """What it may read."""
+        self._cluster = cluster
+        self._wish = wish
+        self._coordinator = Coordinator(cluster, wish.group_id)
+        self._must_join = True
+
+    @abstractmethod
+    async def beat(self) -> None:
+        """One heartbeat; what it tells is followed in ``settle``.
+
+        Raises:
+            ClientError: The member is refused for good.
+        """
+
+    @abstractmethod
+    async def settle(self) -> None:
+        """Join where it has to, and follow a new assignment.
+
+        Raises:
+            ClientError: The member is refused for good.
+        """
+
+    @abstractmethod
+    async def leave(self) -> None:
+        """Tell the coordinator that it goes.
+
+        Raises:
+            ClientError: Refused, or not answered.
+        """
 
 
 def refused(what: str, group_id: str, error: ErrorCode) -> ClientError:
