@@ -55,12 +55,6 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/pipeline/forensics/coordinator_log_sql.py": "tests/pipeline/test_find_hanging.py",
     "sim/txnsim/pipeline/forensics/open_transactions_sql.py": "tests/pipeline/test_find_hanging.py",
     "sim/txnsim/pipeline/forensics/states_by_spark.py": "tests/pipeline/test_stores.py",
-    "sim/txnsim/releases/kafka_2_8.py": "tests/wire/test_golden_releases.py",
-    "sim/txnsim/releases/kafka_3_6.py": "tests/wire/test_golden_releases.py",
-    "sim/txnsim/releases/kafka_3_9.py": "tests/wire/test_golden_releases.py",
-    "sim/txnsim/releases/kafka_4_0.py": "tests/wire/test_golden_releases.py",
-    "sim/txnsim/releases/kafka_4_1.py": "tests/wire/test_golden_releases.py",
-    "sim/txnsim/releases/kafka_4_2.py": "tests/wire/test_golden_releases.py",
     "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
     "sim/txnsim/testing/testcontainers.py": "tests/testing/test_testcontainers.py",
     "sim/txnsim/wire/messages/consumer_group_records.py": (

@@ -1,35 +1,14 @@
-"""Every release by its name, and what ``--as-version`` may say."""
+"""A release by its name, and what ``--as-version`` may say."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
 
 from txnsim.errors import ConfigError
 from txnsim.releases.fleet import Fleet
-from txnsim.releases.kafka_2_8 import RELEASE_2_8
-from txnsim.releases.kafka_3_6 import RELEASE_3_6
-from txnsim.releases.kafka_3_9 import RELEASE_3_9
-from txnsim.releases.kafka_4_0 import RELEASE_4_0
-from txnsim.releases.kafka_4_1 import RELEASE_4_1
-from txnsim.releases.kafka_4_2 import RELEASE_4_2
-from txnsim.releases.kafka_4_3 import RELEASE_4_3
+from txnsim.releases.kafka import RELEASES
 from txnsim.releases.release import Release
 from txnsim.types import BrokerId
-
-RELEASES: Final = {
-    release.name: release
-    for release in (
-        RELEASE_2_8,
-        RELEASE_3_6,
-        RELEASE_3_9,
-        RELEASE_4_0,
-        RELEASE_4_1,
-        RELEASE_4_2,
-        RELEASE_4_3,
-    )
-}
-"""Name -> release, oldest first."""
 
 
 def release_named(name: str) -> Release:

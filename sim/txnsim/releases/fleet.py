@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.releases.kafka_4_3 import RELEASE_4_3
+from txnsim.releases.kafka import RELEASE_4_3
 from txnsim.releases.release import FeatureRange, Release
 from txnsim.releases.rules import documentation
 from txnsim.types import BrokerId

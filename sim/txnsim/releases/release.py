@@ -40,11 +40,11 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     """The patch release of that line that is emulated: its newest."""
     api_versions: Mapping[int, tuple[int, int]]
     """API key -> (lowest, highest) version, as a broker's ApiVersions response has it."""
-    refused_below: Mapping[int, int]
+    refused_below: Mapping[int, int] = MappingProxyType({})
     """API key -> lowest version that really works, where lower ones are advertised."""
-    controller_api_versions: Mapping[int, tuple[int, int]]
+    controller_api_versions: Mapping[int, tuple[int, int]] = MappingProxyType({})
     """The same for APIs that brokers send to the controller and clients never see."""
-    features: Mapping[str, FeatureRange]
+    features: Mapping[str, FeatureRange] = MappingProxyType({})
     """Feature name -> levels; all of them are supported features of ApiVersions."""
     rules: Rules
     unstable: Mapping[int, int] = MappingProxyType({})

@@ -6,8 +6,7 @@ import pytest
 
 from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, shipped
 from txnsim.releases import RELEASES
-from txnsim.releases.kafka_4_0 import RELEASE_4_0
-from txnsim.releases.kafka_4_3 import RELEASE_4_3
+from txnsim.releases.kafka import RELEASE_4_0, RELEASE_4_3
 from txnsim.wire import codec
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from txnsim.proxy import meanings
-from txnsim.releases.catalog import RELEASES
+from txnsim.releases.kafka import RELEASES
 from txnsim.releases.release import Release
 from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim.releases.versions import line_of, newer_than

@@ -1,0 +1,289 @@
+"""The releases that can be emulated, oldest first, each by what it does otherwise than the one
+before.
+
+The ranges of API versions are recorded from the message specifications in the jar of a release's
+clients, those of 4.3.1 from its own classes. Left out: versions that a release marks unstable
+(InitProducerId 6 from 4.1 on), and the telemetry APIs 71 and 72, which a broker lists only when a
+metrics reporter takes client metrics (KIP-714).
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from txnsim.releases.release import FeatureRange, Release, after
+from txnsim.releases.rules import Rules
+from txnsim.releases.versions import newer_than
+
+RELEASE_2_8: Final = Release(
+    name="2.8",
+    patch_release="2.8.2",
+    api_versions=MappingProxyType(
+        {
+            0: (0, 9),  # Produce
+            1: (0, 12),  # Fetch
+            2: (0, 6),  # ListOffsets
+            3: (0, 11),  # Metadata
+            8: (0, 8),  # OffsetCommit
+            9: (0, 7),  # OffsetFetch
+            10: (0, 3),  # FindCoordinator
+            11: (0, 7),  # JoinGroup
+            12: (0, 4),  # Heartbeat
+            13: (0, 4),  # LeaveGroup
+            14: (0, 5),  # SyncGroup
+            15: (0, 5),  # DescribeGroups
+            16: (0, 4),  # ListGroups
+            17: (0, 1),  # SaslHandshake
+            18: (0, 3),  # ApiVersions
+            19: (0, 7),  # CreateTopics
+            20: (0, 6),  # DeleteTopics
+            21: (0, 2),  # DeleteRecords
+            22: (0, 4),  # InitProducerId
+            23: (0, 4),  # OffsetForLeaderEpoch
+            24: (0, 3),  # AddPartitionsToTxn
+            25: (0, 3),  # AddOffsetsToTxn
+            26: (0, 3),  # EndTxn
+            27: (0, 1),  # WriteTxnMarkers
+            28: (0, 3),  # TxnOffsetCommit
+            29: (0, 2),  # DescribeAcls
+            30: (0, 2),  # CreateAcls
+            31: (0, 2),  # DeleteAcls
+            32: (0, 4),  # DescribeConfigs
+            33: (0, 2),  # AlterConfigs
+            34: (0, 2),  # AlterReplicaLogDirs
+            35: (0, 2),  # DescribeLogDirs
+            36: (0, 2),  # SaslAuthenticate
+            37: (0, 3),  # CreatePartitions
+            38: (0, 2),  # CreateDelegationToken
+            39: (0, 2),  # RenewDelegationToken
+            40: (0, 2),  # ExpireDelegationToken
+            41: (0, 2),  # DescribeDelegationToken
+            42: (0, 2),  # DeleteGroups
+            43: (0, 2),  # ElectLeaders
+            44: (0, 1),  # IncrementalAlterConfigs
+            45: (0, 0),  # AlterPartitionReassignments
+            46: (0, 0),  # ListPartitionReassignments
+            47: (0, 0),  # OffsetDelete
+            48: (0, 1),  # DescribeClientQuotas
+            49: (0, 1),  # AlterClientQuotas
+            50: (0, 0),  # DescribeUserScramCredentials
+            51: (0, 0),  # AlterUserScramCredentials
+            57: (0, 0),  # UpdateFeatures
+            60: (0, 0),  # DescribeCluster
+            61: (0, 0),  # DescribeProducers
+        }
+    ),
+    rules=Rules(
+        **dict.fromkeys(newer_than("2.8.2"), False)
+        # The first is about transactions v2, which nothing before 4.0 has.
+        | {"fence_bumps_once": True, "leaderless_partitions_keep_markers": True}
+    ),
+)
+"""The last line whose transactions need ZooKeeper: no features, no verification. Left out: the APIs
+between ZooKeeper's brokers and their controller (4 to 7 and 56), which clients never use.
+"""
+
+RELEASE_3_6: Final = after(
+    RELEASE_2_8,
+    name="3.6",
+    patch_release="3.6.2",
+    api_versions={
+        1: (0, 15),  # Fetch
+        2: (0, 8),  # ListOffsets
+        3: (0, 12),  # Metadata
+        9: (0, 8),  # OffsetFetch
+        10: (0, 4),  # FindCoordinator
+        11: (0, 9),  # JoinGroup
+        13: (0, 5),  # LeaveGroup
+        24: (0, 4),  # AddPartitionsToTxn
+        29: (0, 3),  # DescribeAcls
+        30: (0, 3),  # CreateAcls
+        31: (0, 3),  # DeleteAcls
+        35: (0, 4),  # DescribeLogDirs
+        38: (0, 3),  # CreateDelegationToken
+        41: (0, 3),  # DescribeDelegationToken
+        55: (0, 1),  # DescribeQuorum
+        57: (0, 1),  # UpdateFeatures
+        64: (0, 0),  # UnregisterBroker
+        65: (0, 0),  # DescribeTransactions
+        66: (0, 0),  # ListTransactions
+    },
+    controller_api_versions={67: (0, 0)},  # AllocateProducerIds
+    features={
+        "metadata.version": FeatureRange(min_level=1, max_level=14, new_cluster_level=14),
+    },
+)
+"""The first line that verifies transactions at the partition leader (KIP-890). Left out:
+ConsumerGroupHeartbeat 0, which is unstable.
+"""
+
+RELEASE_3_9: Final = after(
+    RELEASE_3_6,
+    name="3.9",
+    patch_release="3.9.2",
+    api_versions={
+        0: (0, 11),  # Produce
+        1: (0, 17),  # Fetch
+        2: (0, 9),  # ListOffsets
+        8: (0, 9),  # OffsetCommit
+        9: (0, 9),  # OffsetFetch
+        10: (0, 6),  # FindCoordinator
+        16: (0, 5),  # ListGroups
+        18: (0, 4),  # ApiVersions
+        22: (0, 5),  # InitProducerId
+        24: (0, 5),  # AddPartitionsToTxn
+        25: (0, 4),  # AddOffsetsToTxn
+        26: (0, 4),  # EndTxn
+        28: (0, 4),  # TxnOffsetCommit
+        55: (0, 2),  # DescribeQuorum
+        60: (0, 1),  # DescribeCluster
+        66: (0, 1),  # ListTransactions
+        68: (0, 0),  # ConsumerGroupHeartbeat
+        69: (0, 0),  # ConsumerGroupDescribe
+        74: (0, 0),  # ListConfigResources
+        75: (0, 0),  # DescribeTopicPartitions
+        80: (0, 0),  # AddRaftVoter
+        81: (0, 0),  # RemoveRaftVoter
+    },
+    features={
+        "kraft.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=0),
+        "metadata.version": FeatureRange(min_level=1, max_level=21, new_cluster_level=21),
+    },
+)
+"""The last line before transactions v2."""
+
+RELEASE_4_0: Final = after(
+    RELEASE_3_9,
+    name="4.0",
+    patch_release="4.0.2",
+    api_versions={
+        0: (0, 12),  # Produce
+        1: (4, 17),  # Fetch
+        2: (1, 10),  # ListOffsets
+        3: (0, 13),  # Metadata
+        8: (2, 9),  # OffsetCommit
+        9: (1, 9),  # OffsetFetch
+        15: (0, 6),  # DescribeGroups
+        19: (2, 7),  # CreateTopics
+        20: (1, 6),  # DeleteTopics
+        23: (2, 4),  # OffsetForLeaderEpoch
+        26: (0, 5),  # EndTxn
+        27: (1, 1),  # WriteTxnMarkers
+        28: (0, 5),  # TxnOffsetCommit
+        29: (1, 3),  # DescribeAcls
+        30: (1, 3),  # CreateAcls
+        31: (1, 3),  # DeleteAcls
+        32: (1, 4),  # DescribeConfigs
+        34: (1, 2),  # AlterReplicaLogDirs
+        35: (1, 4),  # DescribeLogDirs
+        38: (1, 3),  # CreateDelegationToken
+        39: (1, 2),  # RenewDelegationToken
+        40: (1, 2),  # ExpireDelegationToken
+        41: (1, 3),  # DescribeDelegationToken
+        57: (0, 2),  # UpdateFeatures
+        60: (0, 2),  # DescribeCluster
+        68: (0, 1),  # ConsumerGroupHeartbeat
+        69: (0, 1),  # ConsumerGroupDescribe
+    },
+    # librdkafka switches features on by seeing Produce 0, so it is advertised and refused
+    # (KAFKA-18659, ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION).
+    refused_below={0: 3},
+    features={
+        "eligible.leader.replicas.version": FeatureRange(
+            min_level=0, max_level=1, new_cluster_level=0
+        ),
+        "group.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=1),
+        "kraft.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=1),
+        "metadata.version": FeatureRange(min_level=7, max_level=25, new_cluster_level=25),
+        "transaction.version": FeatureRange(min_level=0, max_level=2, new_cluster_level=2),
+    },
+)
+"""The first line with transactions v2 (KIP-890's second part)."""
+
+RELEASE_4_1: Final = after(
+    RELEASE_4_0,
+    name="4.1",
+    patch_release="4.1.2",
+    api_versions={
+        0: (0, 13),  # Produce
+        1: (4, 18),  # Fetch
+        45: (0, 1),  # AlterPartitionReassignments
+        66: (0, 2),  # ListTransactions
+        74: (0, 1),  # ListConfigResources
+        76: (1, 1),  # ShareGroupHeartbeat
+        77: (1, 1),  # ShareGroupDescribe
+        78: (1, 1),  # ShareFetch
+        79: (1, 1),  # ShareAcknowledge
+        83: (0, 0),  # InitializeShareGroupState
+        84: (0, 0),  # ReadShareGroupState
+        85: (0, 0),  # WriteShareGroupState
+        86: (0, 0),  # DeleteShareGroupState
+        87: (0, 0),  # ReadShareGroupStateSummary
+        90: (0, 0),  # DescribeShareGroupOffsets
+        91: (0, 0),  # AlterShareGroupOffsets
+        92: (0, 0),  # DeleteShareGroupOffsets
+    },
+    features={
+        "eligible.leader.replicas.version": FeatureRange(
+            min_level=0, max_level=1, new_cluster_level=1
+        ),
+        "metadata.version": FeatureRange(min_level=7, max_level=27, new_cluster_level=27),
+        "share.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=0),
+    },
+    unstable={22: 6},  # InitProducerId, KIP-939
+)
+
+RELEASE_4_2: Final = after(
+    RELEASE_4_1,
+    name="4.2",
+    patch_release="4.2.1",
+    api_versions={
+        2: (1, 11),  # ListOffsets
+        8: (2, 10),  # OffsetCommit
+        9: (1, 10),  # OffsetFetch
+        27: (1, 2),  # WriteTxnMarkers
+        78: (1, 2),  # ShareFetch
+        79: (1, 2),  # ShareAcknowledge
+        80: (0, 1),  # AddRaftVoter
+        85: (0, 1),  # WriteShareGroupState
+        87: (0, 1),  # ReadShareGroupStateSummary
+        88: (0, 0),  # StreamsGroupHeartbeat
+        89: (0, 0),  # StreamsGroupDescribe
+        90: (0, 1),  # DescribeShareGroupOffsets
+    },
+    features={
+        "metadata.version": FeatureRange(min_level=7, max_level=29, new_cluster_level=29),
+        "share.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=1),
+        "streams.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=1),
+    },
+)
+"""The first line with strict markers of transactions v2 (KIP-1228)."""
+
+RELEASE_4_3: Final = after(
+    RELEASE_4_2,
+    name="4.3",
+    patch_release="4.3.1",
+    api_versions={
+        35: (1, 5),  # DescribeLogDirs
+    },
+    features={
+        "metadata.version": FeatureRange(min_level=7, max_level=30, new_cluster_level=30),
+    },
+    rules={"leaderless_partitions_keep_markers": False},
+)
+"""The newest; brokers run it unless another one is asked for."""
+
+RELEASES: Final = {
+    release.name: release
+    for release in (
+        RELEASE_2_8,
+        RELEASE_3_6,
+        RELEASE_3_9,
+        RELEASE_4_0,
+        RELEASE_4_1,
+        RELEASE_4_2,
+        RELEASE_4_3,
+    )
+}
+"""Name -> release, oldest first."""
