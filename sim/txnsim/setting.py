@@ -7,38 +7,23 @@ from typing import Final
 
 import msgspec
 
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader needs to know of one setting."""
-
-    kafka: str | None
-    """Kafka's name of it; None where it is ours alone."""
-    unit: str
-    reason: str
-    kafka_default: object = msgspec.UNSET
-    """Kafka's default where ours differs."""
-    dynamic: bool = False
-    """May be changed while the cluster runs (IncrementalAlterConfigs on the BROKER resource)."""
-
-
 AS_OURS: Final = ""
 """Kafka's name is ours with dots for underscores; the unit is what our name ends with."""
 _UNITS: Final[Mapping[str, str]] = {"seconds": "s"}
 """Units whose word in a name is another."""
 
 
-def of(
-    reason: str, *, unit: str = AS_OURS, kafka: str | None = AS_OURS, dynamic: bool = False
-) -> Setting:
-    """A setting whose default is Apache Kafka's, or that Kafka does not have.
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader needs to know of one setting."""
 
-    Args:
-        reason: What it is for, in a few words.
-        unit: Such as ``replicas``, where it is not the last word of the field's name.
-        kafka: Kafka's name, where it is not the field's with dots; None where Kafka has none.
-        dynamic: It may be changed while the cluster runs.
-    """
-    return Setting(kafka=kafka, unit=unit, reason=reason, dynamic=dynamic)
+    kafka: str | None = AS_OURS
+    """Kafka's name of it; None where it is ours alone."""
+    unit: str = AS_OURS
+    reason: str
+    kafka_default: object = msgspec.UNSET
+    """Kafka's default where ours differs."""
+    dynamic: bool = False
+    """May be changed while the cluster runs (IncrementalAlterConfigs on the BROKER resource)."""
 
 
 def named(field: str, kind: object, setting: Setting) -> Setting:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Final, get_args, get_type_hints
+from typing import Final
 
 import msgspec
 
@@ -34,465 +34,338 @@ class RuleSwitch(msgspec.Struct, frozen=True):
     """Behaviour when it is on."""
 
 
+_switches: Final[list[RuleSwitch]] = []
+
+
+def _switch(ticket: str, since: str, *, after: str, before: str, on: bool = True) -> bool:
+    """Note what there is to know of a switch (``documentation``).
+
+    Returns:
+        Whether Apache Kafka 4.3 has it on.
+    """
+    _switches.append(RuleSwitch(ticket, since, before=before, after=after))
+    return on
+
+
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The behaviour of one broker, as far as releases differ in it."""
 
     # Coordinator: rights of producers
 
-    unverified_is_abortable: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-16314",
-            "3.8",
-            after="a partition outside of the transaction is verified as TRANSACTION_ABORTABLE",
-            before="as INVALID_TXN_STATE, whatever the client understands",
-        ),
-    ] = True
-    verify_ignores_pending: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-14904",
-            "3.6",
-            after="verification looks at what is committed only",
-            before="a move under way answers CONCURRENT_TRANSACTIONS",
-        ),
-    ] = True
-    pending_comes_before_identity: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-18660",
-            "4.0",
-            after="adding partitions meets a move under way before its identity is compared",
-            before="the identity is compared first, so an overflow fences its own producer",
-        ),
-    ] = True
-    late_commit_is_fenced: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-20785",
-            "after 4.3",
-            after="under transactions v2 a late commit that meets a timeout's abort is "
-            "PRODUCER_FENCED",
-            before="it is INVALID_TXN_STATE, which clients take for fatal",
-        ),
-    ] = False
+    unverified_is_abortable: bool = _switch(
+        "KAFKA-16314",
+        "3.8",
+        after="a partition outside of the transaction is verified as TRANSACTION_ABORTABLE",
+        before="as INVALID_TXN_STATE, whatever the client understands",
+    )
+    verify_ignores_pending: bool = _switch(
+        "KAFKA-14904",
+        "3.6",
+        after="verification looks at what is committed only",
+        before="a move under way answers CONCURRENT_TRANSACTIONS",
+    )
+    pending_comes_before_identity: bool = _switch(
+        "KAFKA-18660",
+        "4.0",
+        after="adding partitions meets a move under way before its identity is compared",
+        before="the identity is compared first, so an overflow fences its own producer",
+    )
+    late_commit_is_fenced: bool = _switch(
+        "KAFKA-20785",
+        "after 4.3",
+        after="under transactions v2 a late commit that meets a timeout's abort is PRODUCER_FENCED",
+        before="it is INVALID_TXN_STATE, which clients take for fatal",
+        on=False,
+    )
 
     # Coordinator: epochs and identities
 
-    timeout_bumps_epoch: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-6119",
-            "0.11.0.2, 1.0",
-            after="the abort of a timed-out transaction carries a higher epoch",
-            before="it keeps the producer's epoch, which so is not fenced",
-        ),
-    ] = True
-    end_needs_exact_epoch: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-9600",
-            "2.6",
-            after="EndTxn of a client before transactions v2 needs exactly the coordinator's epoch",
-            before="an epoch from the future is taken as well, and ends the transaction",
-        ),
-    ] = True
-    failed_fence_keeps_epoch: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-9666",
-            "2.7",
-            after="a fence whose record was lost is repeated with the same epoch",
-            before="each attempt raises the epoch again",
-        ),
-    ] = True
-    fence_bumps_once: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-19367",
-            "4.0.1, 4.1",
-            after="a fence under transactions v2 raises the epoch by one",
-            before="by two, and fails for good at epoch 32766",
-        ),
-    ] = True
-    fence_rotates_exhausted_id: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-20090",
-            "4.3",
-            after="a fence under transactions v2 at epoch 32766 brings the next producer id",
-            before="the transaction ends at epoch 32767 of the same producer id",
-        ),
-    ] = True
-    last_epoch_recovers: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-20090",
-            "4.3",
-            after="a transaction that was opened at epoch 32767 can be aborted",
-            before="every attempt to end it under transactions v2, or to fence it, is "
-            "UNKNOWN_SERVER_ERROR",
-        ),
-    ] = True
-    never_waits_for_ids: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-14694",
-            "3.6",
-            after="without a block of producer ids InitProducerId is COORDINATOR_LOAD_IN_PROGRESS",
-            before="it waits for the block",
-        ),
-    ] = True
+    timeout_bumps_epoch: bool = _switch(
+        "KAFKA-6119",
+        "0.11.0.2, 1.0",
+        after="the abort of a timed-out transaction carries a higher epoch",
+        before="it keeps the producer's epoch, which so is not fenced",
+    )
+    end_needs_exact_epoch: bool = _switch(
+        "KAFKA-9600",
+        "2.6",
+        after="EndTxn of a client before transactions v2 needs exactly the coordinator's epoch",
+        before="an epoch from the future is taken as well, and ends the transaction",
+    )
+    failed_fence_keeps_epoch: bool = _switch(
+        "KAFKA-9666",
+        "2.7",
+        after="a fence whose record was lost is repeated with the same epoch",
+        before="each attempt raises the epoch again",
+    )
+    fence_bumps_once: bool = _switch(
+        "KAFKA-19367",
+        "4.0.1, 4.1",
+        after="a fence under transactions v2 raises the epoch by one",
+        before="by two, and fails for good at epoch 32766",
+    )
+    fence_rotates_exhausted_id: bool = _switch(
+        "KAFKA-20090",
+        "4.3",
+        after="a fence under transactions v2 at epoch 32766 brings the next producer id",
+        before="the transaction ends at epoch 32767 of the same producer id",
+    )
+    last_epoch_recovers: bool = _switch(
+        "KAFKA-20090",
+        "4.3",
+        after="a transaction that was opened at epoch 32767 can be aborted",
+        before="every attempt to end it under transactions v2, or to fence it, is "
+        "UNKNOWN_SERVER_ERROR",
+    )
+    never_waits_for_ids: bool = _switch(
+        "KAFKA-14694",
+        "3.6",
+        after="without a block of producer ids InitProducerId is COORDINATOR_LOAD_IN_PROGRESS",
+        before="it waits for the block",
+    )
 
     # Coordinator: stored and logged values
 
-    client_version_is_kept: Annotated[
-        bool,
-        RuleSwitch(
-            "KIP-890, second part",
-            "4.0",
-            after="an entry remembers which version of the protocol its transaction has",
-            before="there is no version 2 to remember",
-        ),
-    ] = True
-    swapped_ids_are_logged: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-20310",
-            "4.3",
-            after="previous and next producer id are part of the log of __transaction_state",
-            before="they are lost when the coordinator moves in mid-overflow",
-        ),
-    ] = True
-    moves_replace_whole_entry: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-15370",
-            "4.1",
-            after="an entry is all that its last record says",
-            before="a new session keeps the start of the last transaction in memory, and other "
-            "moves keep the previous producer id",
-        ),
-    ] = True
-    start_may_step_back: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-8803",
-            "2.5",
-            after="a transaction may start earlier than the one before, by a clock set back",
-            before="its first move is never finished and the transactional id stays locked",
-        ),
-    ] = True
-    flexible_records_are_read: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-14869",
-            "3.5",
-            after="records of version 1 in __transaction_state are understood",
-            before="loading stops at the first one",
-        ),
-    ] = True
-    unknown_records_are_skipped: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-18883",
-            "4.3",
-            after="a record of an unknown version is skipped while loading",
-            before="loading stops there, and what was read so far is used",
-        ),
-    ] = True
-    unload_calls_off_load: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-18137",
-            "4.0",
-            after="becoming a follower calls off a load of an older epoch",
-            before="the load goes on and leaves stale entries behind",
-        ),
-    ] = True
+    client_version_is_kept: bool = _switch(
+        "KIP-890, second part",
+        "4.0",
+        after="an entry remembers which version of the protocol its transaction has",
+        before="there is no version 2 to remember",
+    )
+    swapped_ids_are_logged: bool = _switch(
+        "KAFKA-20310",
+        "4.3",
+        after="previous and next producer id are part of the log of __transaction_state",
+        before="they are lost when the coordinator moves in mid-overflow",
+    )
+    moves_replace_whole_entry: bool = _switch(
+        "KAFKA-15370",
+        "4.1",
+        after="an entry is all that its last record says",
+        before="a new session keeps the start of the last transaction in memory, and other "
+        "moves keep the previous producer id",
+    )
+    start_may_step_back: bool = _switch(
+        "KAFKA-8803",
+        "2.5",
+        after="a transaction may start earlier than the one before, by a clock set back",
+        before="its first move is never finished and the transactional id stays locked",
+    )
+    flexible_records_are_read: bool = _switch(
+        "KAFKA-14869",
+        "3.5",
+        after="records of version 1 in __transaction_state are understood",
+        before="loading stops at the first one",
+    )
+    unknown_records_are_skipped: bool = _switch(
+        "KAFKA-18883",
+        "4.3",
+        after="a record of an unknown version is skipped while loading",
+        before="loading stops there, and what was read so far is used",
+    )
+    unload_calls_off_load: bool = _switch(
+        "KAFKA-18137",
+        "4.0",
+        after="becoming a follower calls off a load of an older epoch",
+        before="the load goes on and leaves stale entries behind",
+    )
 
     # Coordinator: timers
 
-    unnumbered_ids_expire: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-14880",
-            "3.5",
-            after="an id whose first record was lost (epoch -1) expires",
-            before="it ends the whole pass over its partition",
-        ),
-    ] = True
-    longest_timeout_is_never: Annotated[
-        bool,
-        RuleSwitch(
-            "KIP-939",
-            "4.1",
-            after="a transaction with a timeout of 2147483647 ms is never timed out",
-            before="that timeout is one like any other",
-        ),
-    ] = True
+    unnumbered_ids_expire: bool = _switch(
+        "KAFKA-14880",
+        "3.5",
+        after="an id whose first record was lost (epoch -1) expires",
+        before="it ends the whole pass over its partition",
+    )
+    longest_timeout_is_never: bool = _switch(
+        "KIP-939",
+        "4.1",
+        after="a transaction with a timeout of 2147483647 ms is never timed out",
+        before="that timeout is one like any other",
+    )
 
     # Coordinator: markers
 
-    stale_answers_spare_newer_debt: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-16352",
-            "3.8",
-            after="an answer to a marker of an older coordinator epoch changes nothing",
-            before="it forgets the newer completion too, which is then never written",
-        ),
-    ] = True
-    storage_errors_are_retried: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-9749",
-            "2.5",
-            after="a marker refused with KAFKA_STORAGE_ERROR is sent again",
-            before="it is not, and the transaction stays prepared until its coordinator moves",
-        ),
-    ] = True
-    unhosted_markers_are_retried: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-5610",
-            "0.11.0.1",
-            after="a leader answers UNKNOWN_TOPIC_OR_PARTITION to a marker it can't place",
-            before="UNSUPPORTED_FOR_MESSAGE_FORMAT, which counts as done: the marker is lost",
-        ),
-    ] = True
-    leaderless_partitions_keep_markers: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-20734",
-            "all but 4.3 and 4.4",
-            after="a partition without a leader keeps its marker waiting",
-            before="it counts as deleted and its marker is dropped: a hanging transaction",
-        ),
-    ] = False
-    markers_follow_peer_version: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-20322",
-            "4.2.1 (up to 4.1 there was only one version)",
-            after="WriteTxnMarkers is sent in a version that the leader knows",
-            before="always in the newest, which older leaders answer by closing the connection",
-        ),
-    ] = True
+    stale_answers_spare_newer_debt: bool = _switch(
+        "KAFKA-16352",
+        "3.8",
+        after="an answer to a marker of an older coordinator epoch changes nothing",
+        before="it forgets the newer completion too, which is then never written",
+    )
+    storage_errors_are_retried: bool = _switch(
+        "KAFKA-9749",
+        "2.5",
+        after="a marker refused with KAFKA_STORAGE_ERROR is sent again",
+        before="it is not, and the transaction stays prepared until its coordinator moves",
+    )
+    unhosted_markers_are_retried: bool = _switch(
+        "KAFKA-5610",
+        "0.11.0.1",
+        after="a leader answers UNKNOWN_TOPIC_OR_PARTITION to a marker it can't place",
+        before="UNSUPPORTED_FOR_MESSAGE_FORMAT, which counts as done: the marker is lost",
+    )
+    leaderless_partitions_keep_markers: bool = _switch(
+        "KAFKA-20734",
+        "all but 4.3 and 4.4",
+        after="a partition without a leader keeps its marker waiting",
+        before="it counts as deleted and its marker is dropped: a hanging transaction",
+        on=False,
+    )
+    markers_follow_peer_version: bool = _switch(
+        "KAFKA-20322",
+        "4.2.1 (up to 4.1 there was only one version)",
+        after="WriteTxnMarkers is sent in a version that the leader knows",
+        before="always in the newest, which older leaders answer by closing the connection",
+    )
 
-    positions_come_before_answer: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-17507",
-            "3.9.1, 4.0",
-            after="a marker is acknowledged once the positions of its transaction are the group's",
-            before="it is acknowledged before that, and what is done then concerns the producer's "
-            "next transaction as well",
-        ),
-    ] = True
+    positions_come_before_answer: bool = _switch(
+        "KAFKA-17507",
+        "3.9.1, 4.0",
+        after="a marker is acknowledged once the positions of its transaction are the group's",
+        before="it is acknowledged before that, and what is done then concerns the producer's "
+        "next transaction as well",
+    )
 
     # Controller
 
-    features_change_together: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-16308",
-            "4.0",
-            after="one feature that can't go to its level fails the whole UpdateFeatures",
-            before="each feature has a result of its own, and the others change",
-        ),
-    ] = True
+    features_change_together: bool = _switch(
+        "KAFKA-16308",
+        "4.0",
+        after="one feature that can't go to its level fails the whole UpdateFeatures",
+        before="each feature has a result of its own, and the others change",
+    )
 
     # Partition leader: verification
 
-    transactions_are_verified: Annotated[
-        bool,
-        RuleSwitch(
-            "KIP-890, first part",
-            "3.6",
-            after="a leader asks the coordinator before a transaction opens on its partition",
-            before="any transactional batch opens one",
-        ),
-    ] = True
-    offset_commits_are_verified: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-15449",
-            "3.7",
-            after="a group coordinator asks before positions are committed in a transaction",
-            before="it does not, and its partition is not looked after",
-        ),
-    ] = True
-    guards_are_compared: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-14884",
-            "3.6",
-            after="an append shows the guard it was verified under, and a marker makes it void",
-            before="an answer that arrives after the abort still lets the batch in",
-        ),
-    ] = True
-    earlier_sequence_goes_first: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-14920",
-            "3.6",
-            after="a batch that overtook an earlier one on its verification is refused",
-            before="it is written, and the earlier one never can be",
-        ),
-    ] = True
-    request_has_one_epoch: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-15987",
-            "3.8",
-            after="all transactional batches of a request have one producer id and one epoch",
-            before="only the producer id is compared",
-        ),
-    ] = True
-    lost_verification_is_retriable: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-16386",
-            "3.7.1, 3.8",
-            after="a lost verification is NOT_ENOUGH_REPLICAS to the producer",
-            before="NETWORK_EXCEPTION",
-        ),
-    ] = True
-    open_transactions_have_epochs: Annotated[
-        bool,
-        RuleSwitch(
-            "KIP-890, second part",
-            "4.0",
-            after="only an open transaction of the batch's own epoch makes asking the coordinator "
-            "needless; a newer epoch is verified, or added under transactions v2",
-            before="any open transaction of the producer id does: a batch of a newer epoch joins "
-            "it unasked (one of an older epoch is refused either way)",
-        ),
-    ] = True
-    own_epoch_marker_keeps_guard: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-18575",
-            "4.0",
-            after="under transactions v2 a marker with the very epoch that is being verified "
-            "leaves the guard alone: it is the last transaction's, sent again",
-            before="every marker of the producer makes the guard void, and the batch behind it is "
-            "INVALID_TXN_STATE, as at levels 0 and 1 in any release",
-        ),
-    ] = True
-    implicit_add_is_repeated: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-18654",
-            "4.0",
-            after="a leader repeats an implicit add that meets CONCURRENT_TRANSACTIONS",
-            before="the producer hears of it at once",
-        ),
-    ] = True
-    stale_epoch_is_refused_early: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-18042",
-            "4.1",
-            after="a fenced epoch is refused before the coordinator is asked",
-            before="the coordinator judges it",
-        ),
-    ] = True
-    stale_epoch_comes_before_guard: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-19690",
-            "3.9.2, 4.0.1, 4.1.1",
-            after="at the append a fenced epoch is INVALID_PRODUCER_EPOCH",
-            before="the missing guard comes first: INVALID_TXN_STATE, which clients take for fatal",
-        ),
-    ] = True
-    v2_starts_at_sequence_zero: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-18202",
-            "4.1",
-            after="an unknown producer of transactions v2 must begin with sequence 0",
-            before="it may begin anywhere",
-        ),
-    ] = True
+    transactions_are_verified: bool = _switch(
+        "KIP-890, first part",
+        "3.6",
+        after="a leader asks the coordinator before a transaction opens on its partition",
+        before="any transactional batch opens one",
+    )
+    offset_commits_are_verified: bool = _switch(
+        "KAFKA-15449",
+        "3.7",
+        after="a group coordinator asks before positions are committed in a transaction",
+        before="it does not, and its partition is not looked after",
+    )
+    guards_are_compared: bool = _switch(
+        "KAFKA-14884",
+        "3.6",
+        after="an append shows the guard it was verified under, and a marker makes it void",
+        before="an answer that arrives after the abort still lets the batch in",
+    )
+    earlier_sequence_goes_first: bool = _switch(
+        "KAFKA-14920",
+        "3.6",
+        after="a batch that overtook an earlier one on its verification is refused",
+        before="it is written, and the earlier one never can be",
+    )
+    request_has_one_epoch: bool = _switch(
+        "KAFKA-15987",
+        "3.8",
+        after="all transactional batches of a request have one producer id and one epoch",
+        before="only the producer id is compared",
+    )
+    lost_verification_is_retriable: bool = _switch(
+        "KAFKA-16386",
+        "3.7.1, 3.8",
+        after="a lost verification is NOT_ENOUGH_REPLICAS to the producer",
+        before="NETWORK_EXCEPTION",
+    )
+    open_transactions_have_epochs: bool = _switch(
+        "KIP-890, second part",
+        "4.0",
+        after="only an open transaction of the batch's own epoch makes asking the coordinator "
+        "needless; a newer epoch is verified, or added under transactions v2",
+        before="any open transaction of the producer id does: a batch of a newer epoch joins "
+        "it unasked (one of an older epoch is refused either way)",
+    )
+    own_epoch_marker_keeps_guard: bool = _switch(
+        "KAFKA-18575",
+        "4.0",
+        after="under transactions v2 a marker with the very epoch that is being verified "
+        "leaves the guard alone: it is the last transaction's, sent again",
+        before="every marker of the producer makes the guard void, and the batch behind it is "
+        "INVALID_TXN_STATE, as at levels 0 and 1 in any release",
+    )
+    implicit_add_is_repeated: bool = _switch(
+        "KAFKA-18654",
+        "4.0",
+        after="a leader repeats an implicit add that meets CONCURRENT_TRANSACTIONS",
+        before="the producer hears of it at once",
+    )
+    stale_epoch_is_refused_early: bool = _switch(
+        "KAFKA-18042",
+        "4.1",
+        after="a fenced epoch is refused before the coordinator is asked",
+        before="the coordinator judges it",
+    )
+    stale_epoch_comes_before_guard: bool = _switch(
+        "KAFKA-19690",
+        "3.9.2, 4.0.1, 4.1.1",
+        after="at the append a fenced epoch is INVALID_PRODUCER_EPOCH",
+        before="the missing guard comes first: INVALID_TXN_STATE, which clients take for fatal",
+    )
+    v2_starts_at_sequence_zero: bool = _switch(
+        "KAFKA-18202",
+        "4.1",
+        after="an unknown producer of transactions v2 must begin with sequence 0",
+        before="it may begin anywhere",
+    )
 
     # Partition leader: markers and producer state
 
-    v2_markers_need_higher_epoch: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-19446",
-            "4.2",
-            after="a marker of transactions v2 must carry a higher epoch than the data it ends",
-            before="an equal one is enough, so a late marker ends the next transaction",
-        ),
-    ] = True
-    repeated_v2_markers_are_written: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-19999",
-            "4.2",
-            after="a marker of equal epoch is accepted where no transaction is open",
-            before="it is refused, and the coordinator gives its transaction up",
-        ),
-    ] = True
-    last_epoch_markers_are_written: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-20090",
-            "4.3",
-            after="a marker of epoch 32767 ends a transaction of epoch 32767",
-            before="it is refused",
-        ),
-    ] = True
-    cleaner_spares_markers: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-14055",
-            "3.0.2, 3.1.2, 3.2.1, 3.3",
-            after="compaction never takes a marker for a record",
-            before="a record with the key of a marker makes older markers of that kind go",
-        ),
-    ] = True
-    half_cleaned_segments_are_indexed: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-13727",
-            "2.8.2, 3.0.2, 3.1.1, 3.2",
-            after="a segment that was cleaned in part keeps all its aborted transactions",
-            before="those behind the part that was cleaned are forgotten, and readers get their "
-            "records",
-        ),
-    ] = True
-    reads_know_one_high_watermark: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-9807",
-            "2.5",
-            after="a Fetch takes the high watermark once, and the last stable offset from it",
-            before="a transaction that is replicated between two looks is read while it is open",
-        ),
-    ] = True
-    markers_renew_producers: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-9144",
-            "2.4.1, 2.5",
-            after="a marker counts as a sign of life of its producer",
-            before="a producer without batches expires at once, and its epoch is forgotten",
-        ),
-    ] = True
-    producers_outlive_records: Annotated[
-        bool,
-        RuleSwitch(
-            "KAFKA-7190",
-            "2.5",
-            after="a producer is known on after its last record was deleted (KIP-360)",
-            before="it is forgotten with its last record, open transaction and epoch included",
-        ),
-    ] = True
+    v2_markers_need_higher_epoch: bool = _switch(
+        "KAFKA-19446",
+        "4.2",
+        after="a marker of transactions v2 must carry a higher epoch than the data it ends",
+        before="an equal one is enough, so a late marker ends the next transaction",
+    )
+    repeated_v2_markers_are_written: bool = _switch(
+        "KAFKA-19999",
+        "4.2",
+        after="a marker of equal epoch is accepted where no transaction is open",
+        before="it is refused, and the coordinator gives its transaction up",
+    )
+    last_epoch_markers_are_written: bool = _switch(
+        "KAFKA-20090",
+        "4.3",
+        after="a marker of epoch 32767 ends a transaction of epoch 32767",
+        before="it is refused",
+    )
+    cleaner_spares_markers: bool = _switch(
+        "KAFKA-14055",
+        "3.0.2, 3.1.2, 3.2.1, 3.3",
+        after="compaction never takes a marker for a record",
+        before="a record with the key of a marker makes older markers of that kind go",
+    )
+    half_cleaned_segments_are_indexed: bool = _switch(
+        "KAFKA-13727",
+        "2.8.2, 3.0.2, 3.1.1, 3.2",
+        after="a segment that was cleaned in part keeps all its aborted transactions",
+        before="those behind the part that was cleaned are forgotten, and readers get their "
+        "records",
+    )
+    reads_know_one_high_watermark: bool = _switch(
+        "KAFKA-9807",
+        "2.5",
+        after="a Fetch takes the high watermark once, and the last stable offset from it",
+        before="a transaction that is replicated between two looks is read while it is open",
+    )
+    markers_renew_producers: bool = _switch(
+        "KAFKA-9144",
+        "2.4.1, 2.5",
+        after="a marker counts as a sign of life of its producer",
+        before="a producer without batches expires at once, and its epoch is forgotten",
+    )
+    producers_outlive_records: bool = _switch(
+        "KAFKA-7190",
+        "2.5",
+        after="a producer is known on after its last record was deleted (KIP-360)",
+        before="it is forgotten with its last record, open transaction and epoch included",
+    )
 
 
 LATEST: Final = Rules()
@@ -502,5 +375,4 @@ LATEST: Final = Rules()
 @cache
 def documentation() -> Mapping[str, RuleSwitch]:
     """The ``RuleSwitch`` of each switch, in order of declaration."""
-    hints = get_type_hints(Rules, include_extras=True)
-    return MappingProxyType({name: get_args(hint)[1] for name, hint in hints.items()})
+    return MappingProxyType(dict(zip(Rules.__struct_fields__, _switches, strict=True)))
