@@ -91,32 +91,19 @@ class EndPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether InitProducerId with the current identity follows."""
 
 
-class TxnSession:
+class TxnSession(msgspec.Struct, eq=False):
     """Mutable state of one transactional producer; no I/O."""
 
-    __slots__ = (
-        "_bump_needed",
-        "_can_bump",
-        "_features_epoch",
-        "_partitions",
-        "_sequences",
-        "error",
-        "identity",
-        "protocol",
-        "state",
-    )
-
-    def __init__(self) -> None:
-        self.state = SessionState.UNINITIALIZED
-        self.identity = NO_IDENTITY
-        self.protocol = TxnProtocol.V1
-        self.error: ClientError | None = None
-        """What led to an error state."""
-        self._features_epoch = -1
-        self._can_bump = False
-        self._bump_needed = False
-        self._partitions: set[TopicPartition] = set()
-        self._sequences: dict[TopicPartition, int] = {}
+    state: SessionState = SessionState.UNINITIALIZED
+    identity: ProducerIdAndEpoch = NO_IDENTITY
+    protocol: TxnProtocol = TxnProtocol.V1
+    error: ClientError | None = None
+    """What led to an error state."""
+    _features_epoch: int = -1
+    _can_bump: bool = False
+    _bump_needed: bool = False
+    _partitions: set[TopicPartition] = set()
+    _sequences: dict[TopicPartition, int] = {}
 
     # Life of a transaction
 

@@ -81,30 +81,18 @@ class SaslRules(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions end by it."""
 
 
-class SaslSession:
+class SaslSession(msgspec.Struct, eq=False):
     """The authentication of one connection."""
 
-    __slots__ = (
-        "_began_again_ms",
-        "_ends_ms",
-        "_exchange",
-        "_mechanism",
-        "_previous",
-        "_rules",
-        "principal",
-        "state",
-    )
-
-    def __init__(self, rules: SaslRules) -> None:
-        self.state = SaslState.FIRST
-        self.principal = ANONYMOUS
-        self._rules = rules
-        self._mechanism = ""
-        self._exchange: sasl.Exchange | None = None
-        self._ends_ms: int | None = None
-        self._previous: tuple[str, str] | None = None
-        """Mechanism and principal of before, while a client authenticates again."""
-        self._began_again_ms: int | None = None
+    _rules: SaslRules
+    state: SaslState = SaslState.FIRST
+    principal: str = ANONYMOUS
+    _mechanism: str = ""
+    _exchange: sasl.Exchange | None = None
+    _ends_ms: int | None = None
+    _previous: tuple[str, str] | None = None
+    """Mechanism and principal of before, while a client authenticates again."""
+    _began_again_ms: int | None = None
 
     def take(self, frame: bytes) -> SaslStep:
         """Look at a frame.
