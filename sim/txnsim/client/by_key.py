@@ -95,15 +95,14 @@ async def run_by_key(
         await backoff.wait(deadline)
 
 
-class _Run(Generic[K, V]):
+class _Run(msgspec.Struct, Generic[K, V], eq=False):
     """The state of every key: its broker, its outcome, or what it waits for."""
 
-    def __init__(self, keys: tuple[K, ...], ask: AskBroker[K, V]) -> None:
-        self._keys = keys
-        self._ask = ask
-        self._brokers: dict[K, int] = {}
-        self._outcomes: dict[K, V | ClientError] = {}
-        self._reasons: dict[K, str] = {}
+    _keys: tuple[K, ...]
+    _ask: AskBroker[K, V]
+    _brokers: dict[K, int] = {}
+    _outcomes: dict[K, V | ClientError] = {}
+    _reasons: dict[K, str] = {}
 
     @property
     def done(self) -> bool:

@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from txnsim.client import requests
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import (
@@ -36,22 +38,15 @@ def _error(answer: Any) -> ErrorCode:
     return ErrorCode(answer.error_code)
 
 
-class Coordinated:
+class Coordinated(msgspec.Struct, eq=False):
     """The coordinator's side of one ``TxnSession``."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        session: TxnSession,
-        transactional_id: str,
-        transaction_timeout_ms: int,
-    ) -> None:
-        self._cluster = cluster
-        self._session = session
-        self._transactional_id = transactional_id
-        self._transaction_timeout_ms = transaction_timeout_ms
-        self._to_add: dict[TopicPartition, None] = {}
-        self._adding = asyncio.Lock()
+    _cluster: Cluster
+    _session: TxnSession
+    _transactional_id: str
+    _transaction_timeout_ms: int
+    _to_add: dict[TopicPartition, None] = {}
+    _adding: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
     async def init_producer_id(self, expected: ProducerIdAndEpoch) -> None:
         """Get an identity; with an expected one, bump its epoch.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+import msgspec
+
 from txnsim.config.properties import Property
 
 T = TypeVar("T")
@@ -23,24 +25,19 @@ class WrongValueError(Exception):
         self.message = message
 
 
-class Lookup:
+class Lookup(msgspec.Struct, eq=False):
     """The properties of a file, as one listener or client sees them."""
 
-    def __init__(self, entries: Mapping[str, Property], *, prefix: str = "") -> None:
-        """See a file.
-
-        Args:
-            entries: All of it, by name.
-            prefix: What its own properties begin with: ``listener.name.outside.``.
-        """
-        self._entries = entries
-        self._prefix = prefix
-        self.used: set[str] = set()
-        """Full names of the properties that were asked for and exist."""
+    entries: Mapping[str, Property]
+    """All of it, by name."""
+    prefix: str = ""
+    """What its own properties begin with: ``listener.name.outside.``."""
+    used: set[str] = set()
+    """Full names of the properties that were asked for and exist."""
 
     def own(self, name: str) -> Property | None:
         """A property with the prefix in front, and only that."""
-        return self._found(self._prefix + name)
+        return self._found(self.prefix + name)
 
     def get(self, name: str) -> Property | None:
         """A property, its own first. Both count as used."""
@@ -81,7 +78,7 @@ class Lookup:
         return default if entry is None else number_of(entry)
 
     def _found(self, name: str) -> Property | None:
-        entry = self._entries.get(name)
+        entry = self.entries.get(name)
         if entry is not None:
             self.used.add(name)
         return entry

@@ -550,7 +550,7 @@ class Connection(asyncio.Protocol):
         """Made when it is needed for the first time: most connections are never watched."""
         if self._crossings is None:
             line = f"{self._peer} -> {self._listener.node}"
-            self._crossings = ClientCrossings(self._listener, line=line, parse=self._parse)
+            self._crossings = ClientCrossings(self._listener, line, self._parse)
         return self._crossings
 
     def _opened(self, verdict: FaultEffect | None, error: BaseException | None) -> None:

@@ -65,22 +65,14 @@ class Struck(msgspec.Struct, frozen=True, kw_only=True):
     """The damaged request can't be read: the connection is closed, as Kafka does."""
 
 
-class ClientCrossings:
+class ClientCrossings(msgspec.Struct, eq=False):
     """The fault points of one connection."""
 
-    __slots__ = ("_line", "_listener", "_parse")
-
-    def __init__(self, listener: BrokerListener, *, line: str, parse: Parse) -> None:
-        """Watch one connection.
-
-        Args:
-            listener: Where the client has connected.
-            line: The connection's name, unlike every other's.
-            parse: Reads a frame of this connection.
-        """
-        self._listener = listener
-        self._line = line
-        self._parse = parse
+    _listener: BrokerListener
+    _line: str
+    """The connection's name, unlike every other's."""
+    _parse: Parse
+    """Reads a frame of this connection."""
 
     async def opened(self) -> FaultEffect | None:
         """The connection is there, nothing of it has been read."""

@@ -143,16 +143,13 @@ class BrokerListener:
             await asyncio.sleep(0)
 
 
-class _BoundDoor:
+class _BoundDoor(msgspec.Struct, eq=False):
     """A listening socket; who connects there belongs to the listener that has it at that moment."""
 
-    __slots__ = ("connect", "door", "listener", "socket")
-
-    def __init__(self, listener: BrokerListener, door: Door, connect: Connect) -> None:
-        self.listener = listener
-        self.door = door
-        self.connect = connect
-        self.socket: Listener | None = None
+    listener: BrokerListener
+    door: Door
+    connect: Connect
+    socket: Listener | None = None
 
     def __call__(self) -> asyncio.Protocol:
         """A client has connected."""

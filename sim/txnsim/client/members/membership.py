@@ -42,13 +42,12 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """max.poll.interval.ms."""
 
 
-class Coordinator:
+class Coordinator(msgspec.Struct, eq=False):
     """Asks the coordinator of one group, which is looked up again where it has moved."""
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
-        self._cluster = cluster
-        self._group_id = group_id
-        self._broker_id: int | None = None
+    _cluster: Cluster
+    _group_id: str
+    _broker_id: int | None = None
 
     async def ask(self, request: Request, *, timeout_ms: int | None = None) -> Any:
         """The answer of a coordinator that has the group.
