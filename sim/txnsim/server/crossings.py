@@ -14,7 +14,7 @@ again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -241,30 +241,18 @@ def batch_in_answer(api_key: int, reply: Any) -> bytes | None:
     """The first record batches in a Fetch's answer, if it has any."""
     if api_key != FETCH or isinstance(reply, bytes | NoResponse):
         return None
-    return next(
-        (
-            bytes(partition.records)
-            for topic in reply.responses
-            for partition in topic.partitions
-            if partition.records
-        ),
-        None,
-    )
+    return _first_batch(row for topic in reply.responses for row in topic.partitions)
 
 
 def batch_in_request(api_key: int, message: Any) -> bytes | None:
     """The first record batches in a Produce, if it has any."""
     if api_key != PRODUCE:
         return None
-    return next(
-        (
-            bytes(data.records)
-            for topic in message.topic_data
-            for data in topic.partition_data
-            if data.records
-        ),
-        None,
-    )
+    return _first_batch(row for topic in message.topic_data for row in topic.partition_data)
+
+
+def _first_batch(rows: Iterable[Any]) -> bytes | None:
+    return next((bytes(row.records) for row in rows if row.records), None)
 
 
 def damaged_frame(frame: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
