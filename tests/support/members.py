@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.clusters import VirtualCluster
-from txnsim.client.members.member import GroupMember, MemberOptions
-from txnsim.client.members.membership import GroupProtocol
+from txnsim.client.members.member import GroupMember
+from txnsim.client.members.membership import GroupProtocol, MemberOptions
 from txnsim.types import TopicPartition
 
 P0, P1, P2 = (TopicPartition("orders", index) for index in range(3))

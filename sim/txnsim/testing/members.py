@@ -9,8 +9,8 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.isolation import ConsumedRecord
-from txnsim.client.members.member import GroupMember, MemberOptions
-from txnsim.client.members.membership import GroupProtocol
+from txnsim.client.members.member import GroupMember
+from txnsim.client.members.membership import GroupProtocol, MemberOptions
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.types import TopicPartition

@@ -16,7 +16,7 @@ from txnsim.client.members.assigning import (
     subscribed,
     write_subscription,
 )
-from txnsim.client.members.membership import Membership, Wish, refused
+from txnsim.client.members.membership import MemberOptions, Membership, refused
 from txnsim.client.members.requests import heartbeat, join_group, leave_group, sync_group
 
 JOIN_GRACE_MS: Final = 5_000
@@ -28,15 +28,15 @@ _AGAIN: Final = frozenset({ErrorCode.rebalance_in_progress, ErrorCode.illegal_ge
 class ClassicMembership(Membership):
     """One member; the leader of a generation assigns."""
 
-    def __init__(self, cluster: Cluster, wish: Wish) -> None:
-        super().__init__(cluster, wish)
+    def __init__(self, cluster: Cluster, options: MemberOptions, topics: tuple[str, ...]) -> None:
+        super().__init__(cluster, options, topics)
         self._member_id = ""
 
     async def beat(self) -> None:
         """See ``Membership``."""
         if self._must_join:
             return
-        answer = await self._coordinator.ask(heartbeat(self._wish.group_id, self.metadata))
+        answer = await self._coordinator.ask(heartbeat(self._options.group_id, self.metadata))
         error = ErrorCode(answer.error_code)
         if error == ErrorCode.none:
             return
@@ -44,7 +44,7 @@ class ClassicMembership(Membership):
         if error == ErrorCode.unknown_member_id:
             self._member_id = ""
         elif error not in _AGAIN:
-            raise refused("Heartbeat", self._wish.group_id, error)
+            raise refused("Heartbeat", self._options.group_id, error)
 
     async def settle(self) -> None:
         """See ``Membership``."""
@@ -56,15 +56,15 @@ class ClassicMembership(Membership):
 
     async def _join(self) -> Any:
         """The answer to a JoinGroup that makes it a member of a generation; None: once more."""
-        wish = self._wish
+        options = self._options
         request = join_group(
-            wish.group_id,
-            GroupMetadata(member_id=self._member_id, instance_id=wish.instance_id),
-            subscription=write_subscription(wish.topics),
-            session_timeout_ms=wish.session_timeout_ms,
-            rebalance_timeout_ms=wish.rebalance_timeout_ms,
+            options.group_id,
+            GroupMetadata(member_id=self._member_id, instance_id=options.instance_id),
+            subscription=write_subscription(self._topics),
+            session_timeout_ms=options.session_timeout_ms,
+            rebalance_timeout_ms=options.rebalance_timeout_ms,
         )
-        timeout_ms = wish.rebalance_timeout_ms + JOIN_GRACE_MS
+        timeout_ms = options.rebalance_timeout_ms + JOIN_GRACE_MS
         answer = await self._coordinator.ask(request, timeout_ms=timeout_ms)
         error = ErrorCode(answer.error_code)
         if error == ErrorCode.none:
@@ -74,28 +74,28 @@ class ClassicMembership(Membership):
         elif error == ErrorCode.unknown_member_id:
             self._member_id = ""
         elif error not in _AGAIN:
-            raise refused("JoinGroup", wish.group_id, error)
+            raise refused("JoinGroup", options.group_id, error)
         return None
 
     async def _sync(self, joined: Any) -> bool:
         """Take the assignment of a generation; False where the next one has begun."""
-        wish = self._wish
+        options = self._options
         self._member_id = joined.member_id
         member = GroupMetadata(
             generation=joined.generation_id,
             member_id=joined.member_id,
-            instance_id=wish.instance_id,
+            instance_id=options.instance_id,
         )
         leads = joined.leader == joined.member_id and not getattr(joined, "skip_assignment", False)
         assignments = await self._assign(joined) if leads else {}
-        request = sync_group(wish.group_id, member, assignments=assignments)
-        timeout_ms = wish.rebalance_timeout_ms + JOIN_GRACE_MS
+        request = sync_group(options.group_id, member, assignments=assignments)
+        timeout_ms = options.rebalance_timeout_ms + JOIN_GRACE_MS
         answer = await self._coordinator.ask(request, timeout_ms=timeout_ms)
         error = ErrorCode(answer.error_code)
         if error == ErrorCode.unknown_member_id:
             self._member_id = ""
         elif error not in _AGAIN and error != ErrorCode.none:
-            raise refused("SyncGroup", wish.group_id, error)
+            raise refused("SyncGroup", options.group_id, error)
         if error != ErrorCode.none:
             return False
         self.metadata, self.assigned = member, assigned_partitions(answer.assignment)
@@ -117,8 +117,8 @@ class ClassicMembership(Membership):
 
     async def leave(self) -> None:
         """See ``Membership``."""
-        answer = await self._coordinator.ask(leave_group(self._wish.group_id, self.metadata))
+        answer = await self._coordinator.ask(leave_group(self._options.group_id, self.metadata))
         rows = (answer, *getattr(answer, "members", ()))
         error = next((one.error_code for one in rows if one.error_code), ErrorCode.none)
         if error != ErrorCode.none:
-            raise refused("LeaveGroup", self._wish.group_id, ErrorCode(error))
+            raise refused("LeaveGroup", self._options.group_id, ErrorCode(error))

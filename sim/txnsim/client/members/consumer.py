@@ -14,7 +14,7 @@ import msgspec
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ErrorCode
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.members.membership import Membership, Wish, refused
+from txnsim.client.members.membership import MemberOptions, Membership, refused
 from txnsim.client.members.requests import consumer_group_heartbeat
 from txnsim.types import TopicPartition
 
@@ -28,32 +28,32 @@ _EXPELLED: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.fenced_memb
 class ConsumerMembership(Membership):
     """One member; the coordinator assigns."""
 
-    def __init__(self, cluster: Cluster, wish: Wish) -> None:
-        super().__init__(cluster, wish)
+    def __init__(self, cluster: Cluster, options: MemberOptions, topics: tuple[str, ...]) -> None:
+        super().__init__(cluster, options, topics)
         self.metadata = GroupMetadata(
-            generation=JOIN, member_id=wish.member_id, instance_id=wish.instance_id
+            generation=JOIN, member_id=options.member_id, instance_id=options.instance_id
         )
         self._target: frozenset[TopicPartition] = frozenset()
 
     async def beat(self) -> None:
         """See ``Membership``."""
         if not self._must_join:
-            await self._say(consumer_group_heartbeat(self._wish.group_id, self.metadata))
+            await self._say(consumer_group_heartbeat(self._options.group_id, self.metadata))
 
     async def settle(self) -> None:
         """See ``Membership``."""
-        wish = self._wish
+        options = self._options
         if self._must_join:
             self.assigned = self._target = frozenset()
             self.metadata = msgspec.structs.replace(self.metadata, generation=JOIN)
-            joining = (wish.topics, wish.rebalance_timeout_ms)
+            joining = (self._topics, options.rebalance_timeout_ms)
             await self._say(
-                consumer_group_heartbeat(wish.group_id, self.metadata, joining=joining, owned={})
+                consumer_group_heartbeat(options.group_id, self.metadata, joining=joining, owned={})
             )
         while self._target != self.assigned and not self._must_join:
             self.assigned = self._target
             owned = self._by_id(self.assigned)
-            await self._say(consumer_group_heartbeat(wish.group_id, self.metadata, owned=owned))
+            await self._say(consumer_group_heartbeat(options.group_id, self.metadata, owned=owned))
 
     async def _say(self, request: Any) -> None:
         answer = await self._coordinator.ask(request)
@@ -62,7 +62,7 @@ class ConsumerMembership(Membership):
             self._must_join = True
             return
         if error != ErrorCode.none:
-            raise refused("ConsumerGroupHeartbeat", self._wish.group_id, error)
+            raise refused("ConsumerGroupHeartbeat", self._options.group_id, error)
         self._must_join = False
         self.metadata = msgspec.structs.replace(
             self.metadata,
@@ -74,7 +74,7 @@ class ConsumerMembership(Membership):
 
     def _ids(self) -> dict[str, UUID]:
         """The ids of the topics that it subscribes to, as far as they are known."""
-        found = {name: self._cluster.view.topic(name) for name in self._wish.topics}
+        found = {name: self._cluster.view.topic(name) for name in self._topics}
         return {
             name: one.topic_id
             for name, one in found.items()
@@ -84,7 +84,7 @@ class ConsumerMembership(Membership):
     async def _by_name(self, rows: Sequence[Any]) -> frozenset[TopicPartition]:
         """Partitions of topics by id; one that metadata does not name yet can't be read."""
         if not {row.topic_id for row in rows} <= set(self._ids().values()):
-            await self._cluster.refresh(self._wish.topics)
+            await self._cluster.refresh(self._topics)
         names = {topic_id: name for name, topic_id in self._ids().items()}
         return frozenset(
             TopicPartition(names[row.topic_id], index)
@@ -102,9 +102,11 @@ class ConsumerMembership(Membership):
 
     async def leave(self) -> None:
         """See ``Membership``."""
-        epoch = LEAVE if self._wish.instance_id is None else LEAVE_FOR_A_WHILE
+        epoch = LEAVE if self._options.instance_id is None else LEAVE_FOR_A_WHILE
         going = msgspec.structs.replace(self.metadata, generation=epoch)
-        answer = await self._coordinator.ask(consumer_group_heartbeat(self._wish.group_id, going))
+        answer = await self._coordinator.ask(
+            consumer_group_heartbeat(self._options.group_id, going)
+        )
         error = ErrorCode(answer.error_code)
         if error != ErrorCode.none:
-            raise refused("ConsumerGroupHeartbeat", self._wish.group_id, error)
+            raise refused("ConsumerGroupHeartbeat", self._options.group_id, error)

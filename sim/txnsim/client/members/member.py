@@ -18,12 +18,12 @@ from txnsim.client.fetching import FetchResult, fetch
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members.classic import ClassicMembership
 from txnsim.client.members.consumer import ConsumerMembership
-from txnsim.client.members.membership import GroupProtocol, Membership, Wish, refused
+from txnsim.client.members.membership import GroupProtocol, MemberOptions, Membership, refused
 from txnsim.client.members.requests import offset_commit
 from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.client.positions import ask_group_coordinator, committed_positions
 from txnsim.client.waiting import Backoff, Deadline, pause
-from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.types import TopicPartition
 
 HEARTBEAT_MS: Final = 300
 """Between two heartbeats: often, so that a rebalance among a few members is soon over."""
@@ -31,27 +31,12 @@ LOOK_FIRST_MS: Final = 10
 """Between two looks at an assignment that is waited for; the pause grows to a heartbeat's."""
 NO_WAIT_MS: Final = 0
 
-_PROTOCOLS: Final[Mapping[GroupProtocol, Callable[[Cluster, Wish], Membership]]] = {
+_PROTOCOLS: Final[
+    Mapping[GroupProtocol, Callable[[Cluster, MemberOptions, tuple[str, ...]], Membership]]
+] = {
     "classic": ClassicMembership,
     "consumer": ConsumerMembership,
 }
-
-
-class MemberOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A consumer's settings, by their meaning in Kafka."""
-
-    group_id: str
-    protocol: GroupProtocol = "classic"
-    """group.protocol."""
-    member_id: str = ""
-    """A member of the consumer protocol needs one; a classic one is given it."""
-    instance_id: str | None = None
-    """group.instance.id: a static member (KIP-345)."""
-    session_timeout_ms: int = 45_000
-    """session.timeout.ms; the consumer protocol goes by the broker's setting."""
-    rebalance_timeout_ms: int = 300_000
-    """max.poll.interval.ms."""
-    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
 
 
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,15 +109,7 @@ class GroupMember:
         await self._end_heartbeats()  # of a membership before
         self._refused = None
         await self._cluster.refresh(tuple(topics))
-        wish = Wish(
-            group_id=options.group_id,
-            topics=tuple(topics),
-            member_id=options.member_id,
-            instance_id=options.instance_id,
-            session_timeout_ms=options.session_timeout_ms,
-            rebalance_timeout_ms=options.rebalance_timeout_ms,
-        )
-        self._membership = _PROTOCOLS[options.protocol](self._cluster, wish)
+        self._membership = _PROTOCOLS[options.protocol](self._cluster, options, tuple(topics))
         await self._settle(until, timeout_ms)
         self._beating = self._cluster.tasks.spawn(
             self._beat(), name=f"heartbeats to group {options.group_id}"

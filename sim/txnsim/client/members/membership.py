@@ -12,7 +12,7 @@ from txnsim.client.errors import ClientError, ErrorCode, RetriableError, code_na
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.positions import group_coordinator
 from txnsim.client.versions import Request
-from txnsim.types import TopicPartition
+from txnsim.types import IsolationLevel, TopicPartition
 
 GroupProtocol = Literal["classic", "consumer"]
 """group.protocol of a consumer."""
@@ -28,18 +28,21 @@ MOVED: Final = frozenset(
 )
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member wants to be."""
+class MemberOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer's settings, by their meaning in Kafka."""
 
     group_id: str
-    topics: tuple[str, ...]
-    member_id: str
-    """The consumer protocol's members choose it themselves; a classic coordinator gives its own."""
-    instance_id: str | None
-    session_timeout_ms: int
-    """session.timeout.ms of a classic member; in the consumer protocol the broker decides."""
-    rebalance_timeout_ms: int
+    protocol: GroupProtocol = "classic"
+    """group.protocol."""
+    member_id: str = ""
+    """A member of the consumer protocol needs one; a classic one is given it."""
+    instance_id: str | None = None
+    """group.instance.id: a static member (KIP-345)."""
+    session_timeout_ms: int = 45_000
+    """session.timeout.ms; the consumer protocol goes by the broker's setting."""
+    rebalance_timeout_ms: int = 300_000
     """max.poll.interval.ms."""
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
 
 
 class Coordinator(msgspec.Struct, eq=False):
@@ -87,14 +90,15 @@ class Coordinator(msgspec.Struct, eq=False):
 class Membership(ABC):
     """A member's place in its group."""
 
-    def __init__(self, cluster: Cluster, wish: Wish) -> None:
-        self.metadata = GroupMetadata(instance_id=wish.instance_id)
+    def __init__(self, cluster: Cluster, options: MemberOptions, topics: tuple[str, ...]) -> None:
+        self.metadata = GroupMetadata(instance_id=options.instance_id)
         """Who it is, as it would commit."""
         self.assigned: frozenset[TopicPartition] = frozenset()
         """What it may read."""
         self._cluster = cluster
-        self._wish = wish
-        self._coordinator = Coordinator(cluster, wish.group_id)
+        self._options = options
+        self._topics = topics
+        self._coordinator = Coordinator(cluster, options.group_id)
         self._must_join = True
 
     @abstractmethod

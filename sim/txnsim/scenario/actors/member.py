@@ -12,7 +12,8 @@ from typing import Final
 
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, RetriableError
-from txnsim.client.members.member import GroupMember, MemberOptions, Polled
+from txnsim.client.members.member import GroupMember, Polled
+from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.requests import offset_commit
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.asking import PATIENCE_MS, Asking
