@@ -7,7 +7,6 @@ What ``txnsim serve``, the scenarios, the control port and tests start. It only 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 import msgspec
 
@@ -519,15 +518,13 @@ class SimCluster:
             for one in () if loaded is None else loaded.logs[broker_id]:
                 logs.adopt(one.topic_id, one.log, high_watermark=one.high_watermark)
             clock = SkewedClock(self.environment.clock)
-            machine = self._machine(clock)
             member = Member(
                 broker_id=broker_id,
-                environment=machine,
+                environment=self._machine(clock),
                 clock=clock,
                 metadata=metadata,
                 disk=logs,
                 doors=own,
-                make_broker=partial(self._make_broker, machine, logs),
             )
             self.members[broker_id] = member
             member.join(listener)
@@ -541,14 +538,6 @@ class SimCluster:
             network=world.network,
             tasks=world.tasks,
             tracer=world.tracer,
-        )
-
-    def _make_broker(self, machine: Environment, logs: BrokerLogs, broker_id: BrokerId) -> Broker:
-        return Broker(
-            broker_id=broker_id,
-            environment=machine,
-            metadata=self.metadata,
-            logs=logs,
         )
 
     def _create_topics(self) -> None:

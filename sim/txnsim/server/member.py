@@ -61,7 +61,6 @@ class Member:
         metadata: Metadata,
         disk: BrokerLogs,
         doors: tuple[Door, ...],
-        make_broker: Callable[[BrokerId], Broker],
     ) -> None:
         """A member that does not run yet.
 
@@ -72,7 +71,6 @@ class Member:
             metadata: The controller's.
             disk: Its logs.
             doors: Where it listens.
-            make_broker: A broker on this member's disk.
         """
         self.broker_id = broker_id
         self.clock = clock
@@ -90,7 +88,6 @@ class Member:
         self._crossings = Crossings(
             node=f"broker/{broker_id}", network=environment.network, tasks=environment.tasks
         )
-        self._make_broker = make_broker
         self._peers = Peers(
             network=environment.network,
             broker_id=broker_id,
@@ -302,7 +299,12 @@ class Member:
         self._begin_life()
 
     def _begin_life(self) -> None:
-        broker = self.broker = self._make_broker(self.broker_id)
+        broker = self.broker = Broker(
+            broker_id=self.broker_id,
+            environment=self._environment,
+            metadata=self._metadata,
+            logs=self.disk,
+        )
         broker.replica_fetchers.lagging = self.lagging
         broker.on_directory_failure = self._directory_failed
         broker.start()
