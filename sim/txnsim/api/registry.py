@@ -1,170 +1,47 @@
 """The handler of each API, and the advertised versions.
 
-Adding an API: write ``sim/txnsim/api/<name>.py`` (see ``api.request.Handler``), list it here, add
-its test. ApiVersions lists computed ranges: our handlers' versions within the ranges of the
-emulated release.
+Adding an API: write its module in one of the folders below (see ``api.request.Handler``), add its
+test. ApiVersions lists computed ranges: our handlers' versions within the ranges of the emulated
+release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
-from txnsim.api.configs import (
-    alter_client_quotas,
-    alter_configs,
-    describe_client_quotas,
-    describe_configs,
-    incremental_alter_configs,
-    list_config_resources,
-)
-from txnsim.api.groups import (
-    consumer_group_describe,
-    consumer_group_heartbeat,
-    delete_groups,
-    describe_groups,
-    heartbeat,
-    join_group,
-    leave_group,
-    list_groups,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    sync_group,
-)
-from txnsim.api.identities import (
-    alter_user_scram_credentials,
-    create_acls,
-    create_delegation_token,
-    delete_acls,
-    describe_acls,
-    describe_delegation_token,
-    describe_user_scram_credentials,
-    expire_delegation_token,
-    renew_delegation_token,
-    sasl_authenticate,
-    sasl_handshake,
-)
-from txnsim.api.nodes import (
-    api_versions,
-    describe_cluster,
-    describe_quorum,
-    find_coordinator,
-    get_telemetry_subscriptions,
-    push_telemetry,
-    unregister_broker,
-    update_features,
-)
-from txnsim.api.partitions import (
-    alter_partition_reassignments,
-    alter_replica_log_dirs,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    describe_log_dirs,
-    describe_topic_partitions,
-    elect_leaders,
-    list_partition_reassignments,
-    metadata,
-)
-from txnsim.api.records import (
-    delete_records,
-    fetch,
-    list_offsets,
-    offset_for_leader_epoch,
-    produce,
-)
+from txnsim.api import configs, groups, identities, nodes, partitions, records, transactions
+from txnsim.api.configs import list_config_resources
+from txnsim.api.nodes import get_telemetry_subscriptions, push_telemetry
 from txnsim.api.request import ApiTable, Handler, no_subject
-from txnsim.api.transactions import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    describe_producers,
-    describe_transactions,
-    end_txn,
-    init_producer_id,
-    list_transactions,
-    txn_offset_commit,
-    write_txn_markers,
-)
 from txnsim.metadata.image import CLIENT_LISTENER
 from txnsim.releases import RELEASE_4_3, RELEASES, Release
 from txnsim.wire.apis import api_name
 
-_MODULES: Final = (
-    produce,
-    fetch,
-    list_offsets,
-    metadata,
-    find_coordinator,
-    api_versions,
-    create_topics,
-    delete_topics,
-    delete_records,
-    create_partitions,
-    init_producer_id,
-    offset_for_leader_epoch,
-    add_partitions_to_txn,
-    add_offsets_to_txn,
-    end_txn,
-    write_txn_markers,
-    txn_offset_commit,
-    offset_commit,
-    offset_fetch,
-    join_group,
-    heartbeat,
-    leave_group,
-    sync_group,
-    describe_groups,
-    list_groups,
-    delete_groups,
-    offset_delete,
-    consumer_group_heartbeat,
-    consumer_group_describe,
-    describe_configs,
-    alter_configs,
-    incremental_alter_configs,
-    update_features,
-    describe_cluster,
-    describe_producers,
-    describe_transactions,
-    list_transactions,
-    describe_topic_partitions,
-    describe_client_quotas,
-    describe_log_dirs,
-    elect_leaders,
-    list_config_resources,
-    alter_client_quotas,
-    alter_partition_reassignments,
-    list_partition_reassignments,
-    alter_replica_log_dirs,
-    create_delegation_token,
-    renew_delegation_token,
-    expire_delegation_token,
-    describe_delegation_token,
-    describe_quorum,
-    unregister_broker,
-    sasl_handshake,
-    sasl_authenticate,
-    describe_acls,
-    create_acls,
-    delete_acls,
-    describe_user_scram_credentials,
-    alter_user_scram_credentials,
-    get_telemetry_subscriptions,
-    push_telemetry,
-)
+_FOLDERS: Final = (configs, groups, identities, nodes, partitions, records, transactions)
+"""Each of their modules that has a ``KEY`` is the handler of that API."""
+
+
+def _handlers() -> Iterator[Handler]:
+    for folder in _FOLDERS:
+        for found in iter_modules(folder.__path__, f"{folder.__name__}."):
+            module = import_module(found.name)
+            if hasattr(module, "KEY"):
+                yield Handler(
+                    key=module.KEY,
+                    name=api_name(module.KEY),
+                    versions=module.VERSIONS,
+                    handle=module.handle,
+                    refuse=module.refuse,
+                    subject=getattr(module, "subject", no_subject),
+                    check=getattr(module, "check", None),
+                )
+
 
 HANDLERS: Final[Mapping[int, Handler]] = {
-    module.KEY: Handler(
-        key=module.KEY,
-        name=api_name(module.KEY),
-        versions=module.VERSIONS,
-        handle=module.handle,
-        refuse=module.refuse,
-        subject=getattr(module, "subject", no_subject),
-        check=getattr(module, "check", None),
-    )
-    for module in _MODULES
+    handler.key: handler for handler in sorted(_handlers(), key=lambda handler: handler.key)
 }
 
 
