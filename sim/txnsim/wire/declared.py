@@ -8,7 +8,8 @@ input says each field once, with the versions that have it, as Kafka's message f
 
 A line has a name, a type, and where they differ from "always" and "required" the versions
 (``2``, ``3+``), a tag and a default. A type is Kafka's, or one that ``types`` defines by name;
-``[]`` in front makes an array, ``?`` behind it makes it nullable.
+``[]`` in front makes an array, ``?`` behind it makes it nullable. Where kio has a class of another
+version, which differs in little, ``remade`` makes this one of it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import re
 import uuid
 from ast import literal_eval
 from collections.abc import Mapping, Sequence
-from dataclasses import field, make_dataclass
+from dataclasses import field, fields, make_dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 _ANNOTATIONS: Final[dict[str, Any]] = {
     "string": str,
@@ -59,9 +60,38 @@ def message(
     Raises:
         ValueError: A line is not as above.
     """
-    fields = [made for line in lines if (made := _field(line, version, types)) is not None]
-    namespace = {"__doc__": about, "__module__": __name__, "__flexible__": flexible, **api}
-    return make_dataclass(name, fields, namespace=namespace, frozen=True, slots=True, kw_only=True)
+    made = [found for line in lines if (found := _field(line, version, types)) is not None]
+    return _made(name, made, {"__doc__": about, "__flexible__": flexible, **api})
+
+
+def remade(cls: Any, *elements: Any, **api: Any) -> Any:
+    """A class with the fields of another one.
+
+    Args:
+        cls: A class of kio's, or of ours.
+        elements: Classes of its arrays that take the place of those with the same names.
+        api: Class variables that differ, as ``version``.
+    """
+    by_name = {each.__name__: each for each in elements}
+    made = []
+    for one in fields(cls):
+        kind: Any = one.type
+        if get_origin(kind) is tuple:
+            element: Any = get_args(kind)[0]
+            element = by_name.get(element.__name__, element)
+            kind = tuple[element, ...]
+        made.append((one.name, kind, field(metadata=one.metadata, default=one.default)))
+    kept = ("doc", "flexible", "version", "api_key", "header_schema")
+    return _made(
+        cls.__name__,
+        made,
+        {f"__{name}__": api.get(name, getattr(cls, f"__{name}__")) for name in kept},
+    )
+
+
+def _made(name: str, made: Sequence[tuple[str, Any, Any]], namespace: Mapping[str, Any]) -> Any:
+    namespace = {"__module__": __name__, **namespace}
+    return make_dataclass(name, made, namespace=namespace, frozen=True, slots=True, kw_only=True)
 
 
 def versions(

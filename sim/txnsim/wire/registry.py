@@ -7,7 +7,6 @@ imported when it is first asked for.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 from typing import Any, Final, Literal
@@ -17,24 +16,11 @@ from kio.schema.index import schema_name_map
 from txnsim.errors import UnsupportedRequestError
 from txnsim.wire.apis import APIS
 
-
-def _describe_transactions_v1() -> ModuleType:
-    from txnsim.wire.messages import describe_transactions_v1
-
-    return describe_transactions_v1
-
-
-def _write_txn_markers_v0() -> ModuleType:
-    from txnsim.wire.messages import write_txn_markers_v0
-
-    return write_txn_markers_v0
-
-
-OWN: Final[dict[tuple[int, int], Callable[[], ModuleType]]] = {
-    (27, 0): _write_txn_markers_v0,
-    (65, 1): _describe_transactions_v1,
+OWN: Final = {
+    (27, 0): "txnsim.wire.messages.write_txn_markers_v0",
+    (65, 1): "txnsim.wire.messages.describe_transactions_v1",
 }
-"""(API key, version) -> how to import it, for messages that kio does not have."""
+"""(API key, version) -> the module of messages that kio does not have."""
 
 
 @cache  # used for every answer; an unknown one raises and is not cached
@@ -48,7 +34,7 @@ def load(api_key: int, api_version: int, *, part: Literal["request", "response"]
         raise UnsupportedRequestError(f"API key {api_key} is unknown")
     own = OWN.get((api_key, api_version))
     if own is not None:
-        return own()
+        return importlib.import_module(own)
     name = APIS[api_key][0]
     package = package_of(name)
     if api_version not in schema_name_map[package]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.wire.declared import message, versions
+from txnsim.wire.declared import message, remade, versions
 from txnsim.wire.decoder import reader
 from txnsim.wire.encoder import writer
 from txnsim.wire.schema import REQUIRED, describe
@@ -50,6 +50,27 @@ def test_a_version_has_the_fields_that_were_there() -> None:
     assert [cls.__flexible__ for cls in found] == [False, False, True]
     assert describe(found[2]).plain[1].entity is inner[2]
     assert [cls.__name__ for cls in found] == ["ValueV0", "ValueV1", "ValueV2"]
+
+
+def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
+    api = {"__version__": 1, "__api_key__": 7, "__header_schema__": None}
+    element = message("Element", "One.", "number int8", api=api)
+    outer = message(
+        "Outer",
+        "Some.",
+        "elements []Element",
+        "ids []int32 = ()",
+        "more int16 tag 3 = 5",
+        types={"Element": element},
+        api=api,
+    )
+    other = remade(element, version=0, flexible=False)
+    made = remade(outer, other, version=0, flexible=False)
+    assert (made.__name__, made.__doc__, made.__api_key__) == ("Outer", "Some.", 7)
+    assert (made.__version__, made.__flexible__, outer.__version__) == (0, False, 1)
+    assert describe(made).plain[0].entity is other
+    assert describe(remade(outer)).plain == describe(outer).plain
+    assert describe(remade(outer)).tagged == describe(outer).tagged
 
 
 def test_its_bytes_are_those_of_any_message() -> None:

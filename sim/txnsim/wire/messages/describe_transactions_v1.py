@@ -7,11 +7,12 @@ clusters that are set to follow the KIP. It adds to each transaction the time of
 
 from typing import Any, Final
 
+from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest as RequestV0
+from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse as ResponseV0
 from kio.schema.describe_transactions.v0.response import TopicData
-from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v1.header import ResponseHeader
 
-from txnsim.wire.declared import message
+from txnsim.wire.declared import message, remade
 
 __all__ = [
     "DescribeTransactionsRequest",
@@ -20,16 +21,7 @@ __all__ = [
     "TransactionState",
 ]
 
-_API: Final = {"__version__": 1, "__api_key__": 65}
-_REQUEST: Final = {**_API, "__header_schema__": RequestHeader}
-_RESPONSE: Final = {**_API, "__header_schema__": ResponseHeader}
-
-DescribeTransactionsRequest: Final[Any] = message(
-    "DescribeTransactionsRequest",
-    "Which transactional ids to describe.",
-    "transactional_ids []string = ()",
-    api=_REQUEST,
-)
+DescribeTransactionsRequest: Final[Any] = remade(RequestV0, version=1)
 TransactionState: Final[Any] = message(
     "TransactionState",
     "What the coordinator knows of one transactional id.",
@@ -43,13 +35,6 @@ TransactionState: Final[Any] = message(
     "producer_epoch int16",
     "topics []Topic",
     types={"Topic": TopicData},
-    api=_RESPONSE,
+    api={"__version__": 1, "__api_key__": 65, "__header_schema__": ResponseHeader},
 )
-DescribeTransactionsResponse: Final[Any] = message(
-    "DescribeTransactionsResponse",
-    "The described transactions.",
-    "throttle_time timedelta_i32",
-    "transaction_states []State",
-    types={"State": TransactionState},
-    api=_RESPONSE,
-)
+DescribeTransactionsResponse: Final[Any] = remade(ResponseV0, TransactionState, version=1)

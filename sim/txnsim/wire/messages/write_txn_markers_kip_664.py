@@ -8,8 +8,9 @@ unknown. The answer is that of Kafka's version 1.
 from typing import Any, Final
 
 from kio.schema.request_header.v2.header import RequestHeader
+from kio.schema.write_txn_markers.v1 import request
 
-from txnsim.wire.declared import message
+from txnsim.wire.declared import message, remade
 
 _API: Final = {"__version__": 1, "__api_key__": 27, "__header_schema__": RequestHeader}
 
@@ -28,21 +29,5 @@ WritableTxnMarkerTopic: Final[Any] = message(
     types={"Partition": WritableTxnMarkerPartition},
     api=_API,
 )
-WritableTxnMarker: Final[Any] = message(
-    "WritableTxnMarker",
-    "The end of one producer's transaction; coordinator epoch -1 says that an operator asks.",
-    "producer_id int64",
-    "producer_epoch int16",
-    "transaction_result bool",
-    "topics []Topic",
-    "coordinator_epoch int32",
-    types={"Topic": WritableTxnMarkerTopic},
-    api=_API,
-)
-WriteTxnMarkersRequest: Final[Any] = message(
-    "WriteTxnMarkersRequest",
-    "The markers to be written.",
-    "markers []Marker",
-    types={"Marker": WritableTxnMarker},
-    api=_API,
-)
+WritableTxnMarker: Final[Any] = remade(request.WritableTxnMarker, WritableTxnMarkerTopic)
+WriteTxnMarkersRequest: Final[Any] = remade(request.WriteTxnMarkersRequest, WritableTxnMarker)

@@ -9,72 +9,28 @@ from typing import Any, Final
 
 from kio.schema.request_header.v1.header import RequestHeader
 from kio.schema.response_header.v0.header import ResponseHeader
+from kio.schema.write_txn_markers.v1 import request, response
 
-from txnsim.wire.declared import message
+from txnsim.wire.declared import remade
 
-_API: Final = {"__version__": 0, "__api_key__": 27}
-_REQUEST: Final = {**_API, "__header_schema__": RequestHeader}
-_RESPONSE: Final = {**_API, "__header_schema__": ResponseHeader}
+_OLD: Final = {"version": 0, "flexible": False}
+_ASKED: Final = {**_OLD, "header_schema": RequestHeader}
+_ANSWERED: Final = {**_OLD, "header_schema": ResponseHeader}
 
-WritableTxnMarkerTopic: Final[Any] = message(
-    "WritableTxnMarkerTopic",
-    "The partitions of one topic.",
-    "name string",
-    "partition_indexes []int32 = ()",
-    flexible=False,
-    api=_REQUEST,
+WritableTxnMarkerTopic: Final[Any] = remade(request.WritableTxnMarkerTopic, **_ASKED)
+WritableTxnMarker: Final[Any] = remade(request.WritableTxnMarker, WritableTxnMarkerTopic, **_ASKED)
+WriteTxnMarkersRequest: Final[Any] = remade(
+    request.WriteTxnMarkersRequest, WritableTxnMarker, **_ASKED
 )
-WritableTxnMarker: Final[Any] = message(
-    "WritableTxnMarker",
-    "The end of one producer's transaction.",
-    "producer_id int64",
-    "producer_epoch int16",
-    "transaction_result bool",
-    "topics []Topic",
-    "coordinator_epoch int32",
-    flexible=False,
-    types={"Topic": WritableTxnMarkerTopic},
-    api=_REQUEST,
+WritableTxnMarkerPartitionResult: Final[Any] = remade(
+    response.WritableTxnMarkerPartitionResult, **_ANSWERED
 )
-WriteTxnMarkersRequest: Final[Any] = message(
-    "WriteTxnMarkersRequest",
-    "The markers to be written.",
-    "markers []Marker",
-    flexible=False,
-    types={"Marker": WritableTxnMarker},
-    api=_REQUEST,
+WritableTxnMarkerTopicResult: Final[Any] = remade(
+    response.WritableTxnMarkerTopicResult, WritableTxnMarkerPartitionResult, **_ANSWERED
 )
-WritableTxnMarkerPartitionResult: Final[Any] = message(
-    "WritableTxnMarkerPartitionResult",
-    "What became of it on one partition.",
-    "partition_index int32",
-    "error_code error_code",
-    flexible=False,
-    api=_RESPONSE,
+WritableTxnMarkerResult: Final[Any] = remade(
+    response.WritableTxnMarkerResult, WritableTxnMarkerTopicResult, **_ANSWERED
 )
-WritableTxnMarkerTopicResult: Final[Any] = message(
-    "WritableTxnMarkerTopicResult",
-    "What became of it on one topic.",
-    "name string",
-    "partitions []Partition",
-    flexible=False,
-    types={"Partition": WritableTxnMarkerPartitionResult},
-    api=_RESPONSE,
-)
-WritableTxnMarkerResult: Final[Any] = message(
-    "WritableTxnMarkerResult",
-    "What became of one marker.",
-    "producer_id int64",
-    "topics []Topic",
-    flexible=False,
-    types={"Topic": WritableTxnMarkerTopicResult},
-    api=_RESPONSE,
-)
-WriteTxnMarkersResponse: Final[Any] = message(
-    "WriteTxnMarkersResponse",
-    "What became of the markers.",
-    "markers []Marker",
-    flexible=False,
-    types={"Marker": WritableTxnMarkerResult},
-    api=_RESPONSE,
+WriteTxnMarkersResponse: Final[Any] = remade(
+    response.WriteTxnMarkersResponse, WritableTxnMarkerResult, **_ANSWERED
 )
