@@ -14,7 +14,6 @@ from tests.wire.golden.record import HERE
 from txnsim.errors import BadInputError
 from txnsim.wire.batch import (
     iter_batches,
-    largest_timestamp_ms,
     read_control_record,
     read_records,
 )
@@ -93,7 +92,6 @@ def test_damaged_batch_is_read_or_refused(batch: bytes, damages: list[tuple[int,
     readers: list[Callable[[bytes], object]] = [
         lambda data: list(iter_batches(data)),
         read_records,
-        largest_timestamp_ms,
         read_control_record,
     ]
     for read in readers:

@@ -20,7 +20,6 @@ from txnsim.wire.batch_header import (
     crc_of,
     iter_batches,
     read_batch_header,
-    read_magic,
     restamp,
 )
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -34,7 +33,6 @@ from txnsim.wire.control import (
 from txnsim.wire.records import (
     Record,
     build_batch,
-    largest_timestamp_ms,
     only_record,
     read_records,
 )
@@ -61,11 +59,9 @@ __all__ = [
     "crc_is_valid",
     "crc_of",
     "iter_batches",
-    "largest_timestamp_ms",
     "only_record",
     "read_batch_header",
     "read_control_record",
-    "read_magic",
     "read_records",
     "restamp",
 ]

@@ -133,17 +133,6 @@ def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
-def read_magic(buffer: Buffer, position: int = 0) -> int | None:
-    """The format version of the batch that starts at ``position``; None where it is cut off.
-
-    At the same place in every version of the format (``Records.MAGIC_OFFSET``).
-    """
-    if position + MAGIC_POSITION >= len(buffer):
-        return None
-    magic = buffer[position + MAGIC_POSITION]
-    return magic - 256 if magic > 127 else magic
-
-
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Walk the batches that lie end to end, as (position, header).
 

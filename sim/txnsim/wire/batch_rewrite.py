@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from txnsim.errors import CorruptBatchError
 from txnsim.wire.batch_header import (
-    COMPRESSION_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
     HEADER_SIZE,
@@ -29,6 +28,7 @@ from txnsim.wire.records import (
     VARLONG_BYTES_MAX,
     Record,
     encode_record,
+    only_record,
     payload_of,
     read_signed,
     signed_varint,
@@ -103,17 +103,25 @@ def filtered_batch(
     base_timestamp_ms = delete_horizon_ms
     if base_timestamp_ms is None:
         base_timestamp_ms = _time_of(records[0])
+    encoded = [
+        encode_record(
+            record,
+            offset_delta=record.offset - header.base_offset,
+            timestamp_delta_ms=_time_of(record) - base_timestamp_ms,
+        )
+        for record in records
+    ]
     return _packed(
         header,
-        records,
-        base_offset=header.base_offset,
-        codec=header.compression,
-        flags=(header.attributes & _KEPT_FLAGS)
+        compress(header.compression, b"".join(encoded)),
+        attributes=header.compression
+        | (header.attributes & _KEPT_FLAGS)
         | (0 if delete_horizon_ms is None else DELETE_HORIZON_FLAG),
         base_timestamp_ms=base_timestamp_ms,
         max_timestamp_ms=header.max_timestamp_ms
         if header.is_log_append_time
         else max(map(_time_of, records)),
+        count=len(records),
     )
 
 
@@ -149,18 +157,13 @@ def recoded_batch(
             pieces.append(piece)
     if size > size_max:
         return size
-    return pack_batch(
+    return _packed(
+        header,
         pieces,
-        base_offset=header.base_offset,
-        leader_epoch=header.leader_epoch,
         attributes=codec | (header.attributes & _KEPT_FLAGS & ~LOG_APPEND_TIME_FLAG),
-        last_offset_delta=header.last_offset_delta,
         base_timestamp_ms=numbering.base_ms,
         max_timestamp_ms=numbering.newest_ms,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        records_count=header.records_count,
+        count=header.records_count,
     )
 
 
@@ -252,18 +255,13 @@ def empty_batch(header: BatchHeader) -> bytes:
     """The batch without its records: what keeps a producer's last sequence and epoch, or the last
     offset of a cleaned part.
     """
-    return pack_batch(
+    return _packed(
+        header,
         b"",
-        base_offset=header.base_offset,
-        leader_epoch=header.leader_epoch,
         attributes=header.attributes & _KEPT_FLAGS,
-        last_offset_delta=header.last_offset_delta,
         base_timestamp_ms=NO_TIMESTAMP,
         max_timestamp_ms=header.max_timestamp_ms,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        records_count=0,
+        count=0,
     )
 
 
@@ -274,77 +272,37 @@ def batch_keys(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes |
         CorruptBatchError: The batch can't be read.
         MissingExtraError: Its codec needs a library that is not installed.
     """
-    is_only = header.records_count == 1 and not header.last_offset_delta
-    found = None
-    if is_only and not header.attributes & COMPRESSION_MASK:
-        try:
-            found = _key_of_only(batch)
-        except IndexError:
-            raise CorruptBatchError(
-                f"the record of the batch at offset {header.base_offset} is cut off"
-            ) from None
-    if found is not None:
-        yield header.base_offset, *found
+    only = only_record(batch, header)
+    if only is not None:
+        key, value = only
+        yield header.base_offset, key, value is not None
         return
     for record in scan_records(payload_of(batch, header), header.records_count):
         yield header.base_offset + record.offset_delta, record.key, record.has_value
 
 
-def _key_of_only(batch: bytes) -> tuple[bytes | None, bool] | None:
-    """Key of the only record of an uncompressed batch, and whether it has a value; None where that
-    record is not the first one of its batch. The quick way for what coordinators write.
-
-    Raises:
-        IndexError: The batch ends first.
-        CorruptBatchError: A number has too many bytes.
-    """
-    at = HEADER_SIZE
-    while batch[at] > 0x7F:  # the record's length
-        at += 1
-    at += 2  # and its attributes
-    while batch[at] > 0x7F:  # the delta of its timestamp
-        at += 1
-    if batch[at + 1]:  # the delta of its offset
-        return None
-    size, at = read_signed(batch, at + 2, VARINT_BYTES_MAX)
-    key = None
-    if size >= 0:
-        key = batch[at : at + size]
-        at += size
-    # The length of the value is zig-zag: odd is below 0.
-    return key, not batch[at] & 1
-
-
 def _packed(
     header: BatchHeader,
-    records: Sequence[Record],
+    records: bytes | Sequence[bytes],
     *,
-    base_offset: int,
-    codec: int,
-    flags: int,
+    attributes: int,
     base_timestamp_ms: int,
     max_timestamp_ms: int,
+    count: int,
 ) -> bytes:
-    pieces = [
-        encode_record(
-            record,
-            offset_delta=record.offset - base_offset,
-            timestamp_delta_ms=_time_of(record) - base_timestamp_ms,
-        )
-        for record in records
-    ]
+    """Encoded records in the place of a batch, and of its producer."""
     return pack_batch(
-        compress(codec, b"".join(pieces)),
+        records,
         base_offset=header.base_offset,
         leader_epoch=header.leader_epoch,
-        attributes=codec | flags,
+        attributes=attributes,
         last_offset_delta=header.last_offset_delta,
         base_timestamp_ms=base_timestamp_ms,
         max_timestamp_ms=max_timestamp_ms,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
-        records_count=len(records),
+        records_count=count,
     )
 
 

@@ -9,10 +9,11 @@ def uvarint(value: int) -> bytes:
     """Encode an unsigned varint."""
     if value < len(SMALL):
         return SMALL[value]
-    return _encode(value)
+    return encode(value)
 
 
-def _encode(value: int) -> bytes:
+def encode(value: int) -> bytes:
+    """The same for one that is not among ``SMALL``."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -21,7 +22,7 @@ def _encode(value: int) -> bytes:
     return bytes(encoded)
 
 
-SMALL: Final = tuple(_encode(value) for value in range(1024))
+SMALL: Final = tuple(encode(value) for value in range(1024))
 """The first encodings, ready made: nearly every length is among them."""
 
 

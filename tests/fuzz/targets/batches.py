@@ -22,7 +22,6 @@ from txnsim.wire.batch import (
     build_batch,
     crc_is_valid,
     iter_batches,
-    largest_timestamp_ms,
     read_batch_header,
     read_control_record,
     read_records,
@@ -119,7 +118,6 @@ _READERS: tuple[Callable[[bytes], object], ...] = (
     lambda batch: list(iter_batches(batch)),
     lambda batch: crc_is_valid(batch, read_batch_header(batch)),
     read_records,
-    largest_timestamp_ms,
     _control,
     _rewritten,
 )

@@ -17,7 +17,6 @@ from txnsim.wire.batch_header import (
     iter_batches,
     pack_batch,
     read_batch_header,
-    read_magic,
     restamp,
 )
 
@@ -129,15 +128,8 @@ def test_too_few_bytes_for_a_header() -> None:
 def test_other_magic_is_refused_and_named(magic: int) -> None:
     old = bytearray(batch())
     old[16] = magic & 0xFF
-    assert read_magic(old) == magic
     with pytest.raises(CorruptBatchError, match=f"magic {magic} is not 2"):
         read_batch_header(old)
-
-
-def test_magic_of_a_cut_off_batch_is_unknown() -> None:
-    assert read_magic(batch()[:17]) == 2
-    assert read_magic(batch()[:16]) is None
-    assert read_magic(batch(), 60) is None
 
 
 @pytest.mark.parametrize("length", [48, 0, -1, -(2**31)])

@@ -97,7 +97,7 @@ def test_a_single_record_that_is_not_the_first_of_its_batch() -> None:
 
 def test_the_key_of_a_record_that_is_cut_off_can_not_be_read() -> None:
     header = read_batch_header(made_of_one := build_batch([Record(key=b"k")], timestamp_ms=200))
-    with pytest.raises(CorruptBatchError, match="batch at offset 0 is cut off"):
+    with pytest.raises(CorruptBatchError, match="only 67 there"):
         list(batch_keys(made_of_one[:-4] + b"\xff" * 2, header))
 
 

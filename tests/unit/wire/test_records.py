@@ -20,7 +20,6 @@ from txnsim.wire.compression import GZIP, NONE
 from txnsim.wire.records import (
     Record,
     build_batch,
-    largest_timestamp_ms,
     only_record,
     payload_of,
     read_records,
@@ -87,7 +86,7 @@ def test_records_come_back_as_they_were_built(
         )
     header = read_batch_header(built)
     assert crc_is_valid(built, header)
-    assert header.max_timestamp_ms == largest_timestamp_ms(built)
+    assert header.max_timestamp_ms == max(record.timestamp_ms or 0 for record in read)
 
 
 @given(records=record_lists(time_min_ms=0, time_max_ms=2**40))
@@ -118,7 +117,6 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     )
     assert read_batch_header(built).max_timestamp_ms == 50
     assert [record.timestamp_ms for record in read_records(built)] == [50, 50]
-    assert largest_timestamp_ms(built) == 50
 
 
 @pytest.mark.parametrize(("log_append_time", "stamps"), [(False, [1, 99]), (True, [50, 50])])
@@ -158,7 +156,6 @@ def test_offsets_may_have_gaps_after_compaction() -> None:
 
 def test_batch_emptied_by_compaction_has_no_records() -> None:
     assert read_records(packed(b"", 0)) == []
-    assert largest_timestamp_ms(packed(b"", 0)) == -1
 
 
 # What can't be read
@@ -193,15 +190,6 @@ def test_broken_records_are_refused(payload: bytes, count: int, reason: str) -> 
     assert reason in corrupt(payload, count)
 
 
-@pytest.mark.parametrize(
-    ("payload", "reason"),
-    [(bytes([10] + [0] * 6), "too short"), (bytes([12, 0, 0, 0, 1, 1, 0]), "cut off")],
-)
-def test_largest_timestamp_of_broken_records_is_refused(payload: bytes, reason: str) -> None:
-    with pytest.raises(CorruptBatchError, match=reason):
-        largest_timestamp_ms(packed(payload, 2))
-
-
 def test_header_key_of_invalid_utf8_is_mended() -> None:
     payload = bytes([18, 0, 0, 0, 1, 1, 2, 2, 0xFF, 1])
     assert read_records(packed(payload))[0].headers == (("\ufffd", None),)
@@ -213,9 +201,8 @@ def test_header_key_of_invalid_utf8_is_mended() -> None:
     count=st.integers(min_value=0, max_value=9),
 )
 def test_arbitrary_records_are_read_or_refused(payload: bytes, count: int) -> None:
-    for read in (read_records, largest_timestamp_ms):
-        with contextlib.suppress(CorruptBatchError):
-            read(packed(payload, count))
+    with contextlib.suppress(CorruptBatchError):
+        read_records(packed(payload, count))
 
 
 @given(records=RECORDS, position=st.integers(min_value=0), value=st.integers(0, 255))

@@ -35,7 +35,6 @@ from txnsim.wire.values import Rows
 
 KEY: Final = 0
 VERSIONS: Final = (3, 13)
-ADVERTISED_FROM: Final = 0
 
 ZSTD: Final = 4
 LOG_START_OFFSET_FROM: Final = 5
