@@ -294,7 +294,7 @@ def _emit_array(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -
     if row.kind == ENTITY:
         read = source.reads(row.entity)
     else:
-        element = _value_reader(source.kind, _element(row), flexible=flexible)
+        element = _value_reader(source.kind, row.element, flexible=flexible)
         read = source.bind(element, "read")
     # One element is the commonest number of all.
     source.enter("if n == 1:")
@@ -319,19 +319,6 @@ def _emit_array(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -
         source.line(f"yield n % {STEP_ELEMENTS}")
     source.line(f"{target} = tuple(items)")
     source.leave()
-
-
-def _element(row: FieldRow) -> FieldRow:
-    """The row of an array's element. Elements of primitive types are never null."""
-    return FieldRow(
-        name=row.name,
-        kind=row.kind,
-        entity=row.entity,
-        array=False,
-        nullable=False,
-        tag=None,
-        default=row.default,
-    )
 
 
 def _value_reader(of: _Kind, row: FieldRow, *, flexible: bool) -> Reader:

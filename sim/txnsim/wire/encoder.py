@@ -165,9 +165,8 @@ def _compile(rows: EntityRows, *, has_steps: bool) -> Writer:
         source.line("tags = []")
         for row, default in zip(rows.tagged, defaults, strict=True):
             source.enter(f"if o.{row.name} != {default}:")
-            source.line(
-                f"tags.append(({row.tag}, o.{row.name}, {source.bind(_tag_writer(row), 'write')}))"
-            )
+            write_tag = source.bind(_value_writer(row, flexible=True), "write")
+            source.line(f"tags.append(({row.tag}, o.{row.name}, {write_tag}))")
             source.leave()
         source.line("put_tags(tags, put)")
         source.leave()
@@ -257,7 +256,7 @@ def _emit_sized(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexibl
         source.leave()
         return
     if row.kind != ENTITY:
-        element = _element_writer(row, flexible=flexible)
+        element = _value_writer(row.element, flexible=flexible)
         source.enter(f"for item in {local}:")
         source.line(f"{source.bind(element, 'write')}(item, put)")
         source.leave(2)
@@ -277,19 +276,6 @@ def _emit_sized(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexibl
     source.leave(2)
 
 
-def _element_writer(row: FieldRow, *, flexible: bool) -> Writer:
-    element = FieldRow(
-        name=row.name,
-        kind=row.kind,
-        entity=row.entity,
-        array=False,
-        nullable=False,
-        tag=None,
-        default=row.default,
-    )
-    return _value_writer(element, flexible=flexible)
-
-
 def _value_writer(row: FieldRow, *, flexible: bool) -> Writer:
     """An encoder of a single value, for array elements and tagged fields."""
     source = _new_source()
@@ -299,10 +285,6 @@ def _value_writer(row: FieldRow, *, flexible: bool) -> Writer:
     run.flush()
     write: Writer = source.function("write", origin=f"encoder of {row.name}")
     return write
-
-
-def _tag_writer(row: FieldRow) -> Writer:
-    return _value_writer(row, flexible=True)
 
 
 def _put_all(pieces: tuple[bytes, ...], put: Put) -> None:

@@ -55,6 +55,11 @@ class FieldRow(msgspec.Struct, frozen=True, kw_only=True):
     default: Any
     """``REQUIRED`` where there is none."""
 
+    @property
+    def element(self) -> FieldRow:
+        """The row of an array's element. Elements of primitive types are never null."""
+        return msgspec.structs.replace(self, array=False, nullable=False, tag=None)
+
 
 class EntityRows(msgspec.Struct, frozen=True, kw_only=True):
     """A message class: plain fields in wire order, tagged fields by ascending tag (KIP-482)."""
