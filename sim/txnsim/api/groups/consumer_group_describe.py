@@ -18,6 +18,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.assignors import UNIFORM
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_records import TopicIdPartition
+from txnsim.wire.codec import build
 
 KEY: Final = 69
 VERSIONS: Final = (0, 1)
@@ -85,9 +86,8 @@ def _group(request: Request, group_id: str, **values: object) -> Any:
 
 
 def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> Any:
-    cls = request.schema.Member
-    kind = CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER
-    return cls(
+    return build(
+        request.schema.Member,
         member_id=member.member_id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -99,7 +99,7 @@ def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> A
         # A member owns a partition until it has given it up.
         assignment=_assignment(request, (*member.assigned, *member.pending_revocation)),
         target_assignment=_assignment(request, group.target.get(member.member_id, ())),
-        **({"member_type": kind} if "member_type" in cls.__dataclass_fields__ else {}),
+        member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
     )
 
 

@@ -14,6 +14,7 @@ from txnsim.api.request import NOT_ASKED, Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.state import ClassicGroupState
+from txnsim.wire.codec import build
 
 KEY: Final = 15
 VERSIONS: Final = (0, 6)
@@ -91,7 +92,6 @@ def _failed(request: Request, group_id: str, error: ErrorCode) -> Any:
 
 
 def _group(request: Request, **values: object) -> Any:
-    cls = request.schema.DescribedGroup
     whole = {
         "error_message": None,
         "group_state": "",
@@ -101,20 +101,18 @@ def _group(request: Request, **values: object) -> Any:
         "authorized_operations": NOT_ASKED,
         **values,
     }
-    fields = cls.__dataclass_fields__
-    return cls(**{name: value for name, value in whole.items() if name in fields})
+    return build(request.schema.DescribedGroup, **whole)
 
 
 def _member(request: Request, group: ClassicGroup, member: ClassicMember) -> Any:
-    cls = request.schema.DescribedGroupMember
     is_stable = group.state is ClassicGroupState.STABLE
-    instance = {"group_instance_id": member.group_instance_id}
-    return cls(
+    return build(
+        request.schema.DescribedGroupMember,
         member_id=member.member_id,
         client_id=member.client_id,
         client_host=member.client_host,
         # Between two generations there is nothing that all agree on.
         member_metadata=member.metadata(group.protocol) if is_stable else b"",
         member_assignment=member.assignment,
-        **(instance if "group_instance_id" in cls.__dataclass_fields__ else {}),
+        group_instance_id=member.group_instance_id,
     )

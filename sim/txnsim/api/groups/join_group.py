@@ -13,6 +13,7 @@ from typing import Final
 from txnsim.api.request import NoResponse, Reply, Request, may_describe
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import JoinGroup, JoinReply
+from txnsim.wire.codec import builder
 
 KEY: Final = 11
 VERSIONS: Final = (0, 9)
@@ -55,9 +56,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _answer(request: Request, reply: JoinReply) -> Reply:
-    schema = request.schema
-    member_class = schema.JoinGroupResponseMember
-    has_instance = "group_instance_id" in member_class.__dataclass_fields__
+    make = builder(request.schema.JoinGroupResponseMember)
     protocol = reply.protocol
     if protocol is None and request.api_version < NO_PROTOCOL_NULL_FROM:
         protocol = ""
@@ -70,11 +69,7 @@ def _answer(request: Request, reply: JoinReply) -> Reply:
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
         members=tuple(
-            member_class(
-                member_id=member_id,
-                metadata=metadata,
-                **({"group_instance_id": instance_id} if has_instance else {}),
-            )
+            make(member_id=member_id, metadata=metadata, group_instance_id=instance_id)
             for member_id, instance_id, metadata in reply.members
         ),
     )

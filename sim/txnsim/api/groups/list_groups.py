@@ -11,6 +11,7 @@ from typing import Any, Final
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import GroupListing
+from txnsim.wire.codec import build
 
 KEY: Final = 16
 VERSIONS: Final = (0, 5)
@@ -38,12 +39,10 @@ async def handle(request: Request) -> Reply:
 
 
 def _listed(request: Request, group: GroupListing) -> Any:
-    cls = request.schema.ListedGroup
-    values = {
-        "group_id": group.group_id,
-        "protocol_type": group.protocol_type,
-        "group_state": group.state,
-        "group_type": group.type,
-    }
-    fields = cls.__dataclass_fields__
-    return cls(**{name: value for name, value in values.items() if name in fields})
+    return build(
+        request.schema.ListedGroup,
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        group_state=group.state,
+        group_type=group.type,
+    )

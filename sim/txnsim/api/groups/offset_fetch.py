@@ -21,6 +21,7 @@ from txnsim.group.offset_commands import FetchOffsets, Position
 from txnsim.metadata.image import TopicImage
 from txnsim.security.acls import Operation
 from txnsim.types import TopicPartition
+from txnsim.wire.codec import builder
 
 KEY: Final = 9
 VERSIONS: Final = (1, 10)
@@ -172,17 +173,17 @@ def _topics(
     request: Request, group: _GroupPositions, topic_class: Any, partition_class: Any
 ) -> tuple[Any, ...]:
     by_id = request.api_version >= BY_ID_FROM
-    has_epoch = "committed_leader_epoch" in partition_class.__dataclass_fields__
+    make = builder(partition_class)
     return tuple(
         topic_class(
             **({"topic_id": named.topic_id} if by_id else {"name": named.name}),
             partitions=tuple(
-                partition_class(
+                make(
                     partition_index=position.topic_partition.partition,
                     committed_offset=position.offset,
                     metadata=position.metadata,
                     error_code=position.error,
-                    **({"committed_leader_epoch": position.leader_epoch} if has_epoch else {}),
+                    committed_leader_epoch=position.leader_epoch,
                 )
                 for position in positions
             ),
