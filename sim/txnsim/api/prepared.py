@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
+from txnsim.api.request import answer
 from txnsim.wire.codec import encode_body
 
 ANSWERS_MAX: Final = 16_384
@@ -51,3 +52,9 @@ class Gap:
 
 prepared: Final = lru_cache(maxsize=ANSWERS_MAX)
 """Decorates a function from the shape of an answer to its bytes or its ``Gap``."""
+
+
+@prepared
+def only_error(api_key: int, api_version: int, error: int) -> bytes:
+    """The answer of an API that says no more than its error."""
+    return encode_body(answer(api_key, api_version, error_code=error))

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.prepared import prepared
-from txnsim.api.request import Reply, Request, answer
+from txnsim.api.prepared import only_error
+from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import Heartbeat
-from txnsim.wire.codec import encode_body
 
 KEY: Final = 12
 VERSIONS: Final = (0, 4)
@@ -34,9 +33,4 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error, or that there is none."""
-    return _answer(request.api_version, int(error))
-
-
-@prepared
-def _answer(api_version: int, error: int) -> bytes:
-    return encode_body(answer(KEY, api_version, error_code=error))
+    return only_error(KEY, request.api_version, int(error))

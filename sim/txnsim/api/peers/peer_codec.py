@@ -15,7 +15,6 @@ import msgspec
 from txnsim.api.peers import peer_codec_life as life
 from txnsim.api.peers import peer_codec_replication as replication
 from txnsim.api.peers.shapes import ByTopic, Each, Index, Plain, Shape, error
-from txnsim.api.topics import by_topic
 from txnsim.errors import UnsupportedRequestError
 from txnsim.interbroker.transactions import (
     AddPartitionsToTxnCommand,
@@ -149,22 +148,6 @@ def partitions_of(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
     """Partitions of an AddPartitionsToTxn request of any version, flat."""
     return tuple(
         TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions
-    )
-
-
-def topic_results(schema: Any, results: Iterable[tuple[TopicPartition, int]]) -> tuple[Any, ...]:
-    """Errors by partition as any version of the AddPartitionsToTxn response groups them."""
-    return tuple(
-        schema.AddPartitionsToTxnTopicResult(
-            name=name,
-            results_by_partition=tuple(
-                schema.AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=error
-                )
-                for index, error in partitions
-            ),
-        )
-        for name, partitions in by_topic(results).items()
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.prepared import prepared
-from txnsim.api.request import Reply, Request, answer
+from txnsim.api.prepared import only_error
+from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.placement import partition_for
@@ -23,7 +23,6 @@ from txnsim.types import (
     TransactionalId,
     TransactionVersion,
 )
-from txnsim.wire.codec import encode_body
 
 KEY: Final = 25
 VERSIONS: Final = (0, 4)
@@ -47,22 +46,17 @@ async def handle(request: Request) -> Reply:
     )
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
-    return _answer(request.api_version, int(ErrorCode.none))
+    return only_error(KEY, request.api_version, int(ErrorCode.none))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error in the words of this version."""
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         error = ErrorCode.invalid_producer_epoch
-    return _answer(request.api_version, int(error))
+    return only_error(KEY, request.api_version, int(error))
 
 
 def subject(request: Request) -> Subject:
     """The transaction."""
     message = request.message
     return Subject(transactional_id=message.transactional_id, producer_id=message.producer_id)
-
-
-@prepared
-def _answer(api_version: int, error: int) -> bytes:
-    return encode_body(answer(KEY, api_version, error_code=error))

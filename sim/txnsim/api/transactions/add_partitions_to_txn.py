@@ -12,11 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api.peers.peer_codec import (
-    add_partitions_command,
-    partitions_of,
-    topic_results,
-)
+from txnsim.api.peers.peer_codec import add_partitions_command, partitions_of
 from txnsim.api.prepared import prepared
 from txnsim.api.request import NoResponse, Reply, Request, answer
 from txnsim.api.topics import by_topic
@@ -57,7 +53,8 @@ async def handle(request: Request) -> Reply:
     partitions = partitions_of(message.v3_and_below_topics)
     refused = _refused(request, partitions)
     if refused:
-        return request.answer(results_by_topic_v3_and_below=topic_results(request.schema, refused))
+        results = _topics(request.schema, by_topic(refused).items())
+        return request.answer(results_by_topic_v3_and_below=results)
     outcome = await request.broker.coordinator.add_partitions(
         AddPartitions(
             transactional_id=TransactionalId(message.v3_and_below_transactional_id),
@@ -79,7 +76,8 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         return request.answer(error_code=error, results_by_transaction=())
     topics = request.message.v3_and_below_topics
     errors = dict.fromkeys(partitions_of(topics), _in_words_of(request, error))
-    return request.answer(results_by_topic_v3_and_below=_by_topic(request, topics, errors))
+    results = _topics(request.schema, _as_asked(topics, errors))
+    return request.answer(results_by_topic_v3_and_below=results)
 
 
 def subject(request: Request) -> Subject:
@@ -153,19 +151,8 @@ async def _of_transaction(
 @prepared
 def _added(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
     """The answer when all of them were added."""
-    schema = response_schema(KEY, api_version)
-    results = tuple(
-        schema.AddPartitionsToTxnTopicResult(
-            name=name,
-            results_by_partition=tuple(
-                schema.AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=ErrorCode.none
-                )
-                for index in indexes
-            ),
-        )
-        for name, indexes in topics
-    )
+    found = ((name, [(index, 0) for index in indexes]) for name, indexes in topics)
+    results = _topics(response_schema(KEY, api_version), found)
     return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=results))
 
 
@@ -197,16 +184,13 @@ def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:
     return error
 
 
-def _by_topic(
-    request: Request, topics: Iterable[Any], errors: Mapping[TopicPartition, int]
-) -> tuple[Any, ...]:
-    """Errors in the order, and under the topics, of the request."""
-    schema = request.schema
+def _topics(schema: Any, found: Iterable[tuple[str, Iterable[tuple[int, int]]]]) -> tuple[Any, ...]:
+    """The results of partitions, under their topics."""
     return tuple(
         schema.AddPartitionsToTxnTopicResult(
-            name=name, results_by_partition=tuple(_result(schema, one) for one in found)
+            name=name, results_by_partition=tuple(_result(schema, one) for one in partitions)
         )
-        for name, found in _as_asked(topics, errors)
+        for name, partitions in found
     )
 
 

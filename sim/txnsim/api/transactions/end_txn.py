@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.prepared import Gap, prepared
+from txnsim.api.prepared import Gap, only_error, prepared
 from txnsim.api.request import Reply, Request, answer
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import EndTxn
 from txnsim.types import ProducerEpoch, ProducerId, TransactionalId, TransactionVersion
-from txnsim.wire.codec import encode_body
 
 KEY: Final = 26
 VERSIONS: Final = (0, 5)
@@ -42,7 +41,7 @@ async def handle(request: Request, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Re
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
     if request.api_version < v2_from:
-        return _without_identity(request.api_version, NO_ERROR)
+        return only_error(KEY, request.api_version, NO_ERROR)
     return _with_identity(TRANSACTIONS_V2_FROM).fill(outcome.producer_id, outcome.producer_epoch)
 
 
@@ -51,12 +50,7 @@ def refuse(request: Request, error: ErrorCode, *, v2_from: int = TRANSACTIONS_V2
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         error = ErrorCode.invalid_producer_epoch
     layout = TRANSACTIONS_V2_FROM if request.api_version >= v2_from else request.api_version
-    return _without_identity(layout, int(error))
-
-
-@prepared
-def _without_identity(api_version: int, error: int) -> bytes:
-    return encode_body(answer(KEY, api_version, error_code=error))
+    return only_error(KEY, layout, int(error))
 
 
 @prepared
