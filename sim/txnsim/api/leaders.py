@@ -17,11 +17,12 @@ class CurrentLeaders:
         self._request = request
         self._endpoints: dict[int, Any] = {}
 
-    def of(self, topic_partition: TopicPartition) -> Any:
-        """``LeaderIdAndEpoch`` of the partition as the metadata knows it."""
+    def of(self, topic: Any, index: int) -> Any:
+        """``LeaderIdAndEpoch`` of a partition as the metadata knows it; topics go by name or id."""
         schema = self._request.schema
         image = self._request.broker.image
-        partition = image.partition(topic_partition)
+        name = topic if isinstance(topic, str) else image.topic_names.get(topic, "")
+        partition = image.partition(TopicPartition(name, index))
         if partition is None:
             return schema.LeaderIdAndEpoch()
         broker = image.brokers.get(partition.leader)

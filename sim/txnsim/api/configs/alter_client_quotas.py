@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from txnsim.api.configs.config_resources import invalid
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import (
@@ -33,10 +34,7 @@ async def handle(request: Request) -> Reply:
         entity = _entity(entry)
         keys = [op.key for op in entry.ops]
         if entity in outcomes or len(keys) > len(set(keys)):
-            outcomes[entity] = Rejection(
-                error=ErrorCode.invalid_request,
-                reason=f"Ignoring duplicate entity {entity_text(entity)}",
-            )
+            outcomes[entity] = invalid(f"Ignoring duplicate entity {entity_text(entity)}")
         else:
             changes = tuple(_change(op) for op in entry.ops)
             values = altered_values(metadata.image, entity, changes)

@@ -153,20 +153,17 @@ def altered_image(
     """
     metadata = request.broker.metadata
     image = metadata.image
-    if kind is ResourceType.GROUP:
-        before = {} if is_whole else image.group_configs.get(name, {})
+    if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
+        is_group = kind is ResourceType.GROUP
+        configured = image.group_configs if is_group else image.client_metrics
+        before = {} if is_whole else configured.get(name, {})
         altered = controller.changed_configs(before, changes, {})
         if isinstance(altered, Rejection):
             return altered
-        refused = group_refusal(name, altered, metadata.settings)
-        return refused or image.with_group_configs(name, altered)
-    if kind is ResourceType.CLIENT_METRICS:
-        before = {} if is_whole else image.client_metrics.get(name, {})
-        altered = controller.changed_configs(before, changes, {})
-        if isinstance(altered, Rejection):
-            return altered
-        refused = client_metrics_refusal(name, altered)
-        return refused or image.with_client_metrics(name, altered)
+        if is_group:
+            refused = group_refusal(name, altered, metadata.settings)
+            return refused or image.with_group_configs(name, altered)
+        return client_metrics_refusal(name, altered) or image.with_client_metrics(name, altered)
     if kind is ResourceType.TOPIC:
         current = {} if is_whole else image.topics[name].configs
         altered = controller.altered_configs(current, changes, configs.TOPIC_CONFIGS)

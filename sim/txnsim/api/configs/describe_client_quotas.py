@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from txnsim.api.configs.config_resources import invalid
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import QuotaFilter, found_quotas
@@ -67,29 +68,25 @@ def _filter(message: Any) -> QuotaFilter:
 def _component_refusal(component: Any, seen: set[str]) -> Rejection | None:
     kind = component.entity_type
     if not kind:
-        return _invalid("Invalid empty entity type.")
+        return invalid("Invalid empty entity type.")
     if kind in seen:
-        return _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+        return invalid(f"Entity type {kind} cannot appear more than once in the filter.")
     if kind not in _KINDS:
         return Rejection(
             error=ErrorCode.unsupported_version, reason=f"Unsupported entity type {kind}"
         )
     match component.match_type, component.match:
         case 0, None:
-            return _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+            return invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
         case (1 | 2) as number, str():
             name = "DEFAULT" if number == _MATCH_DEFAULT else "SPECIFIED"
-            return _invalid(
+            return invalid(
                 f"Request specified MATCH_TYPE_{name}, but also specified a match string."
             )
         case ((0 | 1 | 2), _):
             return None
         case number, _:
-            return _invalid(f"Unknown match type {number}")
-
-
-def _invalid(reason: str) -> Rejection:
-    return Rejection(error=ErrorCode.invalid_request, reason=reason)
+            return invalid(f"Unknown match type {number}")
 
 
 def _answer(request: Request, error: ErrorCode, message: str) -> Reply:

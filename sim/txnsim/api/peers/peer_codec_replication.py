@@ -28,14 +28,11 @@ from txnsim.log.replicated import described
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.batch import iter_batches
+from txnsim.wire.values import duration_ms
 
 NO_THROTTLE_MS: Final = 0
 RECOVERED: Final = 0
 """LeaderRecoveryState."""
-
-
-def _milliseconds(wait: Any) -> int:
-    return int(wait.days * 86_400_000 + wait.seconds * 1_000 + wait.microseconds // 1_000)
 
 
 def _records(batches: Iterable[ReplicatedBatch]) -> bytes:
@@ -71,7 +68,7 @@ FETCH_REQUEST: Final = Shape(
     *("min_bytes", "max_bytes", "session_id", "session_epoch"),
     replica_id=_FollowerState("replica_id"),
     replica_epoch=_FollowerState("replica_epoch"),
-    max_wait_ms=Plain("max_wait", of=_milliseconds),
+    max_wait_ms=Plain("max_wait", of=duration_ms),
     partitions=ByTopic(
         "topics",
         "FetchTopic",

@@ -15,6 +15,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.configs import topic_text
 from txnsim.replication.deletions import Late, Outcome
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim.wire.values import duration_ms
 
 KEY: Final = 21
 VERSIONS: Final = (0, 2)
@@ -37,8 +38,7 @@ async def handle(request: Request) -> Reply:
             if not isinstance(start, ErrorCode):
                 deleted[topic_partition] = start
             await request.have_done(1)
-    timeout = request.message.timeout
-    timeout_ms = timeout.days * 86_400_000 + timeout.seconds * 1_000 + timeout.microseconds // 1_000
+    timeout_ms = duration_ms(request.message.timeout)
     outcomes.update(await request.broker.deletions.wait(deleted, timeout_ms=timeout_ms))
     return _answer(request, outcomes)
 

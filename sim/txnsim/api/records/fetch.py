@@ -304,7 +304,7 @@ def _partition(
         ErrorCode.not_leader_or_follower,
         ErrorCode.fenced_leader_epoch,
     ):
-        values["current_leader"] = leaders.of(_partition_of(request, key, index))
+        values["current_leader"] = leaders.of(key, index)
     records = outcome.records
     return build(
         schema.PartitionData,
@@ -327,9 +327,3 @@ def _aborted(request: Request, outcome: FetchOutcome) -> tuple[Any, ...] | None:
         schema.AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
         for entry in outcome.aborted
     )
-
-
-def _partition_of(request: Request, key: Any, index: int) -> TopicPartition:
-    names = request.broker.image.topic_names
-    name = names.get(key, "") if request.api_version >= TOPIC_IDS_FROM else key
-    return TopicPartition(name or "", index)

@@ -293,7 +293,7 @@ def _answer_in_steps(request: Request, results: Outcomes) -> Generator[int, None
             outcome.error is ErrorCode.not_leader_or_follower
             and request.api_version >= CURRENT_LEADER_FROM
         ):
-            values["current_leader"] = leaders.of(_partition_of(request, key, index))
+            values["current_leader"] = leaders.of(key, index)
         by_key.setdefault(key, []).append(_partition(request, index, outcome, values))
         yield 1
     return request.answer(
@@ -355,9 +355,3 @@ def _appended(api_version: int, key: Any, index: int) -> Gap:
         return answer(KEY, api_version, responses=(topic,))
 
     return Gap("qqq" if api_version >= LOG_START_OFFSET_FROM else "qq", make)
-
-
-def _partition_of(request: Request, key: Any, index: int) -> TopicPartition:
-    names = request.broker.image.topic_names
-    name = names.get(key, "") if request.api_version >= TOPIC_IDS_FROM else key
-    return TopicPartition(name, index)
