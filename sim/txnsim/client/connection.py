@@ -43,12 +43,8 @@ from txnsim.errors import MalformedFrameError
 from txnsim.runtime.env import Clock, TimerHandle
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.wire.codec import (
-    api_name,
-    encode_request,
-    read_response,
-    request_schema,
-)
+from txnsim.wire.apis import api_name
+from txnsim.wire.codec import encode_request, read_response, request_schema
 from txnsim.wire.framing import FrameReader
 
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024

@@ -31,31 +31,6 @@ from txnsim.wire.decoder import DecodeFaultError, Reader, read_in_steps, reader
 from txnsim.wire.encoder import maker, write_in_steps, writer
 from txnsim.wire.varint import read_uvarint
 
-__all__ = [
-    "COUNTED_FROM_BYTES",
-    "RequestHeader",
-    "api_name",
-    "at_once",
-    "build",
-    "builder",
-    "decode_in_steps",
-    "decode_request",
-    "decode_request_as",
-    "encode_body",
-    "encode_in_steps",
-    "encode_pieces",
-    "encode_request",
-    "frame_response",
-    "is_flexible",
-    "read_request_header",
-    "read_response",
-    "request_class",
-    "request_schema",
-    "response_class",
-    "response_head",
-    "response_schema",
-]
-
 _HEADER: Final = Struct(">hhih").unpack_from
 _RESPONSE_V0: Final = Struct(">ii").pack
 _RESPONSE_V1: Final = Struct(">iix").pack

@@ -14,13 +14,6 @@ from kio.schema.response_header.v1.header import ResponseHeader
 
 from txnsim.wire.declared import message, remade
 
-__all__ = [
-    "DescribeTransactionsRequest",
-    "DescribeTransactionsResponse",
-    "TopicData",
-    "TransactionState",
-]
-
 DescribeTransactionsRequest: Final[Any] = remade(RequestV0, version=1)
 TransactionState: Final[Any] = message(
     "TransactionState",
