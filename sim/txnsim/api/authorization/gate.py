@@ -5,7 +5,7 @@ Kafka's counterpart: the checks at the beginning of each method of KafkaApis.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -13,16 +13,18 @@ import msgspec
 
 from txnsim.api.access import Access
 from txnsim.api.authorization import groups, topics, transactions
-from txnsim.api.authorization.parts import PARTS, handle_parts
+from txnsim.api.authorization.parts import PARTS, Guard, handle_parts
 from txnsim.api.authorization.whole import refusal
 from txnsim.api.authorization.words import worded
 from txnsim.api.request import ApiTable, Handler, Reply, Request
 from txnsim.security.authorizer import Authorizer
 
-Guard = Callable[[Request, Access, Handler], Awaitable[Reply]]
-"""Asks the handler for as much as is allowed."""
-
-GUARDS: Final[Mapping[int, Guard]] = {**topics.GUARDS, **groups.GUARDS, **transactions.GUARDS}
+GUARDS: Final[Mapping[int, Guard]] = {
+    **{key: partial(handle_parts, part=part) for key, part in PARTS.items()},
+    **topics.GUARDS,
+    **groups.GUARDS,
+    **transactions.GUARDS,
+}
 
 
 def guarded(apis: ApiTable, authorizer: Authorizer | None) -> ApiTable:
@@ -51,7 +53,4 @@ async def _handle(handler: Handler, authorizer: Authorizer, request: Request) ->
     guard = GUARDS.get(handler.key)
     if guard is not None:
         return await guard(request, access, handler)
-    part = PARTS.get(handler.key)
-    if part is not None:
-        return await handle_parts(request, access, handler, part)
     return await handler.handle(request)

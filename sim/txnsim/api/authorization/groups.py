@@ -5,23 +5,27 @@ see.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from txnsim.api.access import Access
 from txnsim.api.authorization.parts import (
-    DESCRIBED_CONSUMER_GROUPS,
-    DESCRIBED_GROUPS,
+    Guard,
+    Part,
     divided,
-    handle_parts,
+    groups_by_id,
     joined,
     narrowed,
+    shown_parts,
 )
+from txnsim.api.groups import offset_delete as offset_delete_api
 from txnsim.api.groups.describe_groups import group_operations
 from txnsim.api.request import Handler, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation
-from txnsim.wire.codec import build
 
 _TOPICS_HIDDEN: Final = (
     "The group has described topic(s) that the client is not authorized to describe."
@@ -38,21 +42,18 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
     return dataclasses.replace(answer, groups=tuple(seen))
 
 
-async def describe_groups(request: Request, access: Access, handler: Handler) -> Reply:
-    """Forbidden groups are errors."""
-    answer: Any = await handle_parts(request, access, handler, DESCRIBED_GROUPS)
-    return await _with_operations(request, access, answer)
+def _described(request: Request, access: Access, group: Any) -> Any:
+    """With its authorized operations, where the request asks for them."""
+    is_asked = getattr(request.message, "include_authorized_operations", False)
+    if not is_asked or group.error_code is not ErrorCode.none:
+        return group
+    operations = group_operations(request)
+    bits = access.bits(operations, lambda one: access.may_group(one, group.group_id))
+    return dataclasses.replace(group, authorized_operations=bits)
 
 
-async def consumer_group_describe(request: Request, access: Access, handler: Handler) -> Reply:
+def _described_consumer_group(request: Request, access: Access, group: Any) -> Any:
     """A group that has topics which may not be described is an error as well."""
-    answer: Any = await handle_parts(request, access, handler, DESCRIBED_CONSUMER_GROUPS)
-    shown = await request.each(partial(_shown, access), answer.groups, weight=4)
-    answer = dataclasses.replace(answer, groups=tuple(shown))
-    return await _with_operations(request, access, answer)
-
-
-def _shown(access: Access, group: Any) -> Any:
     names = {
         topic.topic_name
         for member in group.members
@@ -60,7 +61,7 @@ def _shown(access: Access, group: Any) -> Any:
         for topic in assignment.topic_partitions
     }
     if all(access.may_topic(Operation.DESCRIBE, name) for name in names):
-        return group
+        return _described(request, access, group)
     return dataclasses.replace(
         group,
         error_code=_FORBIDDEN,
@@ -72,23 +73,6 @@ def _shown(access: Access, group: Any) -> Any:
         members=(),
         authorized_operations=-(2**31),
     )
-
-
-async def _with_operations(request: Request, access: Access, answer: Any) -> Any:
-    if not getattr(request.message, "include_authorized_operations", False):
-        return answer
-    operations = group_operations(request)
-    shown = await request.each(
-        lambda group: _with_bits(access, group, operations), answer.groups, weight=4
-    )
-    return dataclasses.replace(answer, groups=tuple(shown))
-
-
-def _with_bits(access: Access, group: Any, operations: int) -> Any:
-    if group.error_code is not ErrorCode.none:
-        return group
-    bits = access.bits(operations, lambda one: access.may_group(one, group.group_id))
-    return dataclasses.replace(group, authorized_operations=bits)
 
 
 async def consumer_group_heartbeat(request: Request, access: Access, handler: Handler) -> Reply:
@@ -114,30 +98,27 @@ async def offset_delete(request: Request, access: Access, handler: Handler) -> R
         answer = await handler.handle(narrowed(request, "topics", allowed))
     if answer.error_code is not ErrorCode.none:
         return answer
-    schema = request.schema
-    return joined(
-        answer,
-        "topics",
-        tuple(
-            build(
-                schema.OffsetDeleteResponseTopic,
-                name=topic.name,
-                partitions=tuple(
-                    schema.OffsetDeleteResponsePartition(
-                        partition_index=one.partition_index, error_code=_FORBIDDEN
-                    )
-                    for one in topic.partitions
-                ),
-            )
-            for topic, _ in denied
-        ),
+    refused = (
+        (topic.name, [(one.partition_index, _FORBIDDEN) for one in topic.partitions])
+        for topic, _ in denied
     )
+    return joined(answer, "topics", offset_delete_api.topics_of(request, refused))
 
 
-GUARDS: Final = {
-    15: describe_groups,
+_DESCRIBED: Final = Part(
+    asked="groups",
+    answered="groups",
+    error=groups_by_id(Operation.DESCRIBE),
+    has_entries=True,
+    shown=_described,
+)
+_DESCRIBED_CONSUMER_GROUPS: Final = msgspec.structs.replace(
+    _DESCRIBED, asked="group_ids", shown=_described_consumer_group
+)
+GUARDS: Final[Mapping[int, Guard]] = {
+    15: partial(shown_parts, part=_DESCRIBED),  # DescribeGroups
     16: list_groups,
     47: offset_delete,
     68: consumer_group_heartbeat,
-    69: consumer_group_describe,
+    69: partial(shown_parts, part=_DESCRIBED_CONSUMER_GROUPS),  # ConsumerGroupDescribe
 }

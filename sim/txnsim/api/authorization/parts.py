@@ -7,7 +7,7 @@ The errors are worded by the handler's own ``refuse``, so they look as the API's
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -21,6 +21,8 @@ from txnsim.security.acls import Operation, ResourceType
 from txnsim.wire import codec
 
 R = TypeVar("R")
+Guard = Callable[[Request, Access, Handler], Awaitable[Reply]]
+"""Asks the handler for as much as is allowed."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Why an element is forbidden; None where it is not."""
     has_entries: bool = False
     """Whether a refusal has an entry for each element, whatever the others are."""
+    shown: Callable[[Request, Access, Any], Any] | None = None
+    """An element of the answer as the client may see it, where that differs."""
 
 
 REFUSED_AT_ONCE: Final = 128
@@ -58,6 +62,15 @@ async def handle_parts(request: Request, access: Access, handler: Handler, part:
             return reply if reply is NoResponse.NEVER else refused
         reply = joined(reply, part.answered, refused)
     return reply
+
+
+async def shown_parts(request: Request, access: Access, handler: Handler, part: Part) -> Reply:
+    """The same where the answer shows a part of what the handler says."""
+    assert part.shown is not None
+    answer: Any = await handle_parts(request, access, handler, part)
+    elements = getattr(answer, part.answered)
+    shown = await request.each(partial(part.shown, request, access), elements, weight=4)
+    return dataclasses.replace(answer, **{part.answered: tuple(shown)})
 
 
 async def divided(
@@ -148,7 +161,7 @@ def _leader_epoch(request: Request, access: Access, element: Any) -> ErrorCode |
     return error
 
 
-def _groups(operation: Operation) -> Any:
+def groups_by_id(operation: Operation) -> Any:
     """Groups by their ids."""
 
     def error(_request: Request, access: Access, group_id: str) -> ErrorCode | None:
@@ -210,7 +223,7 @@ PARTS: Final[Mapping[int, Part]] = {
     ),  # AlterConfigs
     37: Part(asked="topics", answered="results", error=_topic(Operation.ALTER)),  # CreatePartitions
     42: Part(
-        asked="groups_names", answered="results", error=_groups(Operation.DELETE)
+        asked="groups_names", answered="results", error=groups_by_id(Operation.DELETE)
     ),  # DeleteGroups
     44: Part(
         asked="resources",
@@ -221,12 +234,3 @@ PARTS: Final[Mapping[int, Part]] = {
     61: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # DescribeProducers
 }
 """API key -> its resources."""
-
-DESCRIBED_GROUPS: Final = Part(
-    asked="groups", answered="groups", error=_groups(Operation.DESCRIBE), has_entries=True
-)
-"""Rights for DescribeGroups."""
-DESCRIBED_CONSUMER_GROUPS: Final = Part(
-    asked="group_ids", answered="groups", error=_groups(Operation.DESCRIBE), has_entries=True
-)
-"""Rights for ConsumerGroupDescribe."""

@@ -5,16 +5,18 @@ DeleteTopics, DescribeTopicPartitions, DescribeCluster.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 from txnsim.api.access import Access
 from txnsim.api.authorization.parts import (
+    Guard,
     Part,
     divided,
-    handle_parts,
     joined,
     narrowed,
+    shown_parts,
     with_message,
 )
 from txnsim.api.partitions import metadata as metadata_api
@@ -137,19 +139,12 @@ async def describe_cluster(request: Request, access: Access, handler: Handler) -
 # CreateTopics, DeleteTopics
 
 
-async def create_topics(request: Request, access: Access, handler: Handler) -> Reply:
-    """CREATE on the cluster or on the topic; configs are shown with DESCRIBE_CONFIGS only."""
-
-    def error(_request: Request, access: Access, topic: Any) -> ErrorCode | None:
-        return None if _may_create(access, topic.name) else _FORBIDDEN
-
-    part = Part(asked="topics", answered="topics", error=error, has_entries=True)
-    answer: Any = await handle_parts(request, access, handler, part)
-    shown = await request.each(partial(_created, request, access), answer.topics, weight=4)
-    return dataclasses.replace(answer, topics=tuple(shown))
+def _uncreatable(_request: Request, access: Access, topic: Any) -> ErrorCode | None:
+    return None if _may_create(access, topic.name) else _FORBIDDEN
 
 
 def _created(request: Request, access: Access, topic: Any) -> Any:
+    """Configs are shown with DESCRIBE_CONFIGS only."""
     if topic.error_code is _FORBIDDEN:
         return dataclasses.replace(topic, error_message=_SHORT_TEXT)
     if topic.error_code is not ErrorCode.none or request.api_version < 5:
@@ -253,9 +248,12 @@ def _from_cursor(request: Request, seen: list[Any]) -> Request:
     return with_message(request, dataclasses.replace(message, topics=tuple(left), cursor=None))
 
 
-GUARDS: Final = {
+_CREATED: Final = Part(
+    asked="topics", answered="topics", error=_uncreatable, has_entries=True, shown=_created
+)
+GUARDS: Final[Mapping[int, Guard]] = {
     3: metadata,
-    19: create_topics,
+    19: partial(shown_parts, part=_CREATED),  # CreateTopics
     20: delete_topics,
     60: describe_cluster,
     75: describe_topic_partitions,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from functools import partial
 from itertools import compress
 from typing import Any, Final
 
 from txnsim.api.access import FORBIDDEN, Access
-from txnsim.api.authorization.parts import Part, handle_parts
+from txnsim.api.authorization.parts import Guard, Part, shown_parts
 from txnsim.api.request import Handler, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType
@@ -20,19 +21,8 @@ def _error(_request: Request, access: Access, transactional_id: str) -> ErrorCod
     return FORBIDDEN[ResourceType.TRANSACTIONAL_ID]
 
 
-_DESCRIBED: Final = Part(
-    asked="transactional_ids", answered="transaction_states", error=_error, has_entries=True
-)
-
-
-async def describe_transactions(request: Request, access: Access, handler: Handler) -> Reply:
-    """Forbidden ids are errors; topics of a transaction that may not be described are left out."""
-    answer: Any = await handle_parts(request, access, handler, _DESCRIBED)
-    states = await request.each(partial(_shown, access), answer.transaction_states)
-    return dataclasses.replace(answer, transaction_states=tuple(states))
-
-
-def _shown(access: Access, state: Any) -> Any:
+def _described(_request: Request, access: Access, state: Any) -> Any:
+    """Topics of a transaction that may not be described are left out."""
     topics = tuple(
         topic for topic in state.topics if access.may_topic(Operation.DESCRIBE, topic.topic)
     )
@@ -50,4 +40,14 @@ async def list_transactions(request: Request, access: Access, handler: Handler) 
     return dataclasses.replace(answer, transaction_states=tuple(compress(states, may)))
 
 
-GUARDS: Final = {65: describe_transactions, 66: list_transactions}
+_DESCRIBED: Final = Part(
+    asked="transactional_ids",
+    answered="transaction_states",
+    error=_error,
+    has_entries=True,
+    shown=_described,
+)
+GUARDS: Final[Mapping[int, Guard]] = {
+    65: partial(shown_parts, part=_DESCRIBED),  # DescribeTransactions
+    66: list_transactions,
+}

@@ -5,6 +5,7 @@ Versions: 0 only. Kafka's counterpart: KafkaApis.handleOffsetDeleteRequest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, at_top
@@ -19,14 +20,12 @@ VERSIONS: Final = (0, 0)
 subject = of_topics
 refuse = at_top(topics=())
 
-_Results = dict[str, list[tuple[int, ErrorCode]]]
-
 
 async def handle(request: Request) -> Reply:
     """Delete the positions; answered when their tombstones are replicated."""
     message = request.message
     image = request.broker.image
-    results: _Results = {}
+    results: dict[str, list[tuple[int, ErrorCode]]] = {}
     there: list[TopicPartition] = []
     for topic in message.topics:
         for each in topic.partitions:
@@ -43,10 +42,13 @@ async def handle(request: Request) -> Reply:
         return refuse(request, outcome.error)
     for topic_partition, error in outcome:
         results.setdefault(topic_partition.topic, []).append((topic_partition.partition, error))
-    return request.answer(error_code=ErrorCode.none, topics=_topics(request, results))
+    return request.answer(error_code=ErrorCode.none, topics=topics_of(request, results.items()))
 
 
-def _topics(request: Request, results: _Results) -> tuple[Any, ...]:
+def topics_of(
+    request: Request, results: Iterable[tuple[str, list[tuple[int, ErrorCode]]]]
+) -> tuple[Any, ...]:
+    """The topics of an answer, each with its partitions and their errors."""
     schema = request.schema
     return tuple(
         schema.OffsetDeleteResponseTopic(
@@ -56,5 +58,5 @@ def _topics(request: Request, results: _Results) -> tuple[Any, ...]:
                 for index, error in partitions
             ),
         )
-        for name, partitions in results.items()
+        for name, partitions in results
     )
