@@ -216,6 +216,11 @@ def error_fields(rejection: object) -> dict[str, Any]:
     return {"error_code": rejection.error, "error_message": rejection.reason or None}
 
 
+def invalid(reason: str) -> Rejection:
+    """INVALID_REQUEST with a text of its own."""
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)
+
+
 def at_top(*, names_it: bool = False, **values: object) -> Callable[[Request, ErrorCode], Reply]:
     """A handler's ``refuse`` where the answer has an error at its top.
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.configs.config_resources import invalid
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import (
     Entity,

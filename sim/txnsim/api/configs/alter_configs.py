@@ -16,11 +16,10 @@ from txnsim.api.configs.config_resources import (
     alter_each,
     alteration_refusal,
     altered_image,
-    invalid,
     refuse_each,
     resource_type,
 )
-from txnsim.api.request import NoResponse, Reply, Request
+from txnsim.api.request import NoResponse, Reply, Request, invalid
 from txnsim.controller.controller import ConfigChange, ConfigOperation
 from txnsim.errors import Rejection
 from txnsim.metadata.image import ClusterImage

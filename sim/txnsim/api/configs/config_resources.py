@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Final, assert_never
 
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
 from txnsim.controller import controller
 from txnsim.controller.controller import (
     ELIGIBLE_LEADER_REPLICAS,
@@ -59,11 +59,6 @@ def topic_refusal(request: Request, name: str) -> Rejection | None:
             reason=f"The topic '{name}' does not exist.",
         )
     return None
-
-
-def invalid(reason: str) -> Rejection:
-    """INVALID_REQUEST with a text of its own."""
-    return Rejection(error=ErrorCode.invalid_request, reason=reason)
 
 
 def node_of(name: str) -> int | None:

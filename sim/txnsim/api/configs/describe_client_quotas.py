@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.configs.config_resources import invalid
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, at_top, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import QuotaFilter, found_quotas
 

@@ -13,12 +13,11 @@ from typing import Any, Final, assert_never
 
 from txnsim.api.configs.config_resources import (
     ResourceType,
-    invalid,
     node_of,
     resource_type,
     topic_refusal,
 )
-from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request
+from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_values

@@ -14,12 +14,11 @@ from txnsim.api.configs.config_resources import (
     alter_each,
     alteration_refusal,
     altered_image,
-    invalid,
     node_of,
     refuse_each,
     resource_type,
 )
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, invalid
 from txnsim.controller.controller import ConfigChange, ConfigOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage

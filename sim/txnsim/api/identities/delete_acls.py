@@ -15,7 +15,7 @@ from txnsim.api.identities.acl_entries import (
     found_in_slices,
     security_disabled,
 )
-from txnsim.api.request import Reply, Request, error_fields
+from txnsim.api.request import Reply, Request, error_fields, invalid
 from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.security.acls import AclBinding
@@ -27,9 +27,8 @@ check = check_filters
 
 MATCHES_MAX: Final = 100_000
 """Of all filters of a request together: an ACL is answered for each filter that it matches."""
-TOO_MANY: Final = Rejection(
-    error=ErrorCode.invalid_request,
-    reason=f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation.",
+TOO_MANY: Final = invalid(
+    f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation."
 )
 DEVIATIONS: Final = (
     "The filters of one DeleteAcls match 100,000 ACLs at most, counted for each filter; a request "

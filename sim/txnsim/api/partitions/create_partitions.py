@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import Reply, Request, error_fields
+from txnsim.api.request import Reply, Request, error_fields, invalid
 from txnsim.controller import growth
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -35,8 +35,7 @@ async def handle(request: Request) -> Reply:
     # Topics that are named twice are refused ahead of everything else.
     times = Counter(topic.name for topic in topics)
     twice = [name for name, count in times.items() if count > 1]
-    duplicate = Rejection(error=ErrorCode.invalid_request, reason="Duplicate topic name.")
-    results = [_result(request, name, duplicate) for name in twice]
+    results = [_result(request, name, invalid("Duplicate topic name.")) for name in twice]
     image, added = request.broker.metadata.image, 0
     grown: list[TopicImage] = []
     for topic in topics:

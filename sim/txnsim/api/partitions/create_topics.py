@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import Reply, Request
+from txnsim.api.request import Reply, Request, invalid
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
@@ -32,7 +32,7 @@ Outcome = TopicImage | Rejection
 RESULT_WEIGHT: Final = 16
 """Weight of a topic in an answer, which has all of its configs."""
 
-_TWICE: Final = Rejection(error=ErrorCode.invalid_request, reason="Duplicate topic name.")
+_TWICE: Final = invalid("Duplicate topic name.")
 
 
 async def handle(request: Request) -> Reply:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
+from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.wire.codec import build
 
@@ -22,10 +22,7 @@ DISABLED_KNOWN_FROM: Final = 3
 
 Wanted = tuple[str | None, uuid.UUID | None]
 
-_NAMED_TWICE: Final = Rejection(
-    error=ErrorCode.invalid_request,
-    reason="The provided topic name maps to an ID that was already supplied.",
-)
+_NAMED_TWICE: Final = invalid("The provided topic name maps to an ID that was already supplied.")
 
 
 async def handle(request: Request) -> Reply:
@@ -90,19 +87,11 @@ def _delete(request: Request, one: Wanted, *, is_twice: bool) -> Wanted | Reject
     name, topic_id = one
     metadata = request.broker.metadata
     if name is not None and topic_id is not None:
-        return Rejection(
-            error=ErrorCode.invalid_request,
-            reason="You may not specify both topic name and topic id.",
-        )
+        return invalid("You may not specify both topic name and topic id.")
     if name is None and topic_id is None:
-        return Rejection(
-            error=ErrorCode.invalid_request, reason="Neither topic name nor id were specified."
-        )
+        return invalid("Neither topic name nor id were specified.")
     if is_twice:
-        return Rejection(
-            error=ErrorCode.invalid_request,
-            reason="Duplicate topic name." if topic_id is None else "Duplicate topic id.",
-        )
+        return invalid("Duplicate topic name." if topic_id is None else "Duplicate topic id.")
     image = metadata.image
     if topic_id is not None:
         topic = image.topic_by_id(topic_id)

@@ -7,11 +7,11 @@ import pytest
 from tests.support.handlers import Api
 from txnsim.api.configs.config_resources import (
     ResourceType,
-    invalid,
     node_of,
     resource_type,
     topic_refusal,
 )
+from txnsim.api.request import invalid
 from txnsim.errors import ErrorCode
 
 
