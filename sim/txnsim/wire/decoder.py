@@ -303,19 +303,16 @@ def _emit_array(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -
     source.leave()
     source.enter("else:")
     source.line("items = []")
-    if source.kind is _Kind.STEPS:
-        source.enter("for at in range(1, n + 1):")
-        source.line(f"item, p = {read}(b, p, end)")
-        source.line("items.append(item)")
+    has_steps = source.kind is _Kind.STEPS
+    source.enter("for at in range(1, n + 1):" if has_steps else "for _ in range(n):")
+    source.line(f"item, p = {read}(b, p, end)")
+    source.line("items.append(item)")
+    if has_steps:
         source.enter(f"if not at % {STEP_ELEMENTS}:")
         source.line(f"yield {STEP_ELEMENTS}")
         source.leave()
-    else:
-        source.enter("for _ in range(n):")
-        source.line(f"item, p = {read}(b, p, end)")
-        source.line("items.append(item)")
     source.leave()
-    if source.kind is _Kind.STEPS:
+    if has_steps:
         source.line(f"yield n % {STEP_ELEMENTS}")
     source.line(f"{target} = tuple(items)")
     source.leave()

@@ -255,14 +255,11 @@ def _emit_sized(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexibl
         source.line(f"put(pack_values(f'>{{len({local})}}{FIXED[row.kind][0]}', *{local}))")
         source.leave()
         return
-    if row.kind != ENTITY:
-        element = _value_writer(row.element, flexible=flexible)
-        source.enter(f"for item in {local}:")
-        source.line(f"{source.bind(element, 'write')}(item, put)")
-        source.leave(2)
-        return
-    write = source.writes(row.entity)
-    if source.has_steps:
+    if row.kind == ENTITY:
+        write = source.writes(row.entity)
+    else:
+        write = source.bind(_value_writer(row.element, flexible=flexible), "write")
+    if source.has_steps and row.kind == ENTITY:
         source.enter(f"for at, item in enumerate({local}, 1):")
         source.line(f"{write}(item, put)")
         source.enter(f"if not at % {STEP_ELEMENTS}:")
