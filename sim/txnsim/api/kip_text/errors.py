@@ -18,19 +18,28 @@ Kafka originates TRANSACTION_ABORTABLE in one place only, the verification at th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from txnsim.errors import ErrorCode
 
-_UNKNOWN_TRANSACTION: Final = frozenset(
-    {
+Renamed = Callable[[ErrorCode], ErrorCode]
+
+
+def _renamed(names: Mapping[ErrorCode, ErrorCode]) -> Renamed:
+    return lambda error: names.get(error, error)
+
+
+_UNKNOWN_TRANSACTION: Final = dict.fromkeys(
+    (
         ErrorCode.unknown_server_error,
         ErrorCode.invalid_txn_state,
         ErrorCode.invalid_producer_id_mapping,
-    }
+    ),
+    ErrorCode.transaction_abortable,
 )
-_PASSING_AT_COORDINATOR: Final = frozenset(
-    {
+_PASSING_AT_COORDINATOR: Final = dict.fromkeys(
+    (
         ErrorCode.concurrent_transactions,
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
@@ -39,42 +48,19 @@ _PASSING_AT_COORDINATOR: Final = frozenset(
         ErrorCode.not_enough_replicas,
         ErrorCode.request_timed_out,
         ErrorCode.unknown_topic_or_partition,
-    }
+    ),
+    ErrorCode.coordinator_not_available,
 )
 
-
-def server_failure(error: ErrorCode) -> ErrorCode:
-    """An error of any transactional API, in a version that knows TRANSACTION_ABORTABLE."""
-    if error is ErrorCode.unknown_server_error:
-        return ErrorCode.transaction_abortable
-    return error
-
-
-def produce_error(error: ErrorCode) -> ErrorCode:
-    """An error of a transactional Produce, in a version that knows TRANSACTION_ABORTABLE."""
-    if error in _UNKNOWN_TRANSACTION:
-        return ErrorCode.transaction_abortable
-    if error is ErrorCode.concurrent_transactions:
-        return ErrorCode.not_enough_replicas
-    return error
-
-
-def verification_error(error: ErrorCode) -> ErrorCode:
-    """The coordinator's error for a partition that it should verify."""
-    if error is ErrorCode.transaction_abortable:
-        return ErrorCode.invalid_txn_state
-    return error
-
-
-def passing_error(error: ErrorCode) -> ErrorCode:
-    """A verification error of TxnOffsetCommit, in any version."""
-    if error in _PASSING_AT_COORDINATOR:
-        return ErrorCode.coordinator_not_available
-    return error
-
-
-def txn_offset_commit_error(error: ErrorCode) -> ErrorCode:
-    """The same in a version that knows TRANSACTION_ABORTABLE."""
-    if error in _UNKNOWN_TRANSACTION:
-        return ErrorCode.transaction_abortable
-    return passing_error(error)
+server_failure: Final = _renamed({ErrorCode.unknown_server_error: ErrorCode.transaction_abortable})
+"""An error of any transactional API, in a version that knows TRANSACTION_ABORTABLE."""
+produce_error: Final = _renamed(
+    {**_UNKNOWN_TRANSACTION, ErrorCode.concurrent_transactions: ErrorCode.not_enough_replicas}
+)
+"""An error of a transactional Produce, in a version that knows TRANSACTION_ABORTABLE."""
+verification_error: Final = _renamed({ErrorCode.transaction_abortable: ErrorCode.invalid_txn_state})
+"""The coordinator's error for a partition that it should verify."""
+passing_error: Final = _renamed(_PASSING_AT_COORDINATOR)
+"""A verification error of TxnOffsetCommit, in any version."""
+txn_offset_commit_error: Final = _renamed({**_UNKNOWN_TRANSACTION, **_PASSING_AT_COORDINATOR})
+"""The same in a version that knows TRANSACTION_ABORTABLE."""
