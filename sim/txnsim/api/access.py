@@ -58,6 +58,12 @@ class Access:
             name=name,
         )
 
+    def denial(
+        self, operation: Operation, resource_type: ResourceType, name: str
+    ) -> ErrorCode | None:
+        """The error where it may not; None where it may."""
+        return None if self.may(operation, resource_type, name) else FORBIDDEN[resource_type]
+
     def may_topic(self, operation: Operation, name: str) -> bool:
         """The same for a topic."""
         return self.may(operation, ResourceType.TOPIC, name)

@@ -13,11 +13,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from txnsim.api.access import FORBIDDEN, Access
+from txnsim.api.access import Access
 from txnsim.api.authorization.words import worded
 from txnsim.api.request import Handler, NoResponse, Reply, Request
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
 from txnsim.wire import codec
 
 R = TypeVar("R")
@@ -135,9 +135,7 @@ def _topic(operation: Operation, field: str = "name") -> Any:
 
     def error(request: Request, access: Access, element: Any) -> ErrorCode | None:
         name = topic_name(request, element, field)
-        if name is None or access.may_topic(operation, name):
-            return None
-        return FORBIDDEN[ResourceType.TOPIC]
+        return None if name is None else access.denial(operation, ResourceType.TOPIC, name)
 
     return error
 
@@ -165,9 +163,7 @@ def groups_by_id(operation: Operation) -> Any:
     """Groups by their ids."""
 
     def error(_request: Request, access: Access, group_id: str) -> ErrorCode | None:
-        if access.may_group(operation, group_id):
-            return None
-        return FORBIDDEN[ResourceType.GROUP]
+        return access.denial(operation, ResourceType.GROUP, group_id)
 
     return error
 
@@ -193,11 +189,8 @@ def _configs(operation: Operation, *, without: frozenset[int] = frozenset()) -> 
         kind = None if number in without else _BY_CONFIG_TYPE.get(number)
         if kind is None:
             return None  # the handler refuses it
-        if kind is ResourceType.CLUSTER:
-            may = access.may_cluster(operation)
-        else:
-            may = access.may(operation, kind, element.resource_name)
-        return None if may else FORBIDDEN[kind]
+        is_cluster = kind is ResourceType.CLUSTER
+        return access.denial(operation, kind, CLUSTER_NAME if is_cluster else element.resource_name)
 
     return error
 

@@ -129,11 +129,8 @@ def _cluster_bits(access: Access) -> int:
 async def describe_cluster(request: Request, access: Access, handler: Handler) -> Reply:
     """Every client may ask; the answer has the client's own authorized operations."""
     answer: Any = await handler.handle(request)
-    if answer.error_code is ErrorCode.none and (
-        request.message.include_cluster_authorized_operations
-    ):
-        answer = dataclasses.replace(answer, cluster_authorized_operations=_cluster_bits(access))
-    return answer
+    is_failed = answer.error_code is not ErrorCode.none
+    return answer if is_failed else await _with_operations(request, access, answer)
 
 
 # CreateTopics, DeleteTopics

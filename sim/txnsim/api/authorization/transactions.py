@@ -8,7 +8,7 @@ from functools import partial
 from itertools import compress
 from typing import Any, Final
 
-from txnsim.api.access import FORBIDDEN, Access
+from txnsim.api.access import Access
 from txnsim.api.authorization.parts import Guard, Part, shown_parts
 from txnsim.api.request import Handler, Reply, Request
 from txnsim.errors import ErrorCode
@@ -16,9 +16,7 @@ from txnsim.security.acls import Operation, ResourceType
 
 
 def _error(_request: Request, access: Access, transactional_id: str) -> ErrorCode | None:
-    if access.may_transactional_id(Operation.DESCRIBE, transactional_id):
-        return None
-    return FORBIDDEN[ResourceType.TRANSACTIONAL_ID]
+    return access.denial(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def _described(_request: Request, access: Access, state: Any) -> Any:

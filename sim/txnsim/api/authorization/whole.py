@@ -20,7 +20,7 @@ from txnsim.security.acls import Operation, ResourceType
 Check = Callable[[Request, Access], ErrorCode | None]
 
 _NO_CLUSTER: Final = FORBIDDEN[ResourceType.CLUSTER]
-_NO_TRANSACTION: Final = FORBIDDEN[ResourceType.TRANSACTIONAL_ID]
+_TRANSACTIONAL_ID: Final = ResourceType.TRANSACTIONAL_ID
 
 
 def refusal(request: Request, access: Access) -> ErrorCode | None:
@@ -45,9 +45,7 @@ def _group(operation: Operation) -> Check:
     """That right on the group that the request is of."""
 
     def check(request: Request, access: Access) -> ErrorCode | None:
-        if access.may_group(operation, request.message.group_id):
-            return None
-        return FORBIDDEN[ResourceType.GROUP]
+        return access.denial(operation, ResourceType.GROUP, request.message.group_id)
 
     return check
 
@@ -59,9 +57,7 @@ def _sync_group(request: Request, access: Access) -> ErrorCode | None:
 
 def _transactional_id(request: Request, access: Access) -> ErrorCode | None:
     """WRITE on the transactional id."""
-    if access.may_transactional_id(Operation.WRITE, request.message.transactional_id):
-        return None
-    return _NO_TRANSACTION
+    return access.denial(Operation.WRITE, _TRANSACTIONAL_ID, request.message.transactional_id)
 
 
 def _produce(request: Request, access: Access) -> ErrorCode | None:
@@ -75,11 +71,11 @@ def _produce(request: Request, access: Access) -> ErrorCode | None:
 def _init_producer_id(request: Request, access: Access) -> ErrorCode | None:
     """A transactional id of one's own; without one, something to write to."""
     message = request.message
-    if message.transactional_id is not None:
+    own_id = message.transactional_id
+    if own_id is not None:
         error = _transactional_id(request, access)
         if error is None and getattr(message, "enable2_pc", False):
-            may = access.may_transactional_id(Operation.TWO_PHASE_COMMIT, message.transactional_id)
-            return None if may else _NO_TRANSACTION
+            return access.denial(Operation.TWO_PHASE_COMMIT, _TRANSACTIONAL_ID, own_id)
         return error
     may = access.may_cluster(Operation.IDEMPOTENT_WRITE) or access.may_some(
         Operation.WRITE, ResourceType.TOPIC
@@ -91,10 +87,8 @@ def _add_partitions(request: Request, access: Access) -> ErrorCode | None:
     """Up to v3 of a producer, from v4 of a broker."""
     if request.api_version >= add_partitions_to_txn.BATCHED_FROM:
         return None if access.may_cluster(Operation.CLUSTER_ACTION) else _NO_CLUSTER
-    may = access.may_transactional_id(
-        Operation.WRITE, request.message.v3_and_below_transactional_id
-    )
-    return None if may else _NO_TRANSACTION
+    own_id = request.message.v3_and_below_transactional_id
+    return access.denial(Operation.WRITE, _TRANSACTIONAL_ID, own_id)
 
 
 _READ_GROUP: Final = _group(Operation.READ)
