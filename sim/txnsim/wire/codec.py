@@ -194,26 +194,19 @@ def decode_request(header: RequestHeader, frame: bytes) -> Any:
         raise _malformed(header, frame, fault) from None
 
 
-def decode_in_steps(header: RequestHeader, frame: bytes) -> Decoding:
-    """The same for a large one, with breaks."""
+def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> Decoding:
+    """The same for a large one, with breaks.
+
+    Args:
+        header: The request's.
+        frame: All of it.
+        layout: The class of another layout than the one its version has.
+    """
     try:
-        cls = _request_class(header)
+        cls = layout or _request_class(header)
         return (
             yield from read_in_steps(cls, frame, header.body_offset, elements=REQUEST_ELEMENTS_MAX)
         )
-    except DecodeFaultError as fault:
-        raise _malformed(header, frame, fault) from None
-
-
-def decode_request_as(cls: Any, header: RequestHeader, frame: bytes) -> Any:
-    """Decode a request's body as the class of another layout than the one its version has.
-
-    Raises:
-        MalformedFrameError: The body is none of that layout.
-    """
-    steps = read_in_steps(cls, frame, header.body_offset, elements=REQUEST_ELEMENTS_MAX)
-    try:
-        return at_once(steps)
     except DecodeFaultError as fault:
         raise _malformed(header, frame, fault) from None
 

@@ -36,7 +36,7 @@ OWN_VERSION = 1
 def decode(header: codec.RequestHeader, frame: bytes) -> Any:
     """The message, v1 in the layout of the text."""
     if header.api_version == OWN_VERSION:
-        return codec.decode_request_as(WriteTxnMarkersRequest, header, frame)
+        return codec.at_once(codec.decode_in_steps(header, frame, WriteTxnMarkersRequest))
     return codec.decode_request(header, frame)
 
 

@@ -7,7 +7,8 @@ import pytest
 from tests.support.raw_wire import message_from
 from txnsim.errors import MalformedFrameError
 from txnsim.wire.codec import (
-    decode_request_as,
+    at_once,
+    decode_in_steps,
     encode_body,
     encode_request,
     read_request_header,
@@ -50,10 +51,13 @@ def test_a_start_offset_is_a_tag_of_its_partition() -> None:
     )
     assert encode_body(message) == body
     frame = encode_request(KEY, 1, 1, "me", message)[4:]
-    assert decode_request_as(WriteTxnMarkersRequest, read_request_header(frame), frame) == message
+    assert (
+        at_once(decode_in_steps(read_request_header(frame), frame, WriteTxnMarkersRequest))
+        == message
+    )
 
 
 def test_the_shipped_layout_is_another_one() -> None:
     frame = encode_request(KEY, 1, 1, "me", message_from(request_class(KEY, 1), VALUES))[4:]
     with pytest.raises(MalformedFrameError, match="WriteTxnMarkers v1 request"):
-        decode_request_as(WriteTxnMarkersRequest, read_request_header(frame), frame)
+        at_once(decode_in_steps(read_request_header(frame), frame, WriteTxnMarkersRequest))
