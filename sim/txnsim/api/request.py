@@ -154,6 +154,15 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         """The message classes of the answer in this version."""
         return codec.response_schema(self.api_key, self.api_version)
 
+    @property
+    def has_no_time(self) -> bool:
+        """Whether nothing can be done in the time that a request to the controller gives. A broker
+        forwards it with the rest of its ``timeout``; where none is left the whole of it is refused
+        with REQUEST_TIMED_OUT, and nothing is looked at (ForwardingManager). Everything else is
+        done at once here.
+        """
+        return bool(self.message.timeout <= NO_THROTTLE)
+
     def refuse(self, error: ErrorCode) -> Reply:
         """The answer that fails the whole request, in the words of this listener."""
         return self.apis.handlers[self.api_key].refuse(self, error)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from tests.support.handlers import Api
 from txnsim.api.request import error_fields, no_subject
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import NO_SUBJECT
+
+E = ErrorCode
 
 
 async def test_an_answer_leaves_out_what_its_version_does_not_have(api: Api) -> None:
@@ -36,3 +41,39 @@ def test_a_result_tells_its_error_and_why() -> None:
     told = error_fields(Rejection(error=ErrorCode.invalid_request, reason="no such topic"))
     assert told["error_message"] == "no such topic"
     assert error_fields(object()) == error_fields(None)
+
+
+# A request without time is refused whole, as a broker's forwarding does
+
+
+@pytest.mark.parametrize("left_ms", [0, -1])
+async def test_topics_are_neither_made_nor_grown_nor_deleted(api: Api, left_ms: int) -> None:
+    new = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+    created = await api.ask("CreateTopics", 7, timeout=left_ms, topics=[new, new])
+    assert _told(created.topics) == [(E.request_timed_out, None)] * 2
+    more = {"name": "orders", "count": 9, "assignments": None}
+    grown = await api.ask("CreatePartitions", 2, timeout=left_ms, topics=[more])
+    assert _told(grown.results) == [(E.request_timed_out, None)]
+    deleted = await api.ask("DeleteTopics", 6, timeout=left_ms, topics=[{"name": "orders"}])
+    assert _told(deleted.responses) == [(E.request_timed_out, None)]
+    assert sorted(api.broker.image.topics) == ["orders"]
+    assert len(api.broker.image.topics["orders"].partitions) < 9
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_an_election_without_time_elects_no_leader(api: Api, version: int) -> None:
+    named = [{"topic": "orders", "partitions": [0]}]
+    answer = await api.ask("ElectLeaders", version, timeout=0, topic_partitions=named)
+    (result,) = answer.replica_election_results
+    assert _told(result.partition_result) == [(E.request_timed_out, None)]
+    none = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=[])
+    assert none.error_code is E.none
+    everything = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=None)
+    assert (everything.error_code, everything.replica_election_results) == (
+        E.request_timed_out,
+        (),
+    )
+
+
+def _told(results: Any) -> list[tuple[ErrorCode, str | None]]:
+    return [(result.error_code, result.error_message) for result in results]

@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.api.subjects import of_topics
 from txnsim.controller.reassignments import cancel, reassign
@@ -35,7 +34,7 @@ async def handle(request: Request) -> Reply:
     if not message.topics:
         # The controller does not look at it, so its answer has the defaults.
         return _answer(request, ErrorCode.none, "", (), may_change_factor=True)
-    if has_no_time(request):
+    if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
     allowed = getattr(message, "allow_replication_factor_change", True)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import Reply, Request, error_fields, invalid
 from txnsim.controller import growth
 from txnsim.errors import ErrorCode, Rejection
@@ -29,7 +28,7 @@ DEVIATIONS: Final = (
 
 async def handle(request: Request) -> Reply:
     """Grow each topic by itself, or only check it."""
-    if has_no_time(request):
+    if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
     topics = request.message.topics
     # Topics that are named twice are refused ahead of everything else.

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import Reply, Request, invalid
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
@@ -37,7 +36,7 @@ _TWICE: Final = invalid("Duplicate topic name.")
 
 async def handle(request: Request) -> Reply:
     """Create each topic by itself, or only check it."""
-    if has_no_time(request):
+    if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
     message = request.message
     times = Counter(topic.name for topic in message.topics)

@@ -9,7 +9,6 @@ import uuid
 from collections import Counter
 from typing import Any, Final
 
-from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.wire.codec import build
@@ -34,7 +33,7 @@ async def handle(request: Request) -> Reply:
             request,
             ErrorCode.topic_deletion_disabled if is_known else ErrorCode.invalid_request,
         )
-    if has_no_time(request):
+    if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
     wanted = _wanted(request)
     aliases = _aliases(request, wanted)

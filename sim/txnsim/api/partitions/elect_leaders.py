@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.controller.elections import NOT_NEEDED, ElectionType, elect_leader
 from txnsim.errors import ErrorCode, Rejection
@@ -24,7 +23,7 @@ VERSIONS: Final = (0, 2)
 
 async def handle(request: Request) -> Reply:
     """Elect for each partition by itself."""
-    if has_no_time(request) and request.message.topic_partitions != ():
+    if request.has_no_time and request.message.topic_partitions != ():
         return refuse(request, ErrorCode.request_timed_out)
     number = getattr(request.message, "election_type", ElectionType.PREFERRED)
     try:
