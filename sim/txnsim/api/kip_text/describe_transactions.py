@@ -8,13 +8,13 @@ Kafka ships, so version 0 has it too.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from txnsim.api.request import Reply, Request
-from txnsim.api.transactions.describe_transactions import UNKNOWN_TIME, described, failed
-from txnsim.errors import Rejection
+from txnsim.api.transactions import describe_transactions
+from txnsim.api.transactions.describe_transactions import UNKNOWN_TIME
+from txnsim.txn.commands import TransactionDescription
 from txnsim.txn.state import IDLE_STATES
-from txnsim.types import TransactionalId
 
 VERSIONS: Final = (0, 1)
 
@@ -25,21 +25,9 @@ _IDLE: Final = frozenset(state.wire_name for state in IDLE_STATES)
 
 async def handle(request: Request) -> Reply:
     """Describe each id by itself."""
-    return request.answer(
-        transaction_states=tuple(
-            _describe(request, transactional_id)
-            for transactional_id in request.message.transactional_ids
-        )
-    )
 
+    def start_of(found: TransactionDescription) -> int:
+        is_over = found.state in _IDLE and request.api_version < LAST_UPDATE_FROM
+        return UNKNOWN_TIME if is_over else found.start_timestamp_ms
 
-def _describe(request: Request, transactional_id: str) -> Any:
-    found = request.broker.coordinator.describe(TransactionalId(transactional_id))
-    if isinstance(found, Rejection):
-        return failed(request, transactional_id, found.error)
-    is_over = found.state in _IDLE and request.api_version < LAST_UPDATE_FROM
-    return described(
-        request,
-        found,
-        start_timestamp_ms=UNKNOWN_TIME if is_over else found.start_timestamp_ms,
-    )
+    return await describe_transactions.handle(request, start_of=start_of)

@@ -6,8 +6,10 @@ TransactionCoordinator.handleDescribeTransactions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from txnsim.api.request import NO_THROTTLE, Reply, Request
@@ -25,12 +27,18 @@ VERSIONS: Final = (0, 0)
 UNKNOWN_TIME: Final = -1
 
 
-async def handle(request: Request) -> Reply:
-    """Describe each id by itself."""
+async def handle(
+    request: Request, *, start_of: Callable[[TransactionDescription], int] | None = None
+) -> Reply:
+    """Describe each id by itself.
+
+    Args:
+        request: The request.
+        start_of: The start that is told of a transaction; by default what Kafka tells.
+    """
+    describe = partial(_describe, request, start_of or attrgetter("start_timestamp_ms"))
     return request.answer(
-        transaction_states=tuple(
-            await request.each(partial(_describe, request), request.message.transactional_ids)
-        )
+        transaction_states=tuple(await request.each(describe, request.message.transactional_ids))
     )
 
 
@@ -38,7 +46,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every id."""
     return request.answer(
         transaction_states=tuple(
-            failed(request, transactional_id, error)
+            _failed(request, transactional_id, error)
             for transactional_id in request.message.transactional_ids
         )
     )
@@ -49,15 +57,12 @@ def subject(request: Request) -> Subject:
     return of_transactions(request.message.transactional_ids)
 
 
-def _describe(request: Request, transactional_id: str) -> Any:
+def _describe(
+    request: Request, start_of: Callable[[TransactionDescription], int], transactional_id: str
+) -> Any:
     found = request.broker.coordinator.describe(TransactionalId(transactional_id))
     if isinstance(found, Rejection):
-        return failed(request, transactional_id, found.error)
-    return described(request, found, start_timestamp_ms=found.start_timestamp_ms)
-
-
-def described(request: Request, found: TransactionDescription, *, start_timestamp_ms: int) -> Any:
-    """The element of one id that was found."""
+        return _failed(request, transactional_id, found.error)
     schema = request.schema
     return build(
         schema.TransactionState,
@@ -65,7 +70,7 @@ def described(request: Request, found: TransactionDescription, *, start_timestam
         transactional_id=found.transactional_id,
         transaction_state=found.state,
         transaction_timeout=timedelta(milliseconds=found.timeout_ms),
-        transaction_start_time=start_timestamp_ms,
+        transaction_start_time=start_of(found),
         transaction_last_update_time=found.last_update_timestamp_ms,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
@@ -78,7 +83,7 @@ def described(request: Request, found: TransactionDescription, *, start_timestam
     )
 
 
-def failed(request: Request, transactional_id: str, error: ErrorCode) -> Any:
+def _failed(request: Request, transactional_id: str, error: ErrorCode) -> Any:
     """The element of one id that was not."""
     return build(
         request.schema.TransactionState,
