@@ -15,8 +15,8 @@ from txnsim.api.access import Access
 from txnsim.api.authorization.parts import (
     Guard,
     Part,
+    by_id,
     divided,
-    groups_by_id,
     joined,
     narrowed,
     shown_parts,
@@ -25,7 +25,7 @@ from txnsim.api.groups import offset_delete as offset_delete_api
 from txnsim.api.groups.describe_groups import group_operations
 from txnsim.api.request import Handler, Reply, Request
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import Operation
+from txnsim.security.acls import Operation, ResourceType
 
 _TOPICS_HIDDEN: Final = (
     "The group has described topic(s) that the client is not authorized to describe."
@@ -108,7 +108,7 @@ async def offset_delete(request: Request, access: Access, handler: Handler) -> R
 _DESCRIBED: Final = Part(
     asked="groups",
     answered="groups",
-    error=groups_by_id(Operation.DESCRIBE),
+    error=by_id(Operation.DESCRIBE, ResourceType.GROUP),
     has_entries=True,
     shown=_described,
 )

@@ -159,11 +159,11 @@ def _leader_epoch(request: Request, access: Access, element: Any) -> ErrorCode |
     return error
 
 
-def groups_by_id(operation: Operation) -> Any:
-    """Groups by their ids."""
+def by_id(operation: Operation, kind: ResourceType) -> Any:
+    """Groups or transactional ids."""
 
-    def error(_request: Request, access: Access, group_id: str) -> ErrorCode | None:
-        return access.denial(operation, ResourceType.GROUP, group_id)
+    def error(_request: Request, access: Access, name: str) -> ErrorCode | None:
+        return access.denial(operation, kind, name)
 
     return error
 
@@ -216,7 +216,7 @@ PARTS: Final[Mapping[int, Part]] = {
     ),  # AlterConfigs
     37: Part(asked="topics", answered="results", error=_topic(Operation.ALTER)),  # CreatePartitions
     42: Part(
-        asked="groups_names", answered="results", error=groups_by_id(Operation.DELETE)
+        asked="groups_names", answered="results", error=by_id(Operation.DELETE, ResourceType.GROUP)
     ),  # DeleteGroups
     44: Part(
         asked="resources",

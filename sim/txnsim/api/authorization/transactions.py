@@ -9,14 +9,9 @@ from itertools import compress
 from typing import Any, Final
 
 from txnsim.api.access import Access
-from txnsim.api.authorization.parts import Guard, Part, shown_parts
+from txnsim.api.authorization.parts import Guard, Part, by_id, shown_parts
 from txnsim.api.request import Handler, Reply, Request
-from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType
-
-
-def _error(_request: Request, access: Access, transactional_id: str) -> ErrorCode | None:
-    return access.denial(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def _described(_request: Request, access: Access, state: Any) -> Any:
@@ -41,7 +36,7 @@ async def list_transactions(request: Request, access: Access, handler: Handler) 
 _DESCRIBED: Final = Part(
     asked="transactional_ids",
     answered="transaction_states",
-    error=_error,
+    error=by_id(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
     has_entries=True,
     shown=_described,
 )
