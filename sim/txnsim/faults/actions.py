@@ -7,6 +7,7 @@ YAML or JSON by its tag: ``{do: delay, delay_ms: 700}``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -22,14 +23,50 @@ COPIES_MAX: Final = 1_000
 """Of one request: they are handled one after the other."""
 BEHIND_MAX: Final = 1_000_000
 
+_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
+    "delay_ms": (0, PAUSE_MS_MAX),
+    "behind": (1, BEHIND_MAX),
+    "stall_ms": (0, PAUSE_MS_MAX),
+    "times": (1, COPIES_MAX),
+    "throttle_ms": (1, THROTTLE_MS_MAX),
+    "value": (-(1 << 63), (1 << 63) - 1),
+    "restart_after_ms": (0, PAUSE_MS_MAX),
+    "heal_after_ms": (0, PAUSE_MS_MAX),
+    "free_after_ms": (0, PAUSE_MS_MAX),
+}
+"""Field of an action -> the least and the most that it may be, where it is given."""
 
-class _Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+
+class BoundedAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a rule does when it strikes: to what crosses its point, or to the cluster."""
+
+    def __post_init__(self) -> None:
+        """Refuse a number that is out of bounds.
+
+        Raises:
+            ValueError: One is; the message names the field and its bounds.
+        """
+        for field in self.__struct_fields__:
+            value = getattr(self, field)
+            if field in _BOUNDS and value is not None:
+                least, most = _BOUNDS[field]
+                if not least <= value <= most:
+                    raise ValueError(f"{field} is {value}, expected {least} to {most}")
+
+
+class _Action(BoundedAction, frozen=True, kw_only=True):
     """What happens to a message or a step that crosses a fault point. In words it is the tag, with
     its numbers.
     """
 
     def __str__(self) -> str:
-        return str(self.__struct_config__.tag)
+        given = {field: getattr(self, field) for field in self.__struct_fields__}
+        numbers = (
+            f" {value} ms" if field.endswith("_ms") else f" {value}"
+            for field, value in given.items()
+            if value is not None
+        )
+        return f"{self.__struct_config__.tag}{''.join(numbers)}"
 
 
 class Pass(_Action, frozen=True, kw_only=True, tag_field="do", tag="pass"):
@@ -48,12 +85,6 @@ class Delay(_Action, frozen=True, kw_only=True, tag_field="do", tag="delay"):
 
     delay_ms: int
 
-    def __post_init__(self) -> None:
-        check_bounds("delay_ms", self.delay_ms, 0, PAUSE_MS_MAX)
-
-    def __str__(self) -> str:
-        return f"delay {self.delay_ms} ms"
-
 
 class Reorder(_Action, frozen=True, kw_only=True, tag_field="do", tag="reorder"):
     """Wait until ``behind`` later crossings that match the rule have passed, then go on.
@@ -62,9 +93,6 @@ class Reorder(_Action, frozen=True, kw_only=True, tag_field="do", tag="reorder")
     """
 
     behind: int = 1
-
-    def __post_init__(self) -> None:
-        check_bounds("behind", self.behind, 1, BEHIND_MAX)
 
     def __str__(self) -> str:
         return f"reorder behind {self.behind}"
@@ -77,13 +105,6 @@ class Stall(_Action, frozen=True, kw_only=True, tag_field="do", tag="stall"):
     """
 
     stall_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.stall_ms is not None:
-            check_bounds("stall_ms", self.stall_ms, 0, PAUSE_MS_MAX)
-
-    def __str__(self) -> str:
-        return "stall" if self.stall_ms is None else f"stall {self.stall_ms} ms"
 
 
 class Drop(_Action, frozen=True, kw_only=True, tag_field="do", tag="drop"):
@@ -121,23 +142,11 @@ class Duplicate(_Action, frozen=True, kw_only=True, tag_field="do", tag="duplica
 
     times: int = 1
 
-    def __post_init__(self) -> None:
-        check_bounds("times", self.times, 1, COPIES_MAX)
-
-    def __str__(self) -> str:
-        return f"duplicate {self.times}"
-
 
 class Throttle(_Action, frozen=True, kw_only=True, tag_field="do", tag="throttle"):
     """Tell the client a throttle time and mute its connection for as long (KIP-219)."""
 
     throttle_ms: int
-
-    def __post_init__(self) -> None:
-        check_bounds("throttle_ms", self.throttle_ms, 1, THROTTLE_MS_MAX)
-
-    def __str__(self) -> str:
-        return f"throttle {self.throttle_ms} ms"
 
 
 class Corrupt(_Action, frozen=True, kw_only=True, tag_field="do", tag="corrupt"):
@@ -146,9 +155,6 @@ class Corrupt(_Action, frozen=True, kw_only=True, tag_field="do", tag="corrupt")
     """
 
     what: DamagedPart
-
-    def __str__(self) -> str:
-        return f"corrupt {self.what}"
 
 
 class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite"):
@@ -167,8 +173,7 @@ class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite")
             raise ValueError(f"value is missing: {self.how} needs one")
         if not needs and self.value is not None:
             raise ValueError(f"value has no meaning with {self.how}")
-        if self.value is not None:
-            check_bounds("value", self.value, -(1 << 63), (1 << 63) - 1)
+        super().__post_init__()
 
     @property
     def rewriting(self) -> Rewriting:
@@ -199,13 +204,3 @@ CrossingAction = (
     | Rewrite
     | Disconnect
 )
-
-
-def check_bounds(field: str, value: int, least: int, most: int) -> None:
-    """Refuse a number that is out of bounds.
-
-    Raises:
-        ValueError: It is; the message names the field and its bounds.
-    """
-    if not least <= value <= most:
-        raise ValueError(f"{field} is {value}, expected {least} to {most}")

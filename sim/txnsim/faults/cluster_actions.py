@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
-from txnsim.faults.actions import PAUSE_MS_MAX, check_bounds
+from txnsim.faults.actions import BoundedAction
 
 CLOCK_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years: further away the clock's own arithmetic ends."""
 
 
-class _Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Action(BoundedAction, frozen=True, kw_only=True):
     """What happens to the cluster when a rule strikes; the struck crossing waits for it and then
     passes, or meets the rule's ``then``.
     """
@@ -26,7 +24,8 @@ class _Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def ends_after_ms(self) -> int | None:
         """When what lasts ends by itself; None: it does not, or does not last at all."""
-        return None
+        ends = (name for name in self.__struct_fields__ if name.endswith("_after_ms"))
+        return next((getattr(self, name) for name in ends), None)
 
 
 class Crash(_Action, frozen=True, kw_only=True, tag_field="do", tag="crash"):
@@ -36,14 +35,6 @@ class Crash(_Action, frozen=True, kw_only=True, tag_field="do", tag="crash"):
     lose_unflushed: bool = False
     """What was not flushed is gone, as after a power failure."""
     restart_after_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_after("restart_after_ms", self.restart_after_ms)
-
-    @property
-    def ends_after_ms(self) -> int | None:
-        """When the broker is started again."""
-        return self.restart_after_ms
 
     def __str__(self) -> str:
         lost = ", unflushed data lost" if self.lose_unflushed else ""
@@ -91,12 +82,7 @@ class Partition(_Action, frozen=True, kw_only=True, tag_field="do", tag="partiti
             raise ValueError(f"groups {_sides(self.groups)}: a partition has two sides or more")
         if len(set(members)) < len(members):
             raise ValueError(f"groups {_sides(self.groups)}: a broker can be on one side only")
-        _check_after("heal_after_ms", self.heal_after_ms)
-
-    @property
-    def ends_after_ms(self) -> int | None:
-        """When the links are whole again."""
-        return self.heal_after_ms
+        super().__post_init__()
 
     def __str__(self) -> str:
         return f"partition {_sides(self.groups)}{_until('heal', self.heal_after_ms)}"
@@ -133,14 +119,6 @@ class FillDisk(_Action, frozen=True, kw_only=True, tag_field="do", tag="fill-dis
     broker: int | None = None
     free_after_ms: int | None = None
 
-    def __post_init__(self) -> None:
-        _check_after("free_after_ms", self.free_after_ms)
-
-    @property
-    def ends_after_ms(self) -> int | None:
-        """When there is room again."""
-        return self.free_after_ms
-
     def __str__(self) -> str:
         return f"fill-disk {_which(self.broker)}{_until('free', self.free_after_ms)}"
 
@@ -169,8 +147,3 @@ def _sides(groups: tuple[tuple[int, ...], ...]) -> str:
 
 def _until(what: str, after_ms: int | None) -> str:
     return "" if after_ms is None else f", {what} after {after_ms} ms"
-
-
-def _check_after(field: str, after_ms: int | None) -> None:
-    if after_ms is not None:
-        check_bounds(field, after_ms, 0, PAUSE_MS_MAX)

@@ -7,13 +7,16 @@ They are no mistake for certain, as topics come and go, so they are warned of an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from txnsim.faults.rule_fields import RuleFields
 from txnsim.suggestions import unknown
+
+if TYPE_CHECKING:
+    from txnsim.faults.plan import FaultRule
 
 
 def doubt(
-    rule: RuleFields, *, brokers: Collection[int], topics: Mapping[str, int], may_create: bool
+    rule: FaultRule, *, brokers: Collection[int], topics: Mapping[str, int], may_create: bool
 ) -> str | None:
     """Why a rule strikes nothing here; None where nothing is known against it.
 
@@ -28,7 +31,7 @@ def doubt(
 
 
 def _doubts(
-    rule: RuleFields, brokers: Collection[int], topics: Mapping[str, int], *, may_create: bool
+    rule: FaultRule, brokers: Collection[int], topics: Mapping[str, int], *, may_create: bool
 ) -> Iterator[str]:
     known = [str(broker) for broker in sorted(brokers)]
     target = None if rule.broker is None else str(rule.broker)

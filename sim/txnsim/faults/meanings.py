@@ -7,7 +7,7 @@ would do nothing, makes a test that tests nothing. Actions on the cluster are al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, get_args
 
 from txnsim.faults.actions import (
     Corrupt,
@@ -25,26 +25,11 @@ from txnsim.faults.actions import (
     Stall,
     Throttle,
 )
-from txnsim.faults.cluster_actions import (
-    ClockJump,
-    ClusterAction,
-    Crash,
-    FillDisk,
-    LagReplica,
-    MoveLeader,
-    Partition,
-    ResignLeader,
-)
-from txnsim.faults.points import FaultPoint
+from txnsim.faults.cluster_actions import ClusterAction
+from txnsim.faults.points import CLIENT, PEER, FaultPoint
 
-CROSSING_ACTIONS: Final[tuple[type[CrossingAction], ...]] = (
-    Pass, Hold, Delay, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Throttle, Corrupt,
-    Rewrite, Disconnect,
-)  # fmt: skip
-
-CLUSTER_ACTIONS: Final[tuple[type[ClusterAction], ...]] = (
-    Crash, MoveLeader, ResignLeader, Partition, ClockJump, FillDisk, LagReplica,
-)  # fmt: skip
+CROSSING_ACTIONS: Final[tuple[type[CrossingAction], ...]] = get_args(CrossingAction)
+CLUSTER_ACTIONS: Final[tuple[type[ClusterAction], ...]] = get_args(ClusterAction)
 
 _WAITS: Final = (Pass, Hold, Delay)
 
@@ -88,17 +73,10 @@ KINDS: Final[Mapping[FaultPoint, tuple[str, ...]]] = {
 ROLES: Final = ("leader", "follower")
 """What the criterion ``role`` may say, at ``log.append``."""
 
-WITH_API: Final = frozenset(
-    {
-        FaultPoint.CLIENT_REQUEST,
-        FaultPoint.CLIENT_RESPONSE,
-        FaultPoint.PEER_REQUEST,
-        FaultPoint.PEER_RESPONSE,
-    }
-)
+WITH_API: Final = frozenset((*CLIENT, *PEER))
 """Points that requests and answers cross."""
 
-FROM_CLIENTS: Final = frozenset({FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE})
+FROM_CLIENTS: Final = frozenset(CLIENT)
 """Points at which the sender is a client that has said its name."""
 
 _WHY: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str]] = {

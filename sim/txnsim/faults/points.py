@@ -12,6 +12,7 @@ is said there; what is not said has no meaning and is refused (``faults.meanings
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 
 class FaultPoint(StrEnum):
@@ -157,3 +158,9 @@ class FaultPoint(StrEnum):
     NOW = "now"
     """No place but a moment: an action on the cluster happens as soon as its rule is armed, once.
     """
+
+
+CLIENT: Final = (FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE)
+"""Where requests of clients and their answers cross."""
+PEER: Final = (FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE)
+"""The same between brokers."""

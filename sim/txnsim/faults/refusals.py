@@ -7,17 +7,19 @@ as it is made, whichever door it comes through.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from txnsim.faults.actions import Corrupt, Rewrite
 from txnsim.faults.cluster_actions import ClusterAction, Crash, FillDisk
 from txnsim.faults.crossings import DamagedPart, RewriteHow
 from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from txnsim.faults.points import FaultPoint
-from txnsim.faults.rule_fields import RuleFields
 from txnsim.suggestions import unknown
 from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.rewriting import LIST, NUMBER, answer_fields
+
+if TYPE_CHECKING:
+    from txnsim.faults.plan import FaultRule
 
 OCCURRENCES_MAX: Final = 1_000
 """Every crossing looks through them."""
@@ -32,8 +34,8 @@ _CARRIERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The only APIs that carry a criterion: on any other such a rule would never strike."""
 
-_API_KEYS: Final[Mapping[str, int]] = {name: key for key, (name, _) in APIS.items()}
-_API_NAMES: Final = frozenset(_API_KEYS)
+API_KEYS: Final[Mapping[str, int]] = {name: key for key, (name, _) in APIS.items()}
+"""Kafka's name of an API -> its key."""
 
 _WITH_BATCHES: Final = {
     FaultPoint.CLIENT_REQUEST: ("Produce", 0),
@@ -48,7 +50,7 @@ _OF_CROSSINGS: Final = (
 """Fields of a rule that are about what crosses a point."""
 
 
-def check(rule: RuleFields) -> None:
+def check(rule: FaultRule) -> None:
     """Refuse a rule that makes no sense.
 
     Raises:
@@ -63,7 +65,7 @@ def check(rule: RuleFields) -> None:
         raise ValueError(reason)
 
 
-def _about_action(rule: RuleFields) -> Iterator[str]:
+def _about_action(rule: FaultRule) -> Iterator[str]:
     if not rule.id:
         yield "id is empty"
     action, point = rule.action, rule.point
@@ -84,7 +86,7 @@ def _about_action(rule: RuleFields) -> Iterator[str]:
             yield f"corrupt crc at {point} needs api {name}: nothing else there has record batches"
 
 
-def _about_rewriting(rule: RuleFields) -> Iterator[str]:
+def _about_rewriting(rule: FaultRule) -> Iterator[str]:
     """A field that the answer has not, or that can't be changed so, would make a fault that does
     nothing.
     """
@@ -94,7 +96,7 @@ def _about_rewriting(rule: RuleFields) -> Iterator[str]:
     if rule.api is None:
         yield "rewrite needs api: which fields there are depends on it"
         return
-    key = rule.api if isinstance(rule.api, int) else _API_KEYS.get(rule.api)
+    key = rule.api if isinstance(rule.api, int) else API_KEYS.get(rule.api)
     if key is None:
         return  # reported elsewhere
     fields = answer_fields(key)
@@ -110,10 +112,10 @@ def _about_rewriting(rule: RuleFields) -> Iterator[str]:
             yield f"{action.how} needs a {wanted}, and {action.field} of {api_name(key)} is none"
 
 
-def _about_whom(rule: RuleFields) -> Iterator[str]:
+def _about_whom(rule: FaultRule) -> Iterator[str]:
     point = rule.point
-    if isinstance(rule.api, str) and rule.api not in _API_NAMES:
-        similar = unknown("such name", rule.api, sorted(_API_NAMES))
+    if isinstance(rule.api, str) and rule.api not in API_KEYS:
+        similar = unknown("such name", rule.api, sorted(API_KEYS))
         yield f"api {rule.api!r} is no API of Kafka's: {similar}"
     if rule.api is not None and point not in WITH_API:
         yield f"api can't be matched at {point}: no request crosses it"
@@ -142,7 +144,7 @@ def _about_whom(rule: RuleFields) -> Iterator[str]:
                 yield f"{field} can't be asked for at now: nothing crosses it"
 
 
-def _about_when(rule: RuleFields) -> Iterator[str]:
+def _about_when(rule: FaultRule) -> Iterator[str]:
     if rule.nth < 1 or (rule.limit is not None and rule.limit < 1):
         yield f"nth {rule.nth} and limit {rule.limit} count from 1"
     if len(rule.occurrences) > OCCURRENCES_MAX:

@@ -73,11 +73,4 @@ def subject_of(command: object) -> Subject:
 def _joined(subjects: list[Subject]) -> Subject:
     if len(subjects) < 2:
         return subjects[0] if subjects else NO_SUBJECT
-    first = subjects[0]
-    return Subject(
-        transactional_id=first.transactional_id,
-        producer_id=first.producer_id,
-        partitions=first.partitions,
-        committed=first.committed,
-        others=tuple(subjects[1:]),
-    )
+    return msgspec.structs.replace(subjects[0], others=tuple(subjects[1:]))

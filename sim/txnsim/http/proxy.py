@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from txnsim.faults.meanings import CLUSTER_ACTIONS, TAKES, name_of
-from txnsim.faults.points import FaultPoint
+from txnsim.faults.points import PEER, FaultPoint
 from txnsim.http import openapi
 from txnsim.http.app import application
 from txnsim.http.events import EventRoutes
@@ -28,7 +28,7 @@ from txnsim.http.operation import JSON, PREFIX, Noun, Operation
 from txnsim.http.overview import LookRoutes
 from txnsim.http.replies import RefusedError, as_json
 from txnsim.proxy.fault_proxy import FaultProxy
-from txnsim.proxy.meanings import CLIENT_POINTS, PEER_POINTS
+from txnsim.proxy.meanings import CLIENT_POINTS
 from txnsim.types import TopicPartition
 
 
@@ -164,7 +164,7 @@ def document(*, has_peers: bool) -> dict[str, Any]:
     described["info"]["description"] = (
         "Faults between clients and brokers of any Kafka cluster. The guide is docs/proxy.md."
     )
-    points = (*CLIENT_POINTS, *(PEER_POINTS if has_peers else ()))
+    points = (*CLIENT_POINTS, *(PEER if has_peers else ()))
     schemas = described["components"]["schemas"]
     schemas["FaultPoint"]["enum"] = sorted(points)
     schemas["FaultPoint"]["description"] = "Where requests, answers and connections pass."

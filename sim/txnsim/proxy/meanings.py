@@ -4,23 +4,18 @@ simulator (``faults.points``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from txnsim.api.registry import HANDLERS
 from txnsim.faults.actions import Fail
 from txnsim.faults.cluster_actions import ClusterAction
 from txnsim.faults.plan import FaultRule
-from txnsim.faults.points import FaultPoint
-from txnsim.wire.apis import APIS, api_name
+from txnsim.faults.points import CLIENT, PEER, FaultPoint
+from txnsim.faults.refusals import API_KEYS
+from txnsim.wire.apis import api_name
 
-CLIENT_POINTS: Final = (
-    FaultPoint.CONNECTION_OPEN,
-    FaultPoint.CLIENT_REQUEST,
-    FaultPoint.CLIENT_RESPONSE,
-)
-PEER_POINTS: Final = (FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE)
-POINTS: Final = (*CLIENT_POINTS, *PEER_POINTS)
+CLIENT_POINTS: Final = (FaultPoint.CONNECTION_OPEN, *CLIENT)
+POINTS: Final = (*CLIENT_POINTS, *PEER)
 """What passes a proxy."""
 
 NO_PEERS: Final = (
@@ -32,8 +27,6 @@ _CLUSTER: Final = (
     "a proxy has no hands on brokers, disks, clocks and leaders: only the simulator can do that, "
     "or you, with the tools of the cluster"
 )
-
-_KEYS: Final[Mapping[str, int]] = {name: key for key, (name, _) in APIS.items()}
 
 
 def refusal(rule: FaultRule, *, has_peers: bool) -> str | None:
@@ -47,7 +40,7 @@ def refusal(rule: FaultRule, *, has_peers: bool) -> str | None:
         return f"{rule.action}: {_CLUSTER}"
     if rule.point not in POINTS:
         return f"{rule.point}: {_INSIDE}; a proxy knows {', '.join(POINTS)}"
-    if rule.point in PEER_POINTS and not has_peers:
+    if rule.point in PEER and not has_peers:
         return f"{rule.point}: {NO_PEERS}"
     if isinstance(rule.action, Fail):
         return _about_errors(rule)
@@ -58,7 +51,7 @@ def _about_errors(rule: FaultRule) -> str | None:
     """An answer with an error has to be made here, API by API."""
     if rule.api is None:
         return None
-    key = rule.api if isinstance(rule.api, int) else _KEYS[rule.api]
+    key = rule.api if isinstance(rule.api, int) else API_KEYS[rule.api]
     if key in HANDLERS:
         return None
     return (

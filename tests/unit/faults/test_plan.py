@@ -70,6 +70,11 @@ def test_every_criterion_must_hold(criteria: dict[str, Any], *, expected: bool) 
     assert matches(rule(**criteria), crossing()) is expected
 
 
+def test_what_a_rule_leaves_out_matches_everything() -> None:
+    required = {field.name for field in msgspec.structs.fields(FaultRule) if field.required}
+    assert required == {"id", "point", "action"}
+
+
 def test_another_point_is_another_place() -> None:
     assert not matches(rule(), crossing(point="client.response"))
 

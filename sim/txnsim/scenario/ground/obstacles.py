@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.faults.points import PEER
 from txnsim.proxy import meanings
 from txnsim.releases.kafka import RELEASES
 from txnsim.releases.release import Release
@@ -154,7 +155,7 @@ def _obstacles(step: Step, timeouts: list[int], *, passed_ms: int, is_ours: bool
             point = step.rule.point
             yield (
                 f"a fault at {point}, between brokers that do not come through the proxy"
-                if point in meanings.PEER_POINTS
+                if point in PEER
                 else f"a fault at {point}, inside of a broker"
             )
         elif not is_ours and (step.rule.broker is not None or step.rule.source is not None):
