@@ -132,10 +132,7 @@ def batch_of_request(request: Request | None) -> bytes | None:
 
 def rewritten_answer(sent: Sent, answer: bytes, rewriting: Rewriting) -> bytes:
     """An answer with its size in front, a field of it changed."""
-    key, version = sent.api_key, sent.api_version
-    _, message = codec.read_response(key, version, answer[SIZE_BYTES:])
-    body = codec.encode_body(rewritten(message, rewriting.field, rewriting.change))
-    return codec.frame_response(key, version, sent.correlation_id, body)
+    return _framed(sent, rewritten(_message(sent, answer), rewriting.field, rewriting.change))
 
 
 def batch_of_answer(sent: Sent, answer: bytes) -> bytes | None:
@@ -145,7 +142,13 @@ def batch_of_answer(sent: Sent, answer: bytes) -> bytes | None:
 
 def _message(sent: Sent, answer: bytes) -> Any:
     """The message of an answer, its size in front."""
-    return codec.read_response(sent.api_key, sent.api_version, answer[4:])[1]
+    return codec.read_response(sent.api_key, sent.api_version, answer[SIZE_BYTES:])[1]
+
+
+def _framed(sent: Sent, message: Any) -> bytes:
+    """The whole answer with that message."""
+    body = codec.encode_body(message)
+    return codec.frame_response(sent.api_key, sent.api_version, sent.correlation_id, body)
 
 
 def refusal_of(request: Request, error: int) -> bytes | NoResponse:
@@ -160,10 +163,7 @@ def throttled_answer(sent: Sent, answer: bytes, throttle_ms: int) -> bytes:
     Raises:
         BadInputError: txnsim can't read that answer.
     """
-    throttled_message = throttled(sent.api_key, _message(sent, answer), throttle_ms)
-    return codec.frame_response(
-        sent.api_key, sent.api_version, sent.correlation_id, codec.encode_body(throttled_message)
-    )
+    return _framed(sent, throttled(sent.api_key, _message(sent, answer), throttle_ms))
 
 
 def damaged_request(sent: Sent, frame: bytes, damage: Damage) -> bytes:

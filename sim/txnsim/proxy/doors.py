@@ -10,44 +10,30 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from txnsim.errors import ConfigError
-from txnsim.faults.points import FaultPoint
+from txnsim.faults.points import CLIENT, PEER
 from txnsim.proxy import addresses, crossings
 from txnsim.proxy.addresses import Endpoint
 from txnsim.proxy.ends import BrokerEnd, ClientEnd
 from txnsim.proxy.relay import Relay
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.wire.apis import API_VERSIONS, api_name
+from txnsim.wire.apis import API_VERSIONS
 
 if TYPE_CHECKING:
     import ssl
 
     from txnsim.api.request import Request
-    from txnsim.faults.crossings import Crossing
-    from txnsim.injection.injector import Injector
-    from txnsim.proxy.topic_names import TopicNames
-    from txnsim.runtime.env import Clock, Environment, Listener, Tasks
+    from txnsim.proxy.fault_proxy import FaultProxy
+    from txnsim.runtime.env import Clock, Listener, Tasks
+    from txnsim.runtime.trace import Tracer
 
 PORT_MAX: Final = 65_535
-CLIENT: Final = (FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE)
-PEER: Final = (FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE)
 
 _log: Final = structlog.get_logger("txnsim.proxy")
-
-
-class House(Protocol):
-    """What doors share (``fault_proxy.FaultProxy``)."""
-
-    environment: Environment
-    injector: Injector
-    names: TopicNames
-
-    async def look_up_topics(self) -> None:
-        """Learn every topic's name upstream."""
 
 
 class Door:
@@ -55,7 +41,7 @@ class Door:
 
     def __init__(
         self,
-        house: House,
+        house: FaultProxy,
         doors: Doors,
         node_id: int,
         upstream: tuple[str, int],
@@ -82,6 +68,7 @@ class Door:
         self.injector: Final = house.injector
         self.tasks: Final[Tasks] = house.environment.tasks
         self.clock: Final[Clock] = house.environment.clock
+        self.tracer: Final[Tracer] = house.environment.tracer
         self.relays: dict[Relay, int] = {}
         """Connections of which a side is open, each with the trace index of its opening."""
         self.accepted = 0
@@ -142,18 +129,16 @@ class Door:
 
     def opened(self, relay: Relay, line: str) -> None:
         """A connection is there."""
-        tracer = self._house.environment.tracer
         at = NO_CAUSE
-        if tracer.on:
-            at = tracer.emit("conn.open", self.node, parents=(NO_CAUSE,), data={"peer": line})
+        if self.tracer.on:
+            at = self.tracer.emit("conn.open", self.node, parents=(NO_CAUSE,), data={"peer": line})
         self.relays[relay] = at
 
     def closed(self, relay: Relay, line: str) -> None:
         """A client's side of a connection is gone."""
-        tracer = self._house.environment.tracer
-        if tracer.on:
+        if self.tracer.on:
             opened_at = self.relays.get(relay, NO_CAUSE)
-            tracer.emit("conn.close", self.node, parents=(opened_at,), data={"peer": line})
+            self.tracer.emit("conn.close", self.node, parents=(opened_at,), data={"peer": line})
 
     def forget(self, relay: Relay) -> None:
         """Both sides of a connection are gone."""
@@ -179,26 +164,13 @@ class Door:
             return answer
         return await self._doors.rewritten(api_key, api_version, answer)
 
-    def tell(self, kind: str, crossing: Crossing) -> None:
-        """What a fault does to a message; it is the current cause from now on."""
-        tracer = self._house.environment.tracer
-        if tracer.on and crossing.api_key >= 0:
-            data = {
-                "api": api_name(crossing.api_key),
-                "version": crossing.api_version,
-                "correlation": crossing.correlation_id,
-                "peer": crossing.source,
-                "response": crossing.point in (CLIENT[1], PEER[1]),
-            }
-            tracer.caused_by(tracer.emit(kind, self.node, data=data))
-
 
 class Doors:
     """The doors of one side: those for clients, or those for brokers among themselves."""
 
     def __init__(
         self,
-        house: House,
+        house: FaultProxy,
         *,
         host: str,
         advertised_host: str,

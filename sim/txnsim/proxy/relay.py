@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
@@ -26,85 +26,21 @@ from txnsim.errors import BadInputError
 from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.plan import Asked
 from txnsim.faults.points import FaultPoint
-from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.proxy import addresses, crossings, peek, sasl
 from txnsim.proxy.crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
 from txnsim.proxy.ends import BrokerEnd, ClientEnd
 from txnsim.proxy.frame_stream import SIZE_BYTES, Course, FrameStream
+from txnsim.server.crossings import LOST_COPY, PASS, crossed, opening, tell
 from txnsim.wire.apis import API_VERSIONS, api_name
 
 if TYPE_CHECKING:
-    from txnsim.api.request import Request
-    from txnsim.injection.injector import Injector
-    from txnsim.runtime.env import Clock, Tasks
+    from txnsim.proxy.doors import Door
 
 _log: Final = structlog.get_logger("txnsim.proxy")
 
 BACKLOG_BYTES: Final = 1_048_576
 """What may wait for a fault before a side is no longer read (``queued.max.request.bytes``)."""
-PASS: Final = FaultEffect(outcome=SubmitOutcome.PASS)
 _ANSWER_HEAD_BYTES: Final = 8
-_LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
-"""What keeps a copy from being sent."""
-
-
-class Door(Protocol):
-    """Where a client has connected (``doors.Door``)."""
-
-    @property
-    def node(self) -> str:
-        """The broker to which it leads: ``broker/<id>``."""
-
-    @property
-    def is_peer(self) -> bool:
-        """Whether brokers come by it."""
-
-    @property
-    def points(self) -> tuple[FaultPoint, FaultPoint]:
-        """Where requests and answers cross."""
-
-    @property
-    def injector(self) -> Injector:
-        """Who makes faults happen."""
-
-    @property
-    def tasks(self) -> Tasks:
-        """Where coroutines run."""
-
-    @property
-    def clock(self) -> Clock:
-        """How long clients are muted."""
-
-    async def connect(self, factory: Callable[[], BrokerEnd]) -> None:
-        """Connect to the broker.
-
-        Raises:
-            OSError: It is out of reach.
-        """
-
-    def is_out_of_reach(self, error: OSError) -> None:
-        """The broker can't be connected to."""
-
-    def opened(self, relay: Relay, line: str) -> None:
-        """A connection is there."""
-
-    def closed(self, relay: Relay, line: str) -> None:
-        """A client's side of a connection is gone."""
-
-    def forget(self, relay: Relay) -> None:
-        """Both sides of a connection are gone."""
-
-    def source_of(self, client_id: str | None) -> str:
-        """The sender's name, as rules know it."""
-
-    async def decoded(self, frame: bytes) -> Request | None:
-        """A request for whom a rule asks; None where txnsim can't read it."""
-
-    async def rewritten(self, api_key: int, api_version: int, answer: bytes) -> bytes:
-        """An answer that leads clients to the proxy."""
-
-    def tell(self, kind: str, crossing: Crossing) -> None:
-        """What a fault does to a message, for the trace."""
 
 
 class Relay:
@@ -168,17 +104,7 @@ class Relay:
     async def _open(self) -> bool:
         """Connect to the broker; whether requests are to be read then."""
         if self._injector.armed and not self._door.is_peer:
-            crossing = Crossing(
-                point=FaultPoint.CONNECTION_OPEN,
-                source="client/",
-                target=self._door.node,
-                api_key=-1,
-                api_version=-1,
-                correlation_id=0,
-                subject=NO_SUBJECT,
-                line=self._line,
-            )
-            verdict = await self._cross(crossing)
+            verdict = await self._cross(opening(self._door.node, self._line))
             if verdict.outcome is SubmitOutcome.DISCONNECT:
                 self.client.close()
                 return False
@@ -401,9 +327,9 @@ class Relay:
 
     async def _copy(self, crossing: Crossing, sent: Sent, frame: bytes) -> None:
         """The request arrives once more; its answer is thrown away."""
-        self._door.tell("msg.dup", crossing)
+        tell(self._door.tracer, "msg.dup", crossing)
         verdict = await self._cross(msgspec.structs.replace(crossing, is_copy=True))
-        if verdict.outcome in _LOST_COPY:
+        if verdict.outcome in LOST_COPY:
             return
         copy = Sent(sent.api_key, sent.api_version, sent.correlation_id)
         copy.fate = LOST
@@ -554,13 +480,7 @@ class Relay:
         )
 
     async def _cross(self, crossing: Crossing) -> FaultEffect:
-        verdict = self._injector.cross(crossing) if self._injector.armed else None
-        if verdict is not None and not isinstance(verdict, FaultEffect):
-            self._door.tell("msg.hold", crossing)
-            verdict = await verdict
-        if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
-            self._door.tell("msg.drop", crossing)
-        return verdict or PASS
+        return await crossed(crossing, self._injector, self._door.tracer)
 
     def _settle(self) -> None:
         """Close the broker's side of an orphan for which nothing is left to do."""

@@ -27,22 +27,23 @@ from txnsim.api.request import Handler, NoResponse, Request
 from txnsim.errors import BadInputError, ErrorCode
 from txnsim.faults.crossings import Crossing, Damage, FaultEffect, Rewriting, SubmitOutcome
 from txnsim.faults.damage import SIZE_BYTES, damaged
-from txnsim.faults.points import FaultPoint
+from txnsim.faults.points import CLIENT, PEER, FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.wire import codec
-from txnsim.wire.apis import api_name
+from txnsim.wire.apis import FETCH, api_name
 from txnsim.wire.rewriting import rewritten
 
 if TYPE_CHECKING:
+    from txnsim.runtime.env import Interceptor
+    from txnsim.runtime.trace import Tracer
     from txnsim.server.listener import BrokerListener
 
 _log: Final = structlog.get_logger("txnsim.server")
 
 PASS: Final = FaultEffect(outcome=SubmitOutcome.PASS)
 PRODUCE: Final = 0
-FETCH: Final = 1
 
-_LOST: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
+LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
 """What keeps a copy from being handled."""
 
 Parse = Callable[[bytes], tuple[Request, Handler, ErrorCode | None]]
@@ -74,20 +75,9 @@ class ClientCrossings(msgspec.Struct, eq=False):
     _parse: Parse
     """Reads a frame of this connection."""
 
-    async def opened(self) -> FaultEffect | None:
+    async def opened(self) -> FaultEffect:
         """The connection is there, nothing of it has been read."""
-        return await self._cross(
-            Crossing(
-                point=FaultPoint.CONNECTION_OPEN,
-                source="client/",
-                target=self._listener.node,
-                api_key=-1,
-                api_version=-1,
-                correlation_id=0,
-                subject=NO_SUBJECT,
-                line=self._line,
-            )
-        )
+        return await self._cross(opening(self._listener.node, self._line))
 
     async def handle(self, request: Request, handler: Handler, frame: bytes) -> Any:
         """Bring a request to its handler and its answer back, past whatever is armed.
@@ -100,7 +90,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
                 return NoResponse.NEVER
             return await self.leave(request, handler, await handler.handle(request))
         crossing = self._describe(FaultPoint.CLIENT_REQUEST, request, handler)
-        verdict = await self._cross(crossing) or PASS
+        verdict = await self._cross(crossing)
         if self._listener.is_gone:
             return NoResponse.NEVER  # the broker that it was held for is none any more
         match verdict.outcome:
@@ -143,7 +133,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
         verdict = PASS
         if self._listener.network.interceptor.armed:
             crossing = self._describe(FaultPoint.CLIENT_RESPONSE, request, handler, reply)
-            verdict = await self._cross(crossing) or PASS
+            verdict = await self._cross(crossing)
         match verdict.outcome:
             case SubmitOutcome.DROP:
                 return NoResponse.NEVER
@@ -164,7 +154,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
     def _send_copy(self, crossing: Crossing, frame: bytes) -> None:
         """Let the request arrive once more; its answer is thrown away."""
         request, handler, _ = self._parse(frame)
-        self._tell("msg.dup", crossing)
+        tell(self._listener.tracer, "msg.dup", crossing)
         self._listener.tasks.drive(
             self._handle_copy(msgspec.structs.replace(crossing, is_copy=True), request, handler),
             partial(_note_failure, request),
@@ -172,8 +162,8 @@ class ClientCrossings(msgspec.Struct, eq=False):
         )
 
     async def _handle_copy(self, crossing: Crossing, request: Request, handler: Handler) -> None:
-        verdict = await self._cross(crossing) or PASS
-        if self._listener.is_gone or verdict.outcome in _LOST:
+        verdict = await self._cross(crossing)
+        if self._listener.is_gone or verdict.outcome in LOST_COPY:
             return
         await handler.handle(request)
 
@@ -195,30 +185,47 @@ class ClientCrossings(msgspec.Struct, eq=False):
             carries_batches=batch is not None,
         )
 
-    async def _cross(self, crossing: Crossing) -> FaultEffect | None:
-        interceptor = self._listener.network.interceptor
-        if not interceptor.armed:
-            return None
-        verdict = interceptor.cross(crossing)
-        if verdict is not None and not isinstance(verdict, FaultEffect):
-            self._tell("msg.hold", crossing)
-            verdict = await verdict
-        if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
-            self._tell("msg.drop", crossing)
-        return verdict
+    async def _cross(self, crossing: Crossing) -> FaultEffect:
+        listener = self._listener
+        return await crossed(crossing, listener.network.interceptor, listener.tracer)
 
-    def _tell(self, kind: str, crossing: Crossing) -> None:
-        """What a fault does to a message; it is the current cause from now on."""
-        tracer = self._listener.tracer
-        if tracer.on and crossing.api_key >= 0:
-            data = {
-                "api": api_name(crossing.api_key),
-                "version": crossing.api_version,
-                "correlation": crossing.correlation_id,
-                "peer": crossing.source,
-                "response": crossing.point == FaultPoint.CLIENT_RESPONSE,
-            }
-            tracer.caused_by(tracer.emit(kind, self._listener.node, data=data))
+
+def opening(node: str, line: str) -> Crossing:
+    """A connection that is there, of which nothing has been read."""
+    return Crossing(
+        point=FaultPoint.CONNECTION_OPEN,
+        source="client/",
+        target=node,
+        api_key=-1,
+        api_version=-1,
+        correlation_id=0,
+        subject=NO_SUBJECT,
+        line=line,
+    )
+
+
+async def crossed(crossing: Crossing, interceptor: Interceptor, tracer: Tracer) -> FaultEffect:
+    """The word on a crossing, which takes as long as it takes."""
+    verdict = interceptor.cross(crossing) if interceptor.armed else None
+    if verdict is not None and not isinstance(verdict, FaultEffect):
+        tell(tracer, "msg.hold", crossing)
+        verdict = await verdict
+    if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
+        tell(tracer, "msg.drop", crossing)
+    return verdict or PASS
+
+
+def tell(tracer: Tracer, kind: str, crossing: Crossing) -> None:
+    """What a fault does to a message; it is the current cause from now on."""
+    if tracer.on and crossing.api_key >= 0:
+        data = {
+            "api": api_name(crossing.api_key),
+            "version": crossing.api_version,
+            "correlation": crossing.correlation_id,
+            "peer": crossing.source,
+            "response": crossing.point in (CLIENT[1], PEER[1]),
+        }
+        tracer.caused_by(tracer.emit(kind, crossing.target, data=data))
 
 
 def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:
