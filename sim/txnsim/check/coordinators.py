@@ -11,7 +11,6 @@ meanwhile (``Healed``), has waited long enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -69,7 +68,7 @@ class _Spell(msgspec.Struct):
 
 def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
     """Ids that are stuck at the end of a history, each convicted once."""
-    timeouts = _timeouts(history)
+    timeouts = timeouts_of(history)
     found: dict[str, Anomaly] = {}
     for transactional_id, spell in (*_decided(history).items(), *_busy(history).items()):
         timeout_ms = timeouts.get(transactional_id)
@@ -96,7 +95,7 @@ def stuck_partitions(history: History) -> set[TopicPartition]:
     return found
 
 
-def _timeouts(history: History) -> dict[str, int]:
+def timeouts_of(history: History) -> dict[str, int]:
     """The longest timeout that was seen of each transactional id."""
     found: dict[str, int] = {}
     for seen in history:
@@ -114,10 +113,9 @@ def _decided(history: History) -> dict[str, _Spell]:
     meanwhile, or may have been, counts as the end of the first.
     """
     found: dict[str, _Spell] = {}
-    owners = _owners(history)
     for index, seen in enumerate(history):
         if isinstance(seen, _Granted) and seen.outcome is not Outcome.FAILED:
-            owner = _owner(seen, owners) or ""
+            owner = _owner(history, seen) or ""
             if owner in found and found[owner].what[-1] is None:
                 del found[owner]
         if isinstance(seen, Healed):
@@ -149,13 +147,14 @@ def _is_overdue(seen: Described) -> bool:
 def _busy(history: History) -> dict[str, _Spell]:
     """Ids whose producers get only CONCURRENT_TRANSACTIONS, likewise."""
     found: dict[str, _Spell] = {}
-    for index, at_ms, transactional_id, outcome, error in _answers(history):
-        if transactional_id is None:
-            found.clear()  # healed
-        elif error == BUSY:
-            _note(found, transactional_id, (f"answered {BUSY}", -1), index=index, at_ms=at_ms)
-        elif outcome is not Outcome.FAILED:
-            found.pop(transactional_id, None)  # it was done, or may have been
+    for index, seen in enumerate(history):
+        if isinstance(seen, Healed):
+            found.clear()
+        elif isinstance(seen, _Granted) and (owner := _owner(history, seen)) is not None:
+            if seen.error == BUSY:
+                _note(found, owner, (f"answered {BUSY}", -1), index=index, at_ms=seen.at_ms)
+            elif seen.outcome is not Outcome.FAILED:
+                found.pop(owner, None)  # it was done, or may have been
     return found
 
 
@@ -173,29 +172,9 @@ def _note(
     spell.last, spell.waited_ms = index, at_ms - spell.at_ms
 
 
-def _answers(history: History) -> Iterator[tuple[int, int, str | None, Outcome, str]]:
-    """Everything that a producer of a transactional id was answered; None for "healed"."""
-    owners = _owners(history)
-    for index, seen in enumerate(history):
-        if isinstance(seen, Healed):
-            yield index, seen.at_ms, None, Outcome.OK, ""
-        elif isinstance(seen, _Granted):
-            owner = _owner(seen, owners)
-            if owner is not None:
-                yield index, seen.at_ms, owner, seen.outcome, seen.error
-
-
-def _owners(history: History) -> dict[str | None, str]:
-    """The transactional id of each transaction, where an observation has its begin."""
-    return {
-        label: transaction.transactional_id
-        for label, transaction in history.transactions().items()
-        if transaction.transactional_id is not None
-    }
-
-
-def _owner(seen: _Granted, owners: Mapping[str | None, str]) -> str | None:
+def _owner(history: History, seen: _Granted) -> str | None:
     """The transactional id that an answer is about."""
     if isinstance(seen, Initialised):
         return seen.transactional_id
-    return owners.get(seen.transaction)
+    transaction = history.transaction_of(seen)
+    return None if transaction is None else transaction.transactional_id

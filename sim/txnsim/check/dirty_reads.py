@@ -21,12 +21,10 @@ def aborted_reads(history: History) -> tuple[Anomaly, ...]:
     of them.
     """
     seen = visibility(history)
-    transactions = history.transactions()
     found = []
     for (place, value), sights in seen.sights.items():
         writers = [
-            transactions[wrote.transaction] if wrote.transaction is not None else None
-            for _, wrote in seen.writers.get((place, value), ())
+            history.transaction_of(wrote) for _, wrote in seen.writers.get((place, value), ())
         ]
         if not writers or not all(writer and writer.fate.aborted for writer in writers):
             continue

@@ -87,8 +87,7 @@ def lives_of(history: History) -> dict[str, Life]:
     """The life of each transactional id, with all that was sent in the name of its producers. An
     operator's abort belongs to every one: whose producer it was is known later.
     """
-    transactions = history.transactions()
-    owners = {one.transactional_id for one in transactions.values()}
+    owners = {one.transactional_id for one in history.transactions().values()}
     lives: dict[str, Life] = {owner: [] for owner in owners if owner is not None}
     users = _ids_of_producers(history)
     last_seen: dict[str, int] = {}
@@ -100,8 +99,8 @@ def lives_of(history: History) -> dict[str, Life]:
             case Initialised() | Described() | Began():
                 concerned = (seen.transactional_id,)
             case Added() | Wrote() | SentOffsets() | Ended():
-                label = seen.transaction
-                owner = None if label is None else transactions[label].transactional_id
+                transaction = history.transaction_of(seen)
+                owner = None if transaction is None else transaction.transactional_id
                 concerned = {owner, *users.get(seen.producer_id, ())}
             case Aborted():
                 concerned = tuple(lives)
@@ -134,9 +133,7 @@ def _false(
     if owner is None or not (is_wrong_state or answer.error in FENCED):
         return ""
     life = lives[owner]
-    if is_excused(life, began=transaction.heard_of, answered=index, who=answer.who):
-        return ""
-    if is_forged(life, answered=index, answer=answer):
+    if has_cause(life, transaction, answer, answered=index):
         return ""
     if is_wrong_state:
         if not _took_part(answers, index):
@@ -145,7 +142,7 @@ def _false(
             f"{answer.who} got {WRONG_STATE} at the end of {transaction.label}, though it had "
             f"begun it, had not ended it, and no producer took over {owner}"
         )
-    timeout_ms = _timeout_ms(life, answered=index)
+    timeout_ms = last_timeout_ms(life, (Initialised, Described), answered=index)
     if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
         return ""
     return (
@@ -157,7 +154,14 @@ def _false(
 # What excuses the brokers
 
 
-def is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
+def has_cause(life: Life, transaction: Transaction, answer: Answer, *, answered: int) -> bool:
+    """Whether another request may have led to an error, or the producer itself has."""
+    return _is_excused(
+        life, began=transaction.heard_of, answered=answered, who=answer.who
+    ) or _is_forged(life, answered=answered, answer=answer)
+
+
+def _is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
     """Whether another request may have led to the error.
 
     Args:
@@ -223,7 +227,7 @@ def _may_fence(seen: Initialised) -> bool:
     return seen.outcome is not Outcome.FAILED or seen.error == "CONCURRENT_TRANSACTIONS"
 
 
-def is_forged(life: Life, *, answered: int, answer: Answer) -> bool:
+def _is_forged(life: Life, *, answered: int, answer: Answer) -> bool:
     """Whether the request had another identity than its producer had got; or another client has
     used a higher epoch of this producer, which raises it at a leader.
     """
@@ -292,11 +296,19 @@ class _Identity:
 # Facts about a transaction
 
 
-def _timeout_ms(life: Life, *, answered: int) -> int | None:
-    """The transaction timeout that was last observed."""
-    seen = (event.seen for event in life if event.at < answered)
-    timeouts = [one.timeout_ms for one in seen if isinstance(one, Initialised | Described)]
-    return next((one for one in reversed(timeouts) if one is not None), None)
+def last_timeout_ms(
+    life: Life, told_by: tuple[type[Initialised | Described], ...], *, answered: int
+) -> int | None:
+    """The transaction timeout that was last observed, in an answer of these kinds."""
+    return next(
+        (
+            event.seen.timeout_ms
+            for event in reversed(life)
+            if event.at < answered and isinstance(event.seen, told_by)
+            if event.seen.timeout_ms is not None
+        ),
+        None,
+    )
 
 
 def _took_part(answers: Sequence[tuple[int, Answer]], index: int) -> bool:

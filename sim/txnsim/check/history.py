@@ -6,12 +6,14 @@ as JSON lines, so a history that was recorded elsewhere, also of a real cluster,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from txnsim.check.observations import (
+    Added,
     Began,
     Ended,
     Isolation,
@@ -79,9 +81,7 @@ class History:
 
     def all_of(self, kind: type[SeenT]) -> Iterator[tuple[int, SeenT]]:
         """Every observation of one kind, with its index."""
-        for index, seen in enumerate(self._seen):
-            if isinstance(seen, kind):
-                yield index, seen
+        return _only(kind, enumerate(self._seen))
 
     def writes(self) -> Iterator[tuple[int, Wrote]]:
         """Every record that was sent."""
@@ -114,6 +114,10 @@ class History:
         """Every transaction by its label, in the order of their first observation."""
         return self.derived(_transactions)
 
+    def transaction_of(self, seen: Added | Wrote | SentOffsets | Ended) -> Transaction | None:
+        """The transaction that an observation is about; None outside of one."""
+        return None if seen.transaction is None else self.transactions()[seen.transaction]
+
     # JSON lines
 
     def to_lines(self) -> bytes:
@@ -138,13 +142,33 @@ class History:
         return history
 
 
+def _only(kind: type[SeenT], seen: Iterable[tuple[int, Seen]]) -> Iterator[tuple[int, SeenT]]:
+    """Those of one kind."""
+    return ((index, one) for index, one in seen if isinstance(one, kind))
+
+
 def _transactions(history: History) -> dict[str, Transaction]:
-    found: dict[str, _Draft] = {}
+    found: dict[str, list[tuple[int, Seen]]] = defaultdict(list)
     for index, seen in enumerate(history):
         label = getattr(seen, "transaction", None)
         if label is not None:
-            found.setdefault(label, _Draft(label, index, seen.at_ms)).add(index, seen)
-    return {label: draft.finished() for label, draft in found.items()}
+            found[label].append((index, seen))
+    return {label: _transaction(label, seen) for label, seen in found.items()}
+
+
+def _transaction(label: str, seen: Sequence[tuple[int, Seen]]) -> Transaction:
+    heard_of, first = seen[0]
+    owners = [begin.transactional_id for _, begin in _only(Began, seen)]
+    return Transaction(
+        label=label,
+        transactional_id=owners[-1] if owners else None,
+        heard_of=heard_of,
+        heard_of_ms=first.at_ms,
+        writes=tuple(_only(Wrote, seen)),
+        positions=tuple(_only(SentOffsets, seen)),
+        reads=tuple(_only(Read, seen)),
+        ends=tuple(_only(Ended, seen)),
+    )
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -193,44 +217,3 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
         if Outcome.UNKNOWN in commits:
             return Fate(maybe_committed=True)
         return Fate(aborted=bool(self.ends))
-
-
-class _Draft:
-    """A transaction while its observations are gathered."""
-
-    def __init__(self, label: str, heard_of: int, at_ms: int) -> None:
-        self._label = label
-        self._heard_of = heard_of
-        self._heard_of_ms = at_ms
-        self._transactional_id: str | None = None
-        self._writes: list[tuple[int, Wrote]] = []
-        self._positions: list[tuple[int, SentOffsets]] = []
-        self._reads: list[tuple[int, Read]] = []
-        self._ends: list[tuple[int, Ended]] = []
-
-    def add(self, index: int, seen: Seen) -> None:
-        match seen:
-            case Began(transactional_id=transactional_id):
-                self._transactional_id = transactional_id
-            case Wrote():
-                self._writes.append((index, seen))
-            case SentOffsets():
-                self._positions.append((index, seen))
-            case Read():
-                self._reads.append((index, seen))
-            case Ended():
-                self._ends.append((index, seen))
-            case _:
-                pass  # that a partition was added, or positions were asked for, is no part of it
-
-    def finished(self) -> Transaction:
-        return Transaction(
-            label=self._label,
-            transactional_id=self._transactional_id,
-            heard_of=self._heard_of,
-            heard_of_ms=self._heard_of_ms,
-            writes=tuple(self._writes),
-            positions=tuple(self._positions),
-            reads=tuple(self._reads),
-            ends=tuple(self._ends),
-        )

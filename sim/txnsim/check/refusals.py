@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from txnsim.check.anomaly import Anomaly, Kind, convict
-from txnsim.check.fencing import Answer, Life, answers_to, is_excused, is_forged, lives_of
+from txnsim.check.fencing import Answer, Life, answers_to, has_cause, last_timeout_ms, lives_of
 from txnsim.check.history import History
 from txnsim.check.observations import Added, Ended, Initialised, Outcome, Wrote
 
@@ -45,14 +45,13 @@ def refused_producers(history: History) -> tuple[Anomaly, ...]:
             if owner is None or answer.error not in REFUSALS:
                 continue
             life = lives[owner]
-            if is_excused(life, began=transaction.heard_of, answered=index, who=answer.who):
+            if has_cause(life, transaction, answer, answered=index):
                 break
-            if is_forged(life, answered=index, answer=answer) or _is_granted_since(life, index):
+            if _is_granted_since(life, index) or _was_left_out(answers, answer):
                 break
-            if _was_left_out(answers, answer):
-                break
-            if _may_be_late(life, answer, began_ms=transaction.heard_of_ms, answered_at=index):
-                break
+            timeout_ms = last_timeout_ms(life, (Initialised,), answered=index)
+            if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
+                break  # its coordinator may have aborted it by then
             because = (
                 f"{answer.who} got {answer.error} in {transaction.label}, which it had begun "
                 f"as it should; no client took over {owner}, and nothing was granted to it any more"
@@ -82,17 +81,3 @@ def _is_granted_since(life: Life, answered_at: int) -> bool:
         for event in life
         if isinstance(event.seen, Initialised | Answer)
     )
-
-
-def _may_be_late(life: Life, answer: Answer, *, began_ms: int, answered_at: int) -> bool:
-    """Whether its coordinator may have aborted the transaction by then; also where no timeout is
-    known.
-    """
-    timeouts = [
-        event.seen.timeout_ms
-        for event in life
-        if event.at < answered_at
-        and isinstance(event.seen, Initialised)
-        and event.seen.timeout_ms is not None
-    ]
-    return not timeouts or answer.at_ms - began_ms >= timeouts[-1]

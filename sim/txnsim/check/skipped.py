@@ -76,13 +76,12 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
 
 def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
     found: dict[tuple[str, TopicPartition], _Group] = defaultdict(lambda: _Group(set(), set()))
-    transactions = history.transactions()
     for index, sent in history.all_of(SentOffsets):
         group = found[sent.group, sent.place]
         group.senders.add(sent.who if sent.member is None else sent.member)
         group.sent.add(sent.offset)
-        label = sent.transaction
-        fate = None if label is None else transactions[label].fate
+        transaction = history.transaction_of(sent)
+        fate = None if transaction is None else transaction.fate
         if sent.outcome is not Outcome.FAILED and (fate is None or not fate.aborted):
             group.vouched = max(group.vouched, sent.offset)
         if sent.outcome is Outcome.OK and (fate is None or fate.committed):

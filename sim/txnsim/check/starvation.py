@@ -11,10 +11,10 @@ from collections import defaultdict
 from typing import Final
 
 from txnsim.check.anomaly import Anomaly, Kind, convict
-from txnsim.check.coordinators import stuck_partitions
+from txnsim.check.coordinators import stuck_partitions, timeouts_of
 from txnsim.check.hanging import hanging
 from txnsim.check.history import History
-from txnsim.check.observations import UNKNOWN_OFFSET, Described, Initialised, Read
+from txnsim.check.observations import UNKNOWN_OFFSET, Read
 from txnsim.types import TopicPartition
 
 TIMEOUT_MAX_MS: Final = 15 * 60_000
@@ -106,8 +106,4 @@ def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[i
 
 def _patience_ms(history: History) -> int:
     """For how long a transaction may keep readers waiting."""
-    timeouts = [TIMEOUT_MAX_MS]
-    for seen in history:
-        if isinstance(seen, Initialised | Described) and seen.timeout_ms is not None:
-            timeouts.append(seen.timeout_ms)
-    return max(timeouts) + PADDING_MS
+    return max((TIMEOUT_MAX_MS, *timeouts_of(history).values())) + PADDING_MS
