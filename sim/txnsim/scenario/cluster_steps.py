@@ -15,7 +15,7 @@ from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.cluster_options import new_topic, replicas_from, topic_of
 from txnsim.scenario.conditions import poll
 from txnsim.scenario.stage import LOOKER, Stage
-from txnsim.scenario.steps_model import ClusterAct
+from txnsim.scenario.steps_model import ClusterAct, needed
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import input_event
 from txnsim.types import (
@@ -36,7 +36,7 @@ async def act_on_cluster(stage: Stage, act: ClusterAct, cluster: SimCluster) -> 
     """
     match act.do:
         case "move-leader":
-            await _move_leader(stage, cluster, await _place(stage, cluster, act), _number(act.to))
+            await _move_leader(stage, cluster, await _place(stage, cluster, act), needed(act.to))
         case "reload-coordinator":
             await _reload(stage, cluster, await _place(stage, cluster, act))
         case "stop":
@@ -64,7 +64,7 @@ async def act_on_cluster(stage: Stage, act: ClusterAct, cluster: SimCluster) -> 
         case "create-topic":
             _create_topic(stage, cluster, act)
         case "delete-topic":
-            _delete_topic(stage, cluster, _name(act))
+            _delete_topic(stage, cluster, needed(act.topic))
         case "grow-topic":
             _grow_topic(stage, cluster, act)
         case "roll" | "clean" | "delete-old":
@@ -73,30 +73,24 @@ async def act_on_cluster(stage: Stage, act: ClusterAct, cluster: SimCluster) -> 
             raise InvariantViolation(f"the cluster can't {unknown!r}, and the file was accepted")
 
 
-def _number(value: int | None) -> int:
-    assert value is not None, "the file was accepted"
-    return value
-
-
 def _broker(act: ClusterAct) -> BrokerId:
-    return BrokerId(_number(act.broker))
+    return BrokerId(needed(act.broker))
 
 
 async def _place(stage: Stage, cluster: SimCluster, act: ClusterAct) -> TopicPartition:
     """The partition that is meant; of a transactional id, the one that keeps it."""
     if act.partition is not None:
         return act.partition
-    assert act.coordinator_of is not None, "the file was accepted"
-    admin = await stage.operator.admin()
-    await admin.cluster.coordinator(act.coordinator_of)  # makes the topic where there is none
+    admin, owner = await stage.operator.admin(), needed(act.coordinator_of)
+    await admin.cluster.coordinator(owner)  # makes the topic where there is none
     topic = cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC]
-    index = partition_for(TransactionalId(act.coordinator_of), len(topic.partitions))
+    index = partition_for(TransactionalId(owner), len(topic.partitions))
     return TopicPartition(TRANSACTION_STATE_TOPIC, index)
 
 
 async def _age(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
     """Let an idle transactional id go on at an epoch; an unknown one is initialised first."""
-    name, epoch = TransactionalId(act.transactional_id or ""), _number(act.epoch)
+    name, epoch = TransactionalId(act.transactional_id or ""), needed(act.epoch)
     admin = await stage.operator.admin()
     described = (await admin.describe_transactions([name]))[name]
     if isinstance(described, ClientError):
@@ -112,13 +106,8 @@ async def _age(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
 # Topics
 
 
-def _name(act: ClusterAct) -> str:
-    assert act.topic is not None, "the file was accepted"
-    return act.topic
-
-
 def _create_topic(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
-    name = _name(act)
+    name = needed(act.topic)
     topic = topic_of(act)
     with input_event(stage.environment, "create-topic", topic=name, partitions=topic.partitions):
         created = cluster.metadata.create_topic(
@@ -138,7 +127,7 @@ def _delete_topic(stage: Stage, cluster: SimCluster, name: str) -> None:
 
 
 def _grow_topic(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
-    name, count, metadata = _name(act), _number(act.partitions), cluster.metadata
+    name, count, metadata = needed(act.topic), needed(act.partitions), cluster.metadata
     brokers, there = stage.scenario.brokers, metadata.image.topics.get(name)
     replicas = None if there is None else len(there.partitions[0].replicas)
     grown = growth.grown_topic(
@@ -194,9 +183,7 @@ async def _followed(stage: Stage, place: TopicPartition, leader: int) -> None:
 
 
 async def _reassign(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
-    place, replicas = act.partition, act.replicas
-    assert place is not None, "the file was accepted"
-    assert replicas is not None, "the file was accepted"
+    place, replicas = needed(act.partition), needed(act.replicas)
     admin = await stage.operator.admin()
     request = alter_partition_reassignments({place: replicas}, timeout_ms=TIMEOUT_MS)
     message = await admin.cluster.ask_any(request)
@@ -212,16 +199,15 @@ async def _reassign(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
 
 
 async def _configure(stage: Stage, act: ClusterAct) -> None:
-    assert act.topic is not None, "the file was accepted"
-    assert act.name is not None, "the file was accepted"
+    topic, name = needed(act.topic), needed(act.name)
     admin = await stage.operator.admin()
     change = ConfigChange(
-        resource_type=TOPIC_RESOURCE, resource_name=act.topic, name=act.name, value=act.value
+        resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=act.value
     )
     message = await admin.cluster.ask_any(incremental_alter_configs([change], validate_only=False))
     (row,) = message.responses
     if row.error_code:
-        raise StoryFailedError(f"{act.topic}: {act.name}: {row.error_message}")
+        raise StoryFailedError(f"{topic}: {name}: {row.error_message}")
 
 
 # Logs
@@ -229,8 +215,7 @@ async def _configure(stage: Stage, act: ClusterAct) -> None:
 
 def _care_for_log(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
     """What a broker does from time to time, now: on every replica, as each cares for its own."""
-    place = act.partition
-    assert place is not None, "the file was accepted"
+    place = needed(act.partition)
     with input_event(stage.environment, act.do, tp=str(place)):
         for broker in cluster.brokers.values():
             care = broker.log_maintenance

@@ -5,20 +5,24 @@ sleeps.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import FetchResult
 from txnsim.client.inspection.txn_views import ProducerState
+from txnsim.client.metadata import ClusterView, PartitionView
 from txnsim.client.waiting import Deadline, pause
 from txnsim.scenario.answers import StoryFailedError
-from txnsim.scenario.stage import PATIENCE_MS, Stage
+from txnsim.scenario.stage import PATIENCE_MS, Background, Stage
 from txnsim.scenario.steps_model import (
     Condition,
     Expectation,
+    LeaderIs,
     Reaches,
     StruckTimes,
     TransactionIs,
+    needed,
 )
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -27,6 +31,8 @@ NO_LEADER: Final = "none"
 POLL_FIRST_MS: Final = 2
 POLL_MAX_MS: Final = 250
 """Between two looks at a condition; the pause grows."""
+Look = Callable[[], Awaitable[tuple[bool, list[str]]]]
+"""Tells whether a condition holds, and what is the case, in words."""
 
 
 async def wait_until(stage: Stage, condition: Condition) -> None:
@@ -41,56 +47,45 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
         armed = stage.in_force(struck.rule if isinstance(struck, StruckTimes) else struck)
         await until_struck(stage, armed.rule.id, count=times)
         return
-    holds, what = _condition(stage, condition)
+    what, look = _wanted(stage, condition)
+    case: list[str] = []
+
+    async def holds() -> bool:
+        nonlocal case
+        is_so, case = await look()
+        return is_so
+
     try:
         await poll(stage, holds, what)
     except StoryFailedError as error:
-        case = await _case(stage, condition)
         lines = dict.fromkeys([str(error), *case, *still_held(stage, case)])
         raise StoryFailedError("; ".join(lines)) from None
 
 
-def _condition(stage: Stage, condition: Condition) -> tuple[Callable[[], Awaitable[bool]], str]:
-    """How to look, and what is looked for."""
+def _wanted(stage: Stage, condition: Condition) -> tuple[str, Look]:
+    """What is looked for, and how."""
     if condition.answered is not None:
         background = stage.called(condition.answered)
-
-        async def answered() -> bool:
-            return background.task.done()
-
-        return answered, f"{condition.answered} is answered"
-    if condition.transaction is not None:
-        wanted = condition.transaction
-        return lambda: _is_in_state(stage, wanted), f"{wanted.id} is {' or '.join(wanted.is_)}"
-    if condition.marker is not None:
-        place = condition.marker
-        return lambda: _marked(stage, place), f"DescribeProducers shows a marker on {place}"
-    if condition.open is not None:
-        place = condition.open
-        return lambda: _opened(stage, place), f"DescribeProducers shows {place} open"
-    if condition.high_watermark is not None:
-        wanted_high = condition.high_watermark
-        return (
-            lambda: _reaches(stage, wanted_high, lambda seen: seen.high_watermark),
-            f"the high watermark of {wanted_high.partition} is {wanted_high.offset}",
-        )
-    if condition.stable is not None:
-        wanted_stable = condition.stable
-        return (
-            lambda: _reaches(stage, wanted_stable, lambda seen: seen.last_stable_offset),
-            f"the last stable offset of {wanted_stable.partition} is {wanted_stable.offset}",
-        )
-    return _of_metadata(stage, condition)
-
-
-def _of_metadata(stage: Stage, condition: Condition) -> tuple[Callable[[], Awaitable[bool]], str]:
-    if condition.leader is not None:
-        place, leader = condition.leader.partition, condition.leader.is_
-        who = "no broker" if leader == NO_LEADER else f"broker {leader}"
-        return lambda: _is_led_by(stage, place, leader), f"{who} leads {place}"
-    assert condition.in_sync is not None, "the file was accepted"
-    whole = condition.in_sync
-    return lambda: _is_in_sync(stage, whole), f"all replicas of {whole} are in sync"
+        return f"{condition.answered} is answered", partial(_answered, background)
+    if (wanted := condition.transaction) is not None:
+        what = f"{wanted.id} is {' or '.join(wanted.is_)}"
+        return what, partial(_in_state, stage, wanted)
+    if (place := condition.marker) is not None:
+        what = f"DescribeProducers shows a marker on {place}"
+        return what, partial(_producers, stage, place, _is_marked)
+    if (place := condition.open) is not None:
+        return f"DescribeProducers shows {place} open", partial(_producers, stage, place, _is_open)
+    if (high := condition.high_watermark) is not None:
+        what = f"the high watermark of {high.partition} is {high.offset}"
+        return what, partial(_reaches, stage, high, lambda seen: seen.high_watermark)
+    if (stable := condition.stable) is not None:
+        what = f"the last stable offset of {stable.partition} is {stable.offset}"
+        return what, partial(_reaches, stage, stable, lambda seen: seen.last_stable_offset)
+    if (leader := condition.leader) is not None:
+        who = "no broker" if leader.is_ == NO_LEADER else f"broker {leader.is_}"
+        return f"{who} leads {leader.partition}", partial(_is_led_by, stage, leader)
+    whole = needed(condition.in_sync)
+    return f"all replicas of {whole} are in sync", partial(_is_in_sync, stage, whole)
 
 
 async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], what: str) -> None:
@@ -154,9 +149,6 @@ def _compare(what: str, seen: object, wanted: object) -> None:
         raise StoryFailedError(f"{what} {seen}, expected {wanted}")
 
 
-# What is the case, where something is waited for in vain
-
-
 def still_held(stage: Stage, said: Sequence[str] = ()) -> list[str]:
     """One line for each fault that holds something, unless a line that was said names it: what is
     held may well be what was waited for.
@@ -169,33 +161,37 @@ def still_held(stage: Stage, said: Sequence[str] = ()) -> list[str]:
     ]
 
 
-async def _case(stage: Stage, condition: Condition) -> list[str]:
-    """What is seen instead of what was waited for."""
-    if condition.answered is not None:
-        call = stage.called(condition.answered).call
-        return [f"{call.who}: {call.do} was sent, and has no answer yet"]
-    if condition.transaction is not None:
-        name = condition.transaction.id
-        return stage.ground.why_unfinished(name)
-    place = condition.marker or condition.open
-    if place is not None:
-        producers = await _producers(stage, place)
-        return [_of_producer(place, one) for one in producers] or [f"{place} knows no producer"]
-    reaches = condition.high_watermark or condition.stable
-    if reaches is not None:
-        _, seen = await stage.reader.read(reaches.partition, IsolationLevel.READ_COMMITTED)
-        return [
-            f"{reaches.partition}: the last stable offset is {seen.last_stable_offset}, the high"
-            f" watermark {seen.high_watermark}"
-        ]
-    place = condition.in_sync if condition.leader is None else condition.leader.partition
-    assert place is not None, "the file was accepted"
+# Looks: whether it holds, and what is the case
+
+
+async def _answered(background: Background) -> tuple[bool, list[str]]:
+    call = background.call
+    return background.task.done(), [f"{call.who}: {call.do} was sent, and has no answer yet"]
+
+
+async def _in_state(stage: Stage, wanted: TransactionIs) -> tuple[bool, list[str]]:
     admin = await stage.operator.admin()
-    led = (await admin.cluster.refresh((place.topic,))).leader(place)
-    if led is None:
-        return [f"{place} has no leader"]
-    in_sync, replicas = _listed(led.isr), _listed(led.replicas)
-    return [f"{place}: broker {led.leader_id} leads; in sync {in_sync} of {replicas}"]
+    found = (await admin.describe_transactions([wanted.id]))[wanted.id]
+    holds = not isinstance(found, ClientError) and found.state in wanted.is_
+    return holds, [] if holds else stage.ground.why_unfinished(wanted.id)
+
+
+async def _producers(
+    stage: Stage, place: TopicPartition, test: Callable[[ProducerState], bool]
+) -> tuple[bool, list[str]]:
+    answer = (await (await stage.operator.admin()).describe_producers([place]))[place]
+    found = () if isinstance(answer, ClientError) else answer
+    case = [_of_producer(place, one) for one in found] or [f"{place} knows no producer"]
+    return any(map(test, found)), case
+
+
+def _is_marked(one: ProducerState) -> bool:
+    """Only a marker brings a coordinator epoch, and it closes what is open."""
+    return one.coordinator_epoch is not None and not _is_open(one)
+
+
+def _is_open(one: ProducerState) -> bool:
+    return one.txn_start_offset is not None
 
 
 def _of_producer(place: TopicPartition, one: ProducerState) -> str:
@@ -204,51 +200,40 @@ def _of_producer(place: TopicPartition, one: ProducerState) -> str:
     return f"{place}: producer {one.producer_id}, epoch {one.producer_epoch}: {about}"
 
 
+async def _reaches(
+    stage: Stage, wanted: Reaches, offset_of: Callable[[FetchResult], int]
+) -> tuple[bool, list[str]]:
+    _, seen = await stage.reader.read(wanted.partition, IsolationLevel.READ_COMMITTED)
+    stable, high = seen.last_stable_offset, seen.high_watermark
+    where = f"the last stable offset is {stable}, the high watermark {high}"
+    return offset_of(seen) >= wanted.offset, [f"{wanted.partition}: {where}"]
+
+
+async def _is_led_by(stage: Stage, wanted: LeaderIs) -> tuple[bool, list[str]]:
+    seen, led, case = await _led(stage, wanted.partition)
+    if led is None:
+        is_there = seen.topic(wanted.partition.topic) is not None
+        return wanted.is_ == NO_LEADER and is_there, case
+    return led.leader_id == wanted.is_, case
+
+
+async def _is_in_sync(stage: Stage, place: TopicPartition) -> tuple[bool, list[str]]:
+    _, led, case = await _led(stage, place)
+    return led is not None and set(led.isr) == set(led.replicas), case
+
+
+async def _led(
+    stage: Stage, place: TopicPartition
+) -> tuple[ClusterView, PartitionView | None, list[str]]:
+    """What clients see of a partition, also in words."""
+    seen = await (await stage.operator.admin()).cluster.refresh((place.topic,))
+    led = seen.leader(place)
+    if led is None:
+        return seen, None, [f"{place} has no leader"]
+    in_sync, replicas = _listed(led.isr), _listed(led.replicas)
+    text = f"{place}: broker {led.leader_id} leads; in sync {in_sync} of {replicas}"
+    return seen, led, [text]
+
+
 def _listed(ids: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(ids)))
-
-
-# Looks
-
-
-async def _is_in_state(stage: Stage, wanted: TransactionIs) -> bool:
-    admin = await stage.operator.admin()
-    found = (await admin.describe_transactions([wanted.id]))[wanted.id]
-    return not isinstance(found, ClientError) and found.state in wanted.is_
-
-
-async def _marked(stage: Stage, place: TopicPartition) -> bool:
-    """Only a marker brings a coordinator epoch, and it closes what is open."""
-    found = await _producers(stage, place)
-    return any(one.coordinator_epoch is not None and one.txn_start_offset is None for one in found)
-
-
-async def _opened(stage: Stage, place: TopicPartition) -> bool:
-    return any(one.txn_start_offset is not None for one in await _producers(stage, place))
-
-
-async def _producers(stage: Stage, place: TopicPartition) -> tuple[ProducerState, ...]:
-    found = (await (await stage.operator.admin()).describe_producers([place]))[place]
-    return () if isinstance(found, ClientError) else found
-
-
-async def _reaches(stage: Stage, wanted: Reaches, offset_of: Callable[[FetchResult], int]) -> bool:
-    _, seen = await stage.reader.read(wanted.partition, IsolationLevel.READ_COMMITTED)
-    return offset_of(seen) >= wanted.offset
-
-
-async def _is_led_by(stage: Stage, place: TopicPartition, leader: int | str) -> bool:
-    admin = await stage.operator.admin()
-    seen = await admin.cluster.refresh((place.topic,))
-    found = seen.leader(place)
-    if found is None:
-        topic = seen.topic(place.topic)
-        return leader == NO_LEADER and topic is not None
-    return found.leader_id == leader
-
-
-async def _is_in_sync(stage: Stage, place: TopicPartition) -> bool:
-    admin = await stage.operator.admin()
-    seen = await admin.cluster.refresh((place.topic,))
-    found = seen.leader(place)
-    return found is not None and set(found.isr) == set(found.replicas)

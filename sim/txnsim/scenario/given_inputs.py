@@ -13,7 +13,7 @@ from txnsim.scenario.commands import Input, PlannedStep
 from txnsim.scenario.reading import read_step
 from txnsim.scenario.stage import Stage
 from txnsim.scenario.steps import act
-from txnsim.scenario.steps_model import ACTS, Step
+from txnsim.scenario.steps_model import Step
 from txnsim.server.inputs import input_event
 
 
@@ -56,7 +56,6 @@ async def do_input(stage: Stage, step: Step) -> None:
     if step.advance is not None:
         await act(stage, step)  # it is an input by itself
         return
-    name = next(name for name in ACTS if getattr(step, name) is not None).rstrip("_")
     given = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    with input_event(stage.environment, "step", name=name, step=given):
+    with input_event(stage.environment, "step", name=step.choice.rstrip("_"), step=given):
         await act(stage, step)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from txnsim.scenario.commands import PlannedStep
-from txnsim.scenario.steps_model import ACTS, Step
+from txnsim.scenario.steps_model import Step
 
 if TYPE_CHECKING:
     from txnsim.scenario.stage import Stage
@@ -38,7 +38,7 @@ def planned(steps: Sequence[Step | str]) -> list[PlannedStep]:
 def _words(step: Step) -> str:
     if step.say:
         return step.say.strip()
-    name, act = next((act, getattr(step, act)) for act in ACTS if getattr(step, act) is not None)
+    act = getattr(step, step.choice)
     if step.call is not None:
         place = "" if step.call.partition is None else f" {step.call.partition}"
         return f"{step.call.who}: {step.call.do}{place}"
@@ -46,4 +46,4 @@ def _words(step: Step) -> str:
     if not isinstance(act, str | int) and hasattr(act, "model_dump"):
         kept = act.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         shown = ", ".join(f"{key} {value}" for key, value in kept.items())
-    return f"{name.rstrip('_').replace('_', ' ')}: {shown}"
+    return f"{step.choice.rstrip('_').replace('_', ' ')}: {shown}"

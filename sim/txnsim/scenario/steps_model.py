@@ -7,7 +7,7 @@ background, something with faults (``hold``, ``arm``, ``release``, ``disarm``), 
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -28,27 +28,14 @@ from txnsim.suggestions import unknown
 from txnsim.txn.state import WIRE_NAMES
 from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
 
+T = TypeVar("T")
+
 _PLACE: Final = "place "
 """A name that no field can have."""
 PARTITIONS_MAX: Final = 100
 """Of a topic."""
 COUNT_MAX: Final = 10_000
 """Of records in a call and strikes of a rule; stories that come along have 2,000 at most."""
-ACTS: Final = (
-    "call",
-    "await_",
-    "give_up",
-    "hold",
-    "arm",
-    "release",
-    "disarm",
-    "cluster",
-    "advance",
-    "wait_until",
-    "expect",
-    "observe",
-)
-
 _IDENTITY: Final = ("producer_id", "epoch", "first_identity_of")
 _SENT: Final = ("connection", "broker", "once", "background", "error")
 _MEMBER: Final = ("generation", "member_id", "instance_id")
@@ -133,7 +120,38 @@ CLUSTER: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 """What can be done to the cluster -> the fields that it needs and may have."""
 
 
-class Call(Model):
+class OneOf(Model):
+    """Exactly one of its fields is given, besides those that go with any."""
+
+    BESIDES: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def choices(cls) -> tuple[str, ...]:
+        """The fields of which there is one, by the names of Python."""
+        return tuple(name for name in cls.model_fields if name not in cls.BESIDES)
+
+    @property
+    def choice(self) -> str:
+        """The one that is given."""
+        return next(name for name in self.choices() if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if sum(getattr(self, name) is not None for name in self.choices()) != 1:
+            raise ValueError(f"expected exactly one of {_names(self.choices())}")
+        return self
+
+
+class Doing(Model):
+    """Something is done; which fields there may be depends on what."""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The fields that were given, by the names of Python."""
+        return frozenset(self.model_fields_set) - {"who", "do"}
+
+
+class Call(Doing):
     """Somebody does something; which fields there may be depends on who and what (``CALLS``)."""
 
     who: str
@@ -206,17 +224,12 @@ class Call(Model):
     """The error that must be answered; NONE unless given."""
 
     @property
-    def given(self) -> frozenset[str]:
-        """The fields that were given, by the names of Python."""
-        return frozenset(self.model_fields_set) - {"who", "do"}
-
-    @property
     def records(self) -> tuple[str, ...]:
         """The values of all records."""
         return self.values if self.values is not None else (self.value or "",)
 
 
-class ClusterAct(Model):
+class ClusterAct(Doing):
     """Something is done to the cluster; which fields there may be depends on what (``CLUSTER``)."""
 
     do: str
@@ -241,11 +254,6 @@ class ClusterAct(Model):
     leaders: tuple[int, ...] = ()
     """Of each new partition; brokers 1, 2, 3, … in turn unless given."""
     configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
-
-    @property
-    def given(self) -> frozenset[str]:
-        """The fields that were given, by the names of Python."""
-        return frozenset(self.model_fields_set) - {"do"}
 
 
 class TransactionIs(Model):
@@ -284,20 +292,7 @@ class StruckTimes(Model):
     times: int = Field(ge=1, le=COUNT_MAX)
 
 
-CONDITIONS: Final = (
-    "struck",
-    "answered",
-    "transaction",
-    "marker",
-    "open",
-    "high_watermark",
-    "stable",
-    "leader",
-    "in_sync",
-)
-
-
-class Condition(Model):
+class Condition(OneOf):
     """What is waited for; exactly one."""
 
     struck: str | StruckTimes | None = None
@@ -316,11 +311,8 @@ class Condition(Model):
     in_sync: Partition | None = None
     """All replicas are in sync."""
 
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Condition:
-        if sum(getattr(self, name) is not None for name in CONDITIONS) != 1:
-            raise ValueError(f"expected exactly one of {_names(CONDITIONS)}")
-        return self
+
+CONDITIONS: Final = Condition.choices()
 
 
 class Expectation(Model):
@@ -338,17 +330,9 @@ class Expectation(Model):
 
     @model_validator(mode="after")
     def _at_least_one(self) -> Expectation:
-        seen = (
-            self.committed,
-            self.uncommitted,
-            self.records,
-            self.stable,
-            self.high_watermark,
-        )
-        if all(value is None for value in seen):
-            raise ValueError(
-                "expected one of committed, uncommitted, records, stable, high-watermark"
-            )
+        seen = tuple(name for name in type(self).model_fields if name != "partition")
+        if all(getattr(self, name) is None for name in seen):
+            raise ValueError(f"expected one of {_names(seen)}")
         return self
 
 
@@ -361,8 +345,10 @@ class Awaited(Model):
     offset: OffsetByRun | None = None
 
 
-class Step(Model):
+class Step(OneOf):
     """One step of a story."""
+
+    BESIDES: ClassVar = ("say", "only")
 
     say: str = ""
     only: Names = ()
@@ -381,12 +367,6 @@ class Step(Model):
     expect: Expectation | None = None
     observe: Literal["everything", "healed"] | None = None
 
-    @model_validator(mode="after")
-    def _exactly_one_act(self) -> Step:
-        if sum(getattr(self, act) is not None for act in ACTS) != 1:
-            raise ValueError(f"expected exactly one of {_names(ACTS)}")
-        return self
-
     @property
     def place(self) -> str:
         """Where it stands, as ``late.yaml:24: steps.3.await``; empty where no file has it."""
@@ -394,9 +374,8 @@ class Step(Model):
 
     def stands_at(self, place: str) -> None:
         """Note where it was read, as ``late.yaml:24: steps.3``."""
-        act = next(act for act in ACTS if getattr(self, act) is not None)
         # Beside the fields, as a cached property is: where it stands is no part of what it says.
-        self.__dict__[_PLACE] = f"{place}.{_names((act,))}"
+        self.__dict__[_PLACE] = f"{place}.{_names((self.choice,))}"
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -428,6 +407,15 @@ class Step(Model):
         """Whether it has no meaning where no fault is armed."""
         acts = (self.rule, self.release, self.disarm, self.struck, self.give_up)
         return any(act is not None for act in acts)
+
+
+ACTS: Final = Step.choices()
+
+
+def needed(value: T | None) -> T:
+    """A field without which the file would not have been accepted."""
+    assert value is not None, "the file was accepted"
+    return value
 
 
 def _names(fields: tuple[str, ...]) -> str:

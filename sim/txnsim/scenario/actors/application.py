@@ -10,7 +10,7 @@ from txnsim.scenario.actors.base import Surroundings
 from txnsim.scenario.answers import GIVEN_UP, CallResult, failure
 from txnsim.scenario.players.base import Player
 from txnsim.scenario.recorder import Batch
-from txnsim.scenario.steps_model import Call
+from txnsim.scenario.steps_model import Call, needed
 
 
 class ApplicationActor:
@@ -52,11 +52,9 @@ class ApplicationActor:
                 self._transaction = call.transaction or f"{self.name}.T{self._begun}"
                 self._recorder.began(self.name, self._id, self._transaction)
             case "send":
-                assert call.partition is not None, "the file was accepted"
-                await player.send(call.records[0], call.partition)
-                self._sent.append(
-                    Batch(partition=call.partition, values=call.records, item=call.item)
-                )
+                place = needed(call.partition)
+                await player.send(call.records[0], place)
+                self._sent.append(Batch(partition=place, values=call.records, item=call.item))
             case "await-ack":
                 self._note(CallResult(offset=await player.await_ack()))
             case "give-up":

@@ -11,7 +11,7 @@ from txnsim.client.producer import Producer, RecordMetadata
 from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import NONE, CallResult, failure
 from txnsim.scenario.recorder import Batch
-from txnsim.scenario.steps_model import Call
+from txnsim.scenario.steps_model import Call, needed
 
 AT_ONCE_MAX: Final = 200
 """Records that are on their way at once, where many are written."""
@@ -85,8 +85,7 @@ class BystanderActor(ClientActor):
 
 def _records(call: Call) -> Iterator[Batch]:
     """Each record: those named, or ``count`` under ``keys`` keys in turn."""
-    place = call.partition
-    assert place is not None, "the file was accepted"
+    place = needed(call.partition)
     if call.count is None:
         for value in call.records:
             yield Batch(partition=place, values=(value,), key=call.key, item=call.item)

@@ -20,7 +20,7 @@ from txnsim.scenario.actors.asking import PATIENCE_MS, Asking
 from txnsim.scenario.actors.base import Surroundings, group_metadata
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure
 from txnsim.scenario.model import Actor
-from txnsim.scenario.steps_model import Call
+from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import IsolationLevel
 
 UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
@@ -76,8 +76,7 @@ class MemberActor:
                 )
                 self._took(call, member, polled)
             case "seek":
-                assert call.partition is not None, "the file was accepted"
-                self._alive.seek(call.partition, call.from_ or 0)
+                self._alive.seek(needed(call.partition), call.from_ or 0)
             case "stand-still":
                 self._alive.stand_still()
             case "leave":

@@ -14,7 +14,7 @@ from txnsim.client.requests import Marker
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure, read_answer
-from txnsim.scenario.steps_model import Call
+from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 TIMEOUT_MS: Final = 30_000
@@ -55,8 +55,7 @@ class OperatorActor(ClientActor):
             case "describe":
                 return await self._describe(call.transactional_id or "", call.state)
             case "producers":
-                assert call.partition is not None, "the file was accepted"
-                return await self._producers(call, call.partition)
+                return await self._producers(call, needed(call.partition))
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
 
     async def admin(self) -> Admin:
@@ -115,17 +114,13 @@ class OperatorActor(ClientActor):
         return answer
 
     async def _abort_at(self, call: Call) -> CallResult:
-        place = call.partition
-        assert place is not None, "the file was accepted"
+        place = needed(call.partition)
         start = call.start_offset
         named = (call.producer_id, call.epoch, call.coordinator_epoch)
         simple = named == (None, None, None) and call.decision != "commit"
         if start is None:
-            assert call.producer_id is not None, "the file was accepted"
-            assert call.epoch is not None, "the file was accepted"
-            return await self._mark(
-                place, call, call.producer_id, call.epoch, call.coordinator_epoch
-            )
+            producer_id, epoch = needed(call.producer_id), needed(call.epoch)
+            return await self._mark(place, call, producer_id, epoch, call.coordinator_epoch)
         for producer in await self.producers(place):
             if producer.txn_start_offset != start:
                 continue
@@ -174,13 +169,11 @@ class OperatorActor(ClientActor):
         return answer
 
     async def _delete_records(self, call: Call) -> CallResult:
-        place = call.partition
-        assert place is not None, "the file was accepted"
-        assert call.before is not None, "the file was accepted"
+        place = needed(call.partition)
         admin = await self.admin()
         leader = await admin.cluster.leader(place)
         message = await admin.cluster.ask(
-            leader.leader_id, delete_records({place: call.before}, timeout_ms=TIMEOUT_MS)
+            leader.leader_id, delete_records({place: needed(call.before)}, timeout_ms=TIMEOUT_MS)
         )
         return read_answer(message)
 

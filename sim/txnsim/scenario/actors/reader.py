@@ -13,7 +13,7 @@ from txnsim.client.tracing import ClientTrace
 from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure
 from txnsim.scenario.model import Actor
-from txnsim.scenario.steps_model import Call
+from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import IsolationLevel, TopicPartition
 
 READ_BYTES_MAX: Final = 1_000_000
@@ -35,8 +35,7 @@ class ReaderActor(ClientActor):
         sent()
         if call.do == "read-positions":
             return await self._read_positions(call)
-        place = call.partition
-        assert place is not None, "the file was accepted"
+        place = needed(call.partition)
         isolation = IsolationLevel.READ_COMMITTED
         if call.uncommitted or self._part.uncommitted:
             isolation = IsolationLevel.READ_UNCOMMITTED

@@ -19,7 +19,7 @@ from txnsim.scenario.actors.base import ClientActor, Surroundings, group_metadat
 from txnsim.scenario.answers import GIVEN_UP, NONE, CallResult, StoryFailedError
 from txnsim.scenario.model import Actor
 from txnsim.scenario.recorder import Batch
-from txnsim.scenario.steps_model import Call
+from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 
@@ -59,12 +59,10 @@ class WireActor(ClientActor):
         match call.do:
             case "init-producer-id":
                 return await self._init(call, asking)
-            case "add-partitions":
-                return await self._add_partitions(call, asking)
+            case "add-partitions" | "add-offsets":
+                return await self._add(call, asking)
             case "produce":
                 return await self._produce(call, asking)
-            case "add-offsets":
-                return await self._add_offsets(call, asking)
             case "commit-offsets":
                 return await self._commit_offsets(call, asking)
             case "commit" | "abort":
@@ -115,23 +113,28 @@ class WireActor(ClientActor):
         )
         return answer
 
-    async def _add_partitions(self, call: Call, asking: Asking) -> CallResult:
+    async def _add(self, call: Call, asking: Asking) -> CallResult:
+        """AddPartitionsToTxn; or AddOffsetsToTxn, where the call names a group."""
+        group, partitions = call.group, call.partitions or ()
         if self._protocol is TxnProtocol.V2 and not call.always:
-            return CallResult(because="the first record adds its partition")
+            by = "the first record adds its partition"
+            return CallResult(because=by if group is None else "TxnOffsetCommit adds the group")
         identity, transaction = self._identity_of(call), self._transaction
-        request = requests.add_partitions_to_txn(
-            self._id,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
-            partitions=call.partitions or (),
-        )
+        producer_id, epoch = identity.producer_id, identity.producer_epoch
+        if group is None:
+            request = requests.add_partitions_to_txn(
+                self._id, producer_id=producer_id, producer_epoch=epoch, partitions=partitions
+            )
+        else:
+            request = group_requests.add_offsets_to_txn(
+                self._id, producer_id=producer_id, producer_epoch=epoch, group_id=group
+            )
         answer = await asking.coordinator(self._id, request)
-        self._recorder.added(self.name, transaction, call.partitions or (), answer, identity)
+        self._recorder.added(self.name, transaction, partitions, answer, identity)
         return answer
 
     async def _produce(self, call: Call, asking: Asking) -> CallResult:
-        target = call.partition
-        assert target is not None, "the file was accepted"
+        target = needed(call.partition)
         batch = self._batch(call, target)
         transaction = None if call.plain else self._transaction
         self._unanswered[id(call)] = (
@@ -145,20 +148,6 @@ class WireActor(ClientActor):
             within=self._protocol.produce_versions,
         )
         return self._noted(call, await asking.leader(target, request))
-
-    async def _add_offsets(self, call: Call, asking: Asking) -> CallResult:
-        if self._protocol is TxnProtocol.V2 and not call.always:
-            return CallResult(because="TxnOffsetCommit adds the group")
-        identity, transaction = self._identity_of(call), self._transaction
-        request = group_requests.add_offsets_to_txn(
-            self._id,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
-            group_id=call.group or "",
-        )
-        answer = await asking.coordinator(self._id, request)
-        self._recorder.added(self.name, transaction, (), answer, identity)
-        return answer
 
     async def _commit_offsets(self, call: Call, asking: Asking) -> CallResult:
         identity, transaction = self._identity_of(call), self._transaction

@@ -34,7 +34,7 @@ from txnsim.scenario.cluster_options import new_topic, topic_of
 from txnsim.scenario.ground import log_care
 from txnsim.scenario.ground.cleaning import ONGOING, Belongings, Cleaner, Left
 from txnsim.scenario.model import Scenario, Topic
-from txnsim.scenario.steps_model import ClusterAct
+from txnsim.scenario.steps_model import ClusterAct, needed
 from txnsim.security.options import SecurityProtocol
 from txnsim.settings import Settings
 from txnsim.types import (
@@ -204,16 +204,14 @@ class KafkaGround:
         del stage  # it is asked over the wire
         match act.do:
             case "move-leader":
-                assert act.to is not None, "the file was accepted"
-                await self._move_leader(await self._place(act), self._id(act.to))
+                await self._move_leader(await self._place(act), self._id(needed(act.to)))
             case "reload-coordinator":
                 await self._reload(await self._place(act))
             case "kill" | "stop" | "start" | "restart":
                 await self._care_for_broker(act)
             case "reassign":
-                assert act.partition is not None, "the file was accepted"
-                assert act.replicas is not None, "the file was accepted"
-                await self._reassign(act.partition, tuple(map(self._id, act.replicas)))
+                replicas = tuple(map(self._id, needed(act.replicas)))
+                await self._reassign(needed(act.partition), replicas)
             case "configure":
                 topic, name = act.topic or "", act.name or ""
                 await log_care.configure(self._admin, topic, name, act.value)
@@ -299,9 +297,8 @@ class KafkaGround:
     async def _place(self, act: ClusterAct) -> TopicPartition:
         if act.partition is not None:
             return act.partition
-        assert act.coordinator_of is not None, "the file was accepted"
         count = self._settings.transaction_state_log_num_partitions
-        index = partition_for(TransactionalId(act.coordinator_of), count)
+        index = partition_for(TransactionalId(needed(act.coordinator_of)), count)
         return TopicPartition(TRANSACTION_STATE_TOPIC, index)
 
     async def _led(self, place: TopicPartition) -> Any:
@@ -347,22 +344,22 @@ class KafkaGround:
         await self._until(is_so, f"the replicas of {place} are {replicas}")
 
     async def _care_for_broker(self, act: ClusterAct) -> None:
-        assert act.broker is not None, "the file was accepted"
+        broker = needed(act.broker)
         if self._hands is None:
             raise StoryFailedError(f"{act.do}: these brokers are not ours")
         if act.do == "kill" or (act.do == "restart" and act.kill):
-            await self._hands.kill(act.broker)
+            await self._hands.kill(broker)
         elif act.do in ("stop", "restart"):
-            await self._hands.shut_down(act.broker)
+            await self._hands.shut_down(broker)
         if act.do in ("start", "restart"):
-            await self._hands.start_again(act.broker)
+            await self._hands.start_again(broker)
 
             async def is_there() -> bool:
                 await self._cluster.refresh()
                 known = {broker.broker_id for broker in self._cluster.view.brokers}
-                return act.broker in known
+                return broker in known
 
-            await self._until(is_there, f"broker {act.broker} is there again")
+            await self._until(is_there, f"broker {broker} is there again")
 
     async def _until(self, holds: Callable[[], Any], what: str) -> None:
         deadline = Deadline(self.environment.clock, FOLLOWED_MAX_MS)
@@ -381,8 +378,7 @@ class KafkaGround:
     # Topics
 
     async def _care_for_log(self, act: ClusterAct) -> None:
-        place = act.partition
-        assert place is not None, "the file was accepted"
+        place = needed(act.partition)
         if self._hands is None:
             raise StoryFailedError(f"{act.do}: these brokers are not ours")
         admin, clock = self._admin, self.environment.clock
