@@ -4,6 +4,7 @@ what differs between runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -32,27 +33,38 @@ class Model(BaseModel):
     )
 
 
-def with_numbers(value: Any, settings: Settings) -> Any:
-    """A step, or a part of it, in which every partition has its number; the same object where all
-    had.
+Change = Callable[[Model | None, str, Any], Any]
+"""(part of a step, its field, a single value there) -> the value that stands there instead."""
+
+
+def changed(value: Any, change: Change, part: Model | None = None, field: str = "") -> Any:
+    """A step, or a part of it, in which each single value is changed, of mappings the keys; the
+    same object where none is another.
     """
-    if isinstance(value, TopicPartition):
-        return located(value, settings)
-    if isinstance(value, tuple) and type(value) is tuple:
-        made = tuple(with_numbers(one, settings) for one in value)
-        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
-    if isinstance(value, dict):
-        keyed = {with_numbers(key, settings): one for key, one in value.items()}
-        return value if all(a is b for a, b in zip(keyed, value, strict=True)) else keyed
     if isinstance(value, Model):
-        changed = {}
+        update = {}
         for name in value.model_fields_set:
             before = getattr(value, name)
-            after = with_numbers(before, settings)
+            after = changed(before, change, value, name)
             if after is not before:
-                changed[name] = after
-        return value.model_copy(update=changed) if changed else value
-    return value
+                update[name] = after
+        return value.model_copy(update=update) if update else value
+    if type(value) is tuple:
+        made = tuple(changed(one, change, part, field) for one in value)
+        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+    if isinstance(value, dict):
+        keyed = {changed(key, change, part, field): one for key, one in value.items()}
+        return value if all(a is b for a, b in zip(keyed, value, strict=True)) else keyed
+    return change(part, field, value)
+
+
+def with_numbers(value: Any, settings: Settings) -> Any:
+    """A step, or a part of it, in which every partition has its number."""
+
+    def change(_part: Model | None, _field: str, one: Any) -> Any:
+        return located(one, settings) if isinstance(one, TopicPartition) else one
+
+    return changed(value, change)
 
 
 def duration_ms(value: Any) -> Any:

@@ -10,14 +10,13 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
-from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.members.member import GroupMember, Polled
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.requests import offset_commit
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.asking import PATIENCE_MS, Asking
-from txnsim.scenario.actors.base import Surroundings, group_metadata
+from txnsim.scenario.actors.base import ClientActor, Surroundings, group_metadata
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure
 from txnsim.scenario.model import Actor
 from txnsim.scenario.steps_model import Call, needed
@@ -28,16 +27,14 @@ FAREWELL_S: Final = 5
 """How long the coordinator may take to answer a member that leaves with the end of the story."""
 
 
-class MemberActor:
+class MemberActor(ClientActor):
     """One consumer in a group, in one process at a time: after ``leave`` or ``die`` a ``subscribe``
     starts another.
     """
 
     def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
-        self.name = name
+        super().__init__(name, around, part.client_id)
         self._part = part
-        self._around = around
-        self._cluster: Cluster | None = None
         self._lives = 0
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED if part.uncommitted else IsolationLevel.READ_COMMITTED
@@ -103,13 +100,11 @@ class MemberActor:
     async def _born(self) -> GroupMember:
         """A new process."""
         await self._end()
-        self._cluster = self._around.client(self._part.client_id or self.name)
-        await self._cluster.connect()
         self._lives += 1
         part = self._part
         ids = self._around.environment.rng.stream(f"member {self.name}")
         member = GroupMember(
-            self._cluster,
+            await self._ready(),
             MemberOptions(
                 group_id=part.group or "",
                 protocol=part.group_protocol,
@@ -136,9 +131,6 @@ class MemberActor:
             if member is not None:
                 await member.close()
             await cluster.close()
-
-    async def give_up(self, call: Call) -> None:
-        """Never asked for: only calls of wire actors can be given up."""
 
     async def close(self) -> None:
         """Leave, as a program that ends."""

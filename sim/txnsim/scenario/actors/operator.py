@@ -178,29 +178,24 @@ class OperatorActor(ClientActor):
         return read_answer(message)
 
     async def _fence(self, transactional_id: str) -> CallResult:
-        outcome = (await (await self.admin()).fence_producers([transactional_id]))[transactional_id]
-        if isinstance(outcome, ClientError):
-            return failure(outcome)
-        answer = CallResult()
-        self._around.recorder.initialised(self.name, transactional_id, outcome, answer)
+        outcomes = await (await self.admin()).fence_producers([transactional_id])
+        identity, answer = or_raised(outcomes[transactional_id]), CallResult()
+        self._around.recorder.initialised(self.name, transactional_id, identity, answer)
         return answer
 
     # Looks
 
     async def _describe(self, transactional_id: str, state: str | None) -> CallResult:
-        outcome = (await (await self.admin()).describe_transactions([transactional_id]))[
-            transactional_id
-        ]
-        if isinstance(outcome, ClientError):
-            return failure(outcome)
-        self._around.recorder.described(self.name, outcome)
-        where = ", ".join(map(str, outcome.partitions)) or "no partition"
+        outcomes = await (await self.admin()).describe_transactions([transactional_id])
+        found = or_raised(outcomes[transactional_id])
+        self._around.recorder.described(self.name, found)
+        where = ", ".join(map(str, found.partitions)) or "no partition"
         self._around.tell(
             self.name,
-            f"DescribeTransactions says that {transactional_id} is {outcome.state} with {where}",
+            f"DescribeTransactions says that {transactional_id} is {found.state} with {where}",
         )
-        if state is not None and state != outcome.state:
-            raise StoryFailedError(f"{transactional_id} is {outcome.state}, expected {state}")
+        if state is not None and state != found.state:
+            raise StoryFailedError(f"{transactional_id} is {found.state}, expected {state}")
         return CallResult()
 
     async def describe_all(self) -> None:

@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.faults.plan import FaultRule
-from txnsim.scenario.fields import Model
+from txnsim.scenario.fields import Model, changed
 from txnsim.scenario.model import Actor, Scenario
 from txnsim.scenario.notation.places import AT, BY_NAME
-from txnsim.scenario.steps_model import TransactionIs
+from txnsim.scenario.steps_model import Step, TransactionIs
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 NAMES: Final = frozenset({"group", "transactional_id", "coordinator_of", "topic", "topics"})
@@ -54,30 +54,18 @@ def _actor(name: str, actor: Actor, prefix: str, ordinary_ms: int) -> Actor:
     )
 
 
-def _renamed(value: Any, prefix: str) -> Any:
-    if isinstance(value, TopicPartition):
-        return _place(value, prefix)
-    if isinstance(value, tuple) and type(value) is tuple:
-        return tuple(_renamed(one, prefix) for one in value)
-    if isinstance(value, dict):
-        return {_renamed(key, prefix): one for key, one in value.items()}
-    if isinstance(value, FaultRule):
-        given = {name: getattr(value, name) for name in ("topic", "transactional_id")}
-        names = {name: _name(one, prefix) for name, one in given.items() if one is not None}
-        return msgspec.structs.replace(value, **names)
-    if isinstance(value, Model):
-        fields = NAMES | {"id"} if isinstance(value, TransactionIs) else NAMES
-        changed: dict[str, Any] = {}
-        for name in value.model_fields_set:
-            before = getattr(value, name)
-            if name in fields and isinstance(before, str):
-                changed[name] = _name(before, prefix)
-            elif name in fields and isinstance(before, tuple):
-                changed[name] = tuple(_name(one, prefix) for one in before)
-            else:
-                changed[name] = _renamed(before, prefix)
-        return value.model_copy(update=changed)
-    return value
+def _renamed(steps: tuple[Step, ...], prefix: str) -> Any:
+    def change(part: Model | None, field: str, one: Any) -> Any:
+        if isinstance(one, TopicPartition):
+            return _place(one, prefix)
+        if isinstance(one, FaultRule):
+            given = {name: getattr(one, name) for name in ("topic", "transactional_id")}
+            names = {name: _name(own, prefix) for name, own in given.items() if own is not None}
+            return msgspec.structs.replace(one, **names)
+        is_name = field in NAMES or (field == "id" and isinstance(part, TransactionIs))
+        return _name(one, prefix) if is_name and isinstance(one, str) else one
+
+    return changed(steps, change)
 
 
 def _name(name: str, prefix: str) -> str:

@@ -24,7 +24,6 @@ from txnsim.client.positions import group_coordinator
 from txnsim.client.requests import NewTopic
 from txnsim.client.waiting import Deadline, pause
 from txnsim.errors import ConfigError
-from txnsim.injection.injector import Injector
 from txnsim.placement import partition_for
 from txnsim.proxy.fault_proxy import FaultProxy
 from txnsim.runtime.env import Environment
@@ -89,10 +88,11 @@ class KafkaGround:
             hands: On their processes, where they are ours.
         """
         self.environment = environment
+        self.injector = proxy.injector
         self._proxy = proxy
         self._scenario = scenario
-        self._prefix = prefix
-        self._settings = settings
+        self.prefix = prefix
+        self.settings = settings
         self._hands = hands
         self._topics: dict[str, int] = {}
         self._ids: tuple[int, ...] = ()
@@ -118,24 +118,9 @@ class KafkaGround:
         return msgspec.structs.replace(there, protocol=in_clear)
 
     @property
-    def injector(self) -> Injector:
-        """The proxy's."""
-        return self._proxy.injector
-
-    @property
-    def settings(self) -> Settings:
-        """See ``Ground``."""
-        return self._settings
-
-    @property
-    def prefix(self) -> str:
-        """See ``Ground``."""
-        return self._prefix
-
-    @property
     def topics(self) -> Mapping[str, int]:
         """The story's topics and the internal ones."""
-        settings = self._settings
+        settings = self.settings
         return {
             **self._topics,
             TRANSACTION_STATE_TOPIC: settings.transaction_state_log_num_partitions,
@@ -149,8 +134,8 @@ class KafkaGround:
             ClientError: The cluster does not answer.
         """
         await self._cluster.connect()
-        await self._cluster.coordinator(f"{self._prefix}nobody")
-        await group_coordinator(self._cluster, f"{self._prefix}nobody", self._cluster.deadline())
+        await self._cluster.coordinator(f"{self.prefix}nobody")
+        await group_coordinator(self._cluster, f"{self.prefix}nobody", self._cluster.deadline())
         counts = {}
         for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
             topic = await self._admin.wait_for_topic(name)
@@ -159,8 +144,8 @@ class KafkaGround:
                 await self._until_whole(name)  # the story before may have ended a broker
         await self._cluster.refresh()
         self._ids = tuple(sorted(broker.broker_id for broker in self._cluster.view.brokers))
-        self._settings = msgspec.structs.replace(
-            self._settings,
+        self.settings = msgspec.structs.replace(
+            self.settings,
             transaction_state_log_num_partitions=counts[TRANSACTION_STATE_TOPIC],
             offsets_topic_num_partitions=counts[CONSUMER_OFFSETS_TOPIC],
         )
@@ -262,7 +247,7 @@ class KafkaGround:
         found: list[TransactionListing] = []
         for listed in (await self._admin.list_transactions()).values():
             if not isinstance(listed, ClientError):
-                found += [one for one in listed if one.transactional_id.startswith(self._prefix)]
+                found += [one for one in listed if one.transactional_id.startswith(self.prefix)]
         return found
 
     async def _wait_for_timeouts(self, ms: int) -> None:
@@ -297,7 +282,7 @@ class KafkaGround:
     async def _place(self, act: ClusterAct) -> TopicPartition:
         if act.partition is not None:
             return act.partition
-        count = self._settings.transaction_state_log_num_partitions
+        count = self.settings.transaction_state_log_num_partitions
         index = partition_for(TransactionalId(needed(act.coordinator_of)), count)
         return TopicPartition(TRANSACTION_STATE_TOPIC, index)
 
@@ -412,7 +397,7 @@ class KafkaGround:
         cleaner = Cleaner(
             self._cluster,
             self.environment.clock,
-            prefix=self._prefix,
+            prefix=self.prefix,
             bootstrap=self._proxy.options.bootstrap,
             secured=settings.security.protocol is not SecurityProtocol.PLAINTEXT,
         )
@@ -432,7 +417,7 @@ class KafkaGround:
             topics=self._topics,
             groups={name for name in groups if name},
             transactional_ids={name for name in ids if name},
-            position_partitions=self._settings.offsets_topic_num_partitions,
+            position_partitions=self.settings.offsets_topic_num_partitions,
         )
 
 

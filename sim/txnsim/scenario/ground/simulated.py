@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.client.authentication import ClientSecurity
 from txnsim.errors import ConfigError
-from txnsim.injection.injector import Injector
 from txnsim.metadata.image import TopicImage
 from txnsim.runtime.env import Environment
 from txnsim.scenario.cluster_options import new_topic, options_of
@@ -19,7 +18,6 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import advance, input_event
 from txnsim.server.views.readings import late_transactions
 from txnsim.server.views.waiting import entry_of, waits_for
-from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -35,22 +33,10 @@ class SimulatedGround:
     def __init__(self, cluster: SimCluster, scenario: Scenario) -> None:
         self.environment = cluster.environment
         self.cluster = cluster
+        self.bootstrap = cluster.bootstrap
+        self.injector = cluster.injector
+        self.settings = cluster.options.settings
         self._scenario = scenario
-
-    @property
-    def bootstrap(self) -> str:
-        """See ``Ground``."""
-        return self.cluster.bootstrap
-
-    @property
-    def injector(self) -> Injector:
-        """The cluster's own."""
-        return self.cluster.injector
-
-    @property
-    def settings(self) -> Settings:
-        """See ``Ground``."""
-        return self.cluster.options.settings
 
     @property
     def topics(self) -> Mapping[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Final, Protocol
 
 import msgspec
@@ -62,6 +61,11 @@ class Player(Protocol):
 
     async def give_up(self) -> None:
         """Wait until the last record's delivery has timed out; raises where it is acknowledged."""
+        try:
+            await self.await_ack()
+        except ClientError:
+            return
+        raise ClientError("the record was acknowledged though its request is held")
 
     async def commit(self) -> None:
         """Commit the transaction."""
@@ -74,16 +78,4 @@ class Player(Protocol):
 
     def remarks(self) -> tuple[str, ...]:
         """What the client said on its own (log lines), with an explanation where one is needed."""
-
-
-async def give_up_on(acknowledgement: Awaitable[object]) -> None:
-    """Wait until a record's delivery has timed out.
-
-    Raises:
-        ClientError: It was acknowledged instead.
-    """
-    try:
-        await acknowledgement
-    except ClientError:
-        return
-    raise ClientError("the record was acknowledged though its request is held")
+        return ()

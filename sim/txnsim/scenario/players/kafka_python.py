@@ -15,7 +15,7 @@ from txnsim.scenario.players.base import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Part,
-    give_up_on,
+    Player,
 )
 from txnsim.types import TopicPartition
 
@@ -60,7 +60,7 @@ class Ear(logging.Handler):
         super().close()
 
 
-class KafkaPythonPlayer:
+class KafkaPythonPlayer(Player):
     """``kafka.KafkaProducer`` in threads of its own."""
 
     name = "kafka-python"
@@ -106,14 +106,6 @@ class KafkaPythonPlayer:
         """Wait until the last record is acknowledged; returns its offset."""
         written = await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
         return int(written.offset)
-
-    async def give_up(self) -> None:
-        """Wait until the last record's delivery has timed out.
-
-        Raises:
-            ClientError: It was acknowledged instead.
-        """
-        await give_up_on(self.await_ack())
 
     async def commit(self) -> None:
         """Commit the transaction."""

@@ -12,12 +12,12 @@ from txnsim.scenario.players.base import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Part,
-    give_up_on,
+    Player,
 )
 from txnsim.types import TopicPartition
 
 
-class OwnPlayer:
+class OwnPlayer(Player):
     """``txnsim.client`` in this process, over real connections."""
 
     name = "own client"
@@ -55,14 +55,6 @@ class OwnPlayer:
         assert self._sent is not None
         return (await self._sent).offset
 
-    async def give_up(self) -> None:
-        """Wait until the last record's delivery has timed out.
-
-        Raises:
-            ClientError: It was acknowledged instead.
-        """
-        await give_up_on(self.await_ack())
-
     async def commit(self) -> None:
         """Commit the transaction."""
         await self._producer.commit()
@@ -75,7 +67,3 @@ class OwnPlayer:
         """Leave."""
         await self._producer.close()
         await self._cluster.close()
-
-    def remarks(self) -> tuple[str, ...]:
-        """Nothing: our client raises, it does not log."""
-        return ()

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ClientError, ConfigError
-from txnsim.scenario.players.base import Part
+from txnsim.scenario.players.base import Part, Player
 from txnsim.types import TopicPartition
 
 LINE_TIMEOUT_SECONDS: Final = 60
@@ -48,7 +48,7 @@ def words(command: str) -> tuple[str, ...]:
     return split
 
 
-class ProgramPlayer:
+class ProgramPlayer(Player):
     """A child process that plays the part."""
 
     def __init__(self, part: Part, *, command: tuple[str, ...]) -> None:
@@ -106,10 +106,6 @@ class ProgramPlayer:
         except TimeoutError:
             process.kill()
             await process.communicate()
-
-    def remarks(self) -> tuple[str, ...]:
-        """Nothing: what the program logs goes to standard error."""
-        return ()
 
     async def _until(self, event: str) -> None:
         """Read its lines up to that event; ``initialized`` may come before."""
