@@ -15,7 +15,7 @@ from txnsim.scenario.players.base import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Part,
-    give_up_on,
+    Player,
 )
 from txnsim.types import TopicPartition
 
@@ -24,7 +24,7 @@ ATTEMPTS_MAX: Final = 20
 """Of an end of a transaction that may be asked for again, as its error says."""
 
 
-class ConfluentPlayer:
+class ConfluentPlayer(Player):
     """A transactional ``confluent_kafka.Producer``."""
 
     name = "confluent-kafka"
@@ -80,14 +80,6 @@ class ConfluentPlayer:
             await asyncio.sleep(0)
         return await self._delivered
 
-    async def give_up(self) -> None:
-        """Wait until the last record's delivery has timed out.
-
-        Raises:
-            ClientError: It was acknowledged instead.
-        """
-        await give_up_on(self.await_ack())
-
     async def commit(self) -> None:
         """Commit the transaction."""
         await self._patiently(lambda: self._producer.commit_transaction(PATIENCE_SECONDS))
@@ -99,10 +91,6 @@ class ConfluentPlayer:
     async def close(self) -> None:
         """Leave: librdkafka does when nobody holds the producer."""
         self._producer = None
-
-    def remarks(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     async def _patiently(self, ask: Callable[[], object]) -> None:
         """Ask again while the error says that this may help."""

@@ -7,12 +7,9 @@ They are no mistake for certain, as topics come and go, so they are warned of an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from txnsim.faults.rule import FaultRule
 from txnsim.suggestions import unknown
-
-if TYPE_CHECKING:
-    from txnsim.faults.plan import FaultRule
 
 
 def doubt(
@@ -21,7 +18,7 @@ def doubt(
     """Why a rule strikes nothing here; None where nothing is known against it.
 
     Args:
-        rule: It is well made (``refusals.check``).
+        rule: It is well made (``rule``).
         brokers: Ids of the cluster's brokers, those that are down included.
         topics: Those that are there, with their partitions.
         may_create: A topic that is not there may still come by itself, as

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -18,8 +18,7 @@ from txnsim.errors import ConfigError
 from txnsim.faults.points import CLIENT, PEER
 from txnsim.proxy import addresses, crossings
 from txnsim.proxy.addresses import Endpoint
-from txnsim.proxy.ends import BrokerEnd, ClientEnd
-from txnsim.proxy.relay import Relay
+from txnsim.proxy.ends import BrokerEnd, ClientEnd, Joined
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.wire.apis import API_VERSIONS
 
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
     import ssl
 
     from txnsim.api.request import Request
-    from txnsim.proxy.fault_proxy import FaultProxy
-    from txnsim.runtime.env import Clock, Listener, Tasks
+    from txnsim.injection.injector import Injector
+    from txnsim.proxy.topic_names import TopicNames
+    from txnsim.runtime.env import Clock, Environment, Listener, Tasks
     from txnsim.runtime.trace import Tracer
 
 PORT_MAX: Final = 65_535
@@ -36,12 +36,26 @@ PORT_MAX: Final = 65_535
 _log: Final = structlog.get_logger("txnsim.proxy")
 
 
+class House(Protocol):
+    """What doors share (``fault_proxy.FaultProxy``)."""
+
+    environment: Environment
+    injector: Injector
+    names: TopicNames
+
+    async def look_up_topics(self) -> None:
+        """Learn every topic's name upstream."""
+
+    def enter(self, door: Door) -> ClientEnd:
+        """The client's side of a new connection."""
+
+
 class Door:
     """A listening socket that leads to one node."""
 
     def __init__(
         self,
-        house: FaultProxy,
+        house: House,
         doors: Doors,
         node_id: int,
         upstream: tuple[str, int],
@@ -69,7 +83,7 @@ class Door:
         self.tasks: Final[Tasks] = house.environment.tasks
         self.clock: Final[Clock] = house.environment.clock
         self.tracer: Final[Tracer] = house.environment.tracer
-        self.relays: dict[Relay, int] = {}
+        self.relays: dict[Joined, int] = {}
         """Connections of which a side is open, each with the trace index of its opening."""
         self.accepted = 0
         """Connections so far."""
@@ -107,8 +121,7 @@ class Door:
 
     def _accept(self) -> asyncio.Protocol:
         self.accepted += 1
-        client: ClientEnd = Relay(self).client
-        return client
+        return self._house.enter(self)
 
     # For its connections
 
@@ -127,20 +140,20 @@ class Door:
         host, port = self.upstream
         _log.info("upstream.refused", broker=self.node_id, at=f"{host}:{port}", why=str(error))
 
-    def opened(self, relay: Relay, line: str) -> None:
+    def opened(self, relay: Joined, line: str) -> None:
         """A connection is there."""
         at = NO_CAUSE
         if self.tracer.on:
             at = self.tracer.emit("conn.open", self.node, parents=(NO_CAUSE,), data={"peer": line})
         self.relays[relay] = at
 
-    def closed(self, relay: Relay, line: str) -> None:
+    def closed(self, relay: Joined, line: str) -> None:
         """A client's side of a connection is gone."""
         if self.tracer.on:
             opened_at = self.relays.get(relay, NO_CAUSE)
             self.tracer.emit("conn.close", self.node, parents=(opened_at,), data={"peer": line})
 
-    def forget(self, relay: Relay) -> None:
+    def forget(self, relay: Joined) -> None:
         """Both sides of a connection are gone."""
         self.relays.pop(relay, None)
 
@@ -170,7 +183,7 @@ class Doors:
 
     def __init__(
         self,
-        house: FaultProxy,
+        house: House,
         *,
         host: str,
         advertised_host: str,

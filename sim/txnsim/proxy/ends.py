@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from txnsim.proxy.frame_stream import FrameStream
 
-if TYPE_CHECKING:
-    from txnsim.proxy.relay import Relay
+
+class Joined(Protocol):
+    """Both sides together (``relay.Relay``)."""
+
+    def see_to_reading(self) -> None:
+        """Read each side as far as the other takes it."""
+
+    def client_connected(self) -> None:
+        """The client's side is open."""
+
+    def client_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+
+    def broker_lost(self, exc: Exception | None) -> None:
+        """The broker's side is gone."""
+
+    def close(self) -> None:
+        """The proxy ends."""
 
 
 class End(asyncio.Protocol):
     """One of the two sides; bytes go straight to the stream of that direction."""
 
-    def __init__(self, relay: Relay, stream: FrameStream) -> None:
+    def __init__(self, relay: Joined, stream: FrameStream) -> None:
         self._relay = relay
         self.data_received = stream.feed  # type: ignore[method-assign]  # a call less per chunk
         self.transport: asyncio.Transport | None = None

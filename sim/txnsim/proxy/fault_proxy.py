@@ -18,8 +18,10 @@ from txnsim.errors import ConfigError
 from txnsim.injection.injector import Injector
 from txnsim.proxy import meanings
 from txnsim.proxy.addresses import Endpoint
-from txnsim.proxy.doors import Doors
+from txnsim.proxy.doors import Door, Doors
+from txnsim.proxy.ends import ClientEnd
 from txnsim.proxy.options import ProxyOptions
+from txnsim.proxy.relay import Relay
 from txnsim.proxy.topic_names import TopicNames
 from txnsim.runtime.env import Environment
 from txnsim.runtime.tls import client_context, server_context
@@ -141,6 +143,10 @@ class FaultProxy:
         await self.clients.learn(
             Endpoint(broker.broker_id, broker.host, broker.port) for broker in view.brokers
         )
+
+    def enter(self, door: Door) -> ClientEnd:
+        """The client's side of a new connection."""
+        return Relay(door).client
 
     async def look_up_topics(self) -> None:
         """Learn every topic's name upstream; a look-up in vain teaches nothing."""

@@ -11,7 +11,7 @@ from txnsim.faults.actions import Fail
 from txnsim.faults.cluster_actions import ClusterAction
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import CLIENT, PEER, FaultPoint
-from txnsim.faults.refusals import API_KEYS
+from txnsim.faults.rule import API_KEYS
 from txnsim.wire.apis import api_name
 
 CLIENT_POINTS: Final = (FaultPoint.CONNECTION_OPEN, *CLIENT)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -28,13 +28,11 @@ from txnsim.faults.plan import Asked
 from txnsim.faults.points import FaultPoint
 from txnsim.proxy import addresses, crossings, peek, sasl
 from txnsim.proxy.crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
+from txnsim.proxy.doors import Door
 from txnsim.proxy.ends import BrokerEnd, ClientEnd
 from txnsim.proxy.frame_stream import SIZE_BYTES, Course, FrameStream
 from txnsim.server.crossings import LOST_COPY, PASS, crossed, opening, tell
 from txnsim.wire.apis import API_VERSIONS, api_name
-
-if TYPE_CHECKING:
-    from txnsim.proxy.doors import Door
 
 _log: Final = structlog.get_logger("txnsim.proxy")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from txnsim.proxy.ends import BrokerEnd, ClientEnd
 from txnsim.proxy.frame_stream import Course, FrameStream
@@ -26,6 +26,9 @@ class Told:
 
     def broker_lost(self, exc: Exception | None) -> None:
         self.heard.append(f"broker lost {exc}")
+
+    def close(self) -> None:
+        self.heard.append("closed")
 
 
 class Wire(asyncio.Transport):
@@ -65,7 +68,7 @@ def stream(written: list[bytes]) -> FrameStream:
 
 def test_a_side_is_paused_and_resumed_once_each() -> None:
     told, written, wire = Told(), list[bytes](), Wire()
-    end: Any = ClientEnd(cast(Any, told), stream(written))
+    end: Any = ClientEnd(told, stream(written))
     end.read(is_wanted=False)
     assert wire.asked == [], "there is no connection yet"
     end.connection_made(wire)
@@ -84,7 +87,7 @@ def test_a_side_is_paused_and_resumed_once_each() -> None:
 
 def test_a_side_closes_if_it_is_there() -> None:
     told, wire = Told(), Wire()
-    end: Any = BrokerEnd(cast(Any, told), stream([]))
+    end: Any = BrokerEnd(told, stream([]))
     end.close()
     end.abort()
     end.connection_made(wire)

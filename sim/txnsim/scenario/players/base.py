@@ -60,7 +60,11 @@ class Player(Protocol):
         """
 
     async def give_up(self) -> None:
-        """Wait until the last record's delivery has timed out; raises where it is acknowledged."""
+        """Wait until the last record's delivery has timed out.
+
+        Raises:
+            ClientError: It was acknowledged instead.
+        """
         try:
             await self.await_ack()
         except ClientError:

@@ -1,4 +1,5 @@
-"""Which rules are refused because they could never strike, or would never do what they say.
+"""What a fault rule declares, and which rules are refused because they could never strike, or would
+never do what they say. ``plan`` says what a rule means for a crossing.
 
 A fault that silently does nothing makes a test that tests nothing, so a rule is looked at as soon
 as it is made, whichever door it comes through.
@@ -7,9 +8,11 @@ as it is made, whichever door it comes through.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from txnsim.faults.actions import Corrupt, Rewrite
+import msgspec
+
+from txnsim.faults.actions import Corrupt, CrossingAction, Rewrite
 from txnsim.faults.cluster_actions import ClusterAction, Crash, FillDisk
 from txnsim.faults.crossings import DamagedPart, RewriteHow
 from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
@@ -17,9 +20,6 @@ from txnsim.faults.points import FaultPoint
 from txnsim.suggestions import unknown
 from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.rewriting import LIST, NUMBER, answer_fields
-
-if TYPE_CHECKING:
-    from txnsim.faults.plan import FaultRule
 
 OCCURRENCES_MAX: Final = 1_000
 """Every crossing looks through them."""
@@ -50,19 +50,71 @@ _OF_CROSSINGS: Final = (
 """Fields of a rule that are about what crosses a point."""
 
 
-def check(rule: FaultRule) -> None:
-    """Refuse a rule that makes no sense.
+Action = CrossingAction | ClusterAction
 
-    Raises:
-        ValueError: It makes none; the message names the field.
+
+class FaultRule(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One declared fault."""
+
+    id: str
+    """Name of the rule, unique among the armed ones."""
+    point: FaultPoint
+    action: Action
+    then: CrossingAction | None = None
+    """What happens to the struck crossing once an action on the cluster is done; None: it passes.
     """
-    for reason in (
-        *_about_action(rule),
-        *_about_rewriting(rule),
-        *_about_whom(rule),
-        *_about_when(rule),
-    ):
-        raise ValueError(reason)
+
+    # Whose request
+    api: str | int | None = None
+    """Kafka's name of the API or its key."""
+    broker: int | None = None
+    """The request's target, at response points too; inside a broker that broker."""
+    source: str | None = None
+    """``client/<client id>`` or ``broker/<id>``."""
+    client_id: str | None = None
+    """Short for ``source: client/<client id>``."""
+    role: str | None = None
+    """``leader`` or ``follower``, at ``log.append``."""
+    kind: str | None = None
+    """What is appended, indexed or scanned, at points that know kinds (``meanings``)."""
+
+    # About whom
+    transactional_id: str | None = None
+    producer_id: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    committed: bool | None = None
+    """Result carried by EndTxn or by a marker."""
+
+    # Which of the crossings that match, counted from 1 since the rule was armed
+    nth: int = 1
+    """The first one that is struck."""
+    limit: int | None = None
+    """How many are struck from there on; None: all."""
+    occurrences: tuple[int, ...] = ()
+    """If given, exactly these are struck; ``nth`` and ``limit`` are not used."""
+    probability: float = 1.0
+    """How likely each of those is struck, drawn from the run's seed (stream ``fault.<id>``)."""
+    after: str | None = None
+    """Id of a rule: before that one has struck, nothing matches."""
+    until: str | None = None
+    """Id of a rule: once that one has struck, nothing matches any more."""
+
+    def __post_init__(self) -> None:
+        """Refuse what could never strike.
+
+        Raises:
+            ValueError: The rule makes no sense; the message names the field.
+        """
+        for reason in (
+            *_about_action(self),
+            *_about_rewriting(self),
+            *_about_whom(self),
+            *_about_when(self),
+        ):
+            raise ValueError(reason)
 
 
 def _about_action(rule: FaultRule) -> Iterator[str]:
