@@ -20,7 +20,7 @@ from txnsim.client.producer import Producer
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.faults.actions import Delay, Drop, Fail, Hold, Pass
-from txnsim.faults.cluster_actions import Crash
+from txnsim.faults.cluster_actions import Crash, ResignLeader
 from txnsim.faults.points import FaultPoint
 from txnsim.metadata.image import TopicImage
 from txnsim.server.member import MemberState
@@ -519,7 +519,7 @@ async def test_positions_whose_completion_is_lost_stay_pending(
         if where.topic == CONSUMER_OFFSETS_TOPIC
         and cluster.sim.brokers[B1].replicas.led[where].log_end_offset
     )
-    await control.resign_leader(home)
+    await control.carry_out(ResignLeader(topic=home.topic, partition=home.partition), struck=None)
     assert await groups.committed(require_stable=True) == (9, E.none)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from txnsim.errors import ConfigError
-from txnsim.injection.cluster_control import ClusterControl, Undo
+from txnsim.injection.armed import Undo
+from txnsim.server.cluster_control import SimClusterControl
 from txnsim.types import BrokerId, TopicPartition
 
 MISSING = BrokerId(99)
 
 
-class RecordingControl(ClusterControl):
+class RecordingControl(SimClusterControl):
     """Notes every action in words; waits at ``gate`` before each; there is no broker 99."""
 
     def __init__(self) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
 from txnsim.faults.actions import Reorder
 from txnsim.faults.crossings import Crossing
 from txnsim.faults.plan import FaultRule, spent
-from txnsim.injection.cluster_control import Undo
+
+Undo = Callable[[], Coroutine[Any, Any, None]]
+"""Ends what lasts; done already, or too late because the cluster stops, it does nothing. It is
+called at most once: after the action's time, on release or on disarming.
+"""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,8 +37,7 @@ from txnsim.faults.meanings import can_wait
 from txnsim.faults.plan import Asked, FaultRule, asked_of, matches, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.armed import ArmedRule, Held
-from txnsim.injection.cluster_control import ClusterControl
-from txnsim.injection.running_actions import ClusterActs
+from txnsim.injection.running_actions import ClusterActs, ClusterControl
 from txnsim.injection.stalls import Stalls
 from txnsim.runtime.env import Clock, Rng, Tasks
 from txnsim.runtime.trace import Tracer

@@ -9,19 +9,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
 
 from txnsim.errors import TxnsimError
 from txnsim.faults.cluster_actions import ClusterAction
-from txnsim.injection.armed import ArmedRule, Lasting
-from txnsim.injection.cluster_control import ClusterControl, Undo, carry_out
+from txnsim.injection.armed import ArmedRule, Lasting, Undo
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.types import BrokerId
 
 _log: Final = structlog.get_logger("txnsim.faults")
+
+
+class ClusterControl(Protocol):
+    """Does to a running cluster what a rule asks for (``server.cluster_control``)."""
+
+    async def carry_out(self, action: ClusterAction, *, struck: BrokerId | None) -> Undo | None:
+        """Do what an action says; the struck crossing waits until this returns.
+
+        It may be called while a crossing of the very broker it strikes is under way, after the
+        callback in which that crossing came (never inside it). It must not wait for that crossing,
+        which waits for it.
+
+        Args:
+            action: What.
+            struck: The broker at which the rule struck; None at the point ``now``.
+
+        Returns:
+            How to end it, where it lasts.
+
+        Raises:
+            TxnsimError: The cluster has no such broker or partition, or is not in a state in which
+                the thing can be done; the message says so.
+        """
 
 
 class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
@@ -64,7 +86,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         assert self.cluster_control is not None
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         coroutine = self._carry_out(
-            state, action, carry_out(self.cluster_control, action, struck=struck)
+            state, action, self.cluster_control.carry_out(action, struck=struck)
         )
         task = self.tasks.spawn(coroutine, name=f"fault-{state.rule.id}")
 

@@ -1,7 +1,7 @@
 """What does to a whole cluster what a fault rule asks for.
 
 It knows how each thing is done in this cluster, and what has to be as it was once it is over; when
-that is, and whether a rule asks for it, is the injector's (``injection.cluster_control``).
+that is, and whether a rule asks for it, is the injector's (``injection.running_actions``).
 
 What the words mean here:
 
@@ -19,13 +19,23 @@ What the words mean here:
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Final, Protocol
+from typing import Final, Protocol, assert_never
 
 import structlog
 
 from txnsim.controller.elections import resign_leader
 from txnsim.errors import ConfigError, Rejection
-from txnsim.injection.cluster_control import Undo
+from txnsim.faults.cluster_actions import (
+    ClockJump,
+    ClusterAction,
+    Crash,
+    FillDisk,
+    LagReplica,
+    MoveLeader,
+    Partition,
+    ResignLeader,
+)
+from txnsim.injection.armed import Undo
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
@@ -72,7 +82,7 @@ class ControlledCluster(Protocol):
 
 
 class SimClusterControl:
-    """``injection.cluster_control.ClusterControl`` over one cluster."""
+    """``injection.running_actions.ClusterControl`` over one cluster."""
 
     __slots__ = ("_cluster", "_cuts")
 
@@ -80,6 +90,33 @@ class SimClusterControl:
         self._cluster = cluster
         self._cuts: dict[tuple[BrokerId, BrokerId], int] = {}
         """How many partitions keep a link cut that was whole before the first of them."""
+
+    async def carry_out(self, action: ClusterAction, *, struck: BrokerId | None) -> Undo | None:
+        """Do what an action says; where it lasts, the answer ends it.
+
+        Raises:
+            ConfigError: There is no such broker or partition, or it can't be done to it now.
+        """
+        match action:
+            case Crash(broker=broker, lose_unflushed=lose_unflushed):
+                return await self.crash(_one_of(broker, struck), lose_unflushed=lose_unflushed)
+            case MoveLeader(topic=topic, partition=index, to=to):
+                leader = None if to is None else BrokerId(to)
+                await self.move_leader(TopicPartition(topic, index), to=leader)
+                return None
+            case ResignLeader(topic=topic, partition=index):
+                await self.resign_leader(TopicPartition(topic, index))
+                return None
+            case Partition(groups=groups):
+                return await self.partition(tuple(tuple(map(BrokerId, group)) for group in groups))
+            case ClockJump(by_ms=by_ms, broker=broker):
+                whose = None if broker is None else BrokerId(broker)
+                return await self.move_clock(by_ms, broker=whose)
+            case FillDisk(broker=broker):
+                return await self.fill_disk(_one_of(broker, struck))
+            case LagReplica(broker=broker, topic=topic, partition=index):
+                return await self.lag_replica(BrokerId(broker), TopicPartition(topic, index))
+        assert_never(action)
 
     # Brokers
 
@@ -252,3 +289,9 @@ class SimClusterControl:
             await self._cluster.start_broker(member.broker_id)
         except ConfigError as error:
             _log.info("fault.not_undone", broker=member.broker_id, what=what, why=str(error))
+
+
+def _one_of(named: int | None, struck: BrokerId | None) -> BrokerId:
+    broker = named if named is not None else struck
+    assert broker is not None  # a rule at the point `now` names its broker
+    return BrokerId(broker)

@@ -7,13 +7,24 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.support.cluster_control import RecordingControl
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
 from tests.support.within import within
 from txnsim.errors import ConfigError
-from txnsim.injection.cluster_control import ClusterControl
+from txnsim.faults.cluster_actions import (
+    ClockJump,
+    ClusterAction,
+    Crash,
+    FillDisk,
+    LagReplica,
+    MoveLeader,
+    Partition,
+    ResignLeader,
+)
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.peers import CONTROLLER_ID
+from txnsim.server.cluster_control import SimClusterControl
 from txnsim.server.member import MemberState
 from txnsim.types import BrokerId, TopicPartition
 
@@ -21,9 +32,9 @@ P0 = TopicPartition("orders", 0)
 NOBODY = BrokerId(9)
 
 
-def control(cluster: VirtualCluster) -> ClusterControl:
+def control(cluster: VirtualCluster) -> SimClusterControl:
     found = cluster.sim.injector.cluster_control
-    assert found is not None
+    assert isinstance(found, SimClusterControl)
     return found
 
 
@@ -41,7 +52,35 @@ async def until(condition: Callable[[], bool], what: str) -> None:
     raise AssertionError(f"it never came true: {what}")
 
 
-Misuse = Callable[[ClusterControl], Awaitable[object]]
+@pytest.mark.parametrize(
+    ("action", "done"),
+    [
+        (Crash(broker=2, lose_unflushed=True), "crash 2 losing what was not flushed"),
+        (Crash(), "crash 7"),
+        (MoveLeader(topic="t", partition=1), "move t-1 to somebody"),
+        (MoveLeader(topic="t", partition=1, to=3), "move t-1 to 3"),
+        (ResignLeader(topic="t", partition=1), "resign t-1"),
+        (Partition(groups=((1,), (2, 3))), "partition ((1,), (2, 3))"),
+        (ClockJump(by_ms=-5), "clock -5 of all"),
+        (ClockJump(by_ms=5, broker=1), "clock 5 of 1"),
+        (FillDisk(broker=1), "fill 1"),
+        (FillDisk(), "fill 7"),
+        (LagReplica(broker=3, topic="t", partition=0), "lag t-0 on 3"),
+    ],
+)
+async def test_an_action_is_carried_out_and_tells_how_to_end_it(
+    action: ClusterAction, done: str
+) -> None:
+    control = RecordingControl()
+    undo = await control.carry_out(action, struck=BrokerId(7))
+    assert control.done == [done]
+    assert (undo is None) == isinstance(action, MoveLeader | ResignLeader)
+    if undo is not None:
+        await undo()
+        assert control.done == [done, f"undo {done}"]
+
+
+Misuse = Callable[[SimClusterControl], Awaitable[object]]
 
 
 @pytest.mark.parametrize(
