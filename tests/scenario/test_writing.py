@@ -12,13 +12,13 @@ import pytest
 from txnsim.cli.main import main
 from txnsim.scenario.reading import read
 from txnsim.scenario.steps_model import (
-    ACTS,
     CALLS,
     CLUSTER,
-    CONDITIONS,
     Call,
     ClusterAct,
+    Condition,
     Expectation,
+    Step,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,10 +61,10 @@ def test_a_wrong_word_is_refused_with_what_the_page_shows(
 
 def test_the_page_names_everything_that_a_file_may_say() -> None:
     words = {
-        *(act.rstrip("_") for act in ACTS),
+        *(act.rstrip("_") for act in Step.choices()),
         *(do for can in CALLS.values() for do in can),
         *CLUSTER,
-        *CONDITIONS,
+        *Condition.choices(),
         *Call.model_fields,
         *ClusterAct.model_fields,
         *Expectation.model_fields,

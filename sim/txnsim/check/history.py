@@ -106,10 +106,6 @@ class History:
         """Every read_committed Fetch that brought no error."""
         return self.reads(place, isolation=Isolation.READ_COMMITTED)
 
-    def reads_of(self, who: str, place: TopicPartition) -> Iterator[tuple[int, Read]]:
-        """Every Fetch that one reader had answered on one partition."""
-        return ((index, read) for index, read in self.reads(place) if read.who == who)
-
     def transactions(self) -> Mapping[str, Transaction]:
         """Every transaction by its label, in the order of their first observation."""
         return self.derived(_transactions)

@@ -269,7 +269,7 @@ class Relay:
         for _ in range(verdict.times):
             self._owed += 1
             copy = self._copy(crossing, sent, frame)
-            self._drive(copy, self._copy_done, "copy of a proxied request")
+            self._drive(copy, self._request_done, "copy of a proxied request")
         if asked_of_answer:
             await self._until_answered()
         return verdict.outcome is not SubmitOutcome.DROP_ANSWER
@@ -333,12 +333,6 @@ class Relay:
         copy.fate = LOST
         copy.is_answered = sent.is_answered
         self._forward(copy, frame)
-
-    def _copy_done(self, _result: object, error: BaseException | None) -> None:
-        self._owed -= 1
-        if error is not None:
-            self._failed(error)
-        self._settle()
 
     def _can_not_pass(self, sent: Sent, frame: bytes) -> bool:
         """Whether a mechanism of SASL can't pass; of others, the bare tokens are counted."""

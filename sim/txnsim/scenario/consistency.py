@@ -11,7 +11,7 @@ from txnsim.errors import ErrorCode
 from txnsim.releases.rules import documentation as rules_documentation
 from txnsim.scenario.answers import ANY, LOST
 from txnsim.scenario.cluster_options import leaders_of
-from txnsim.scenario.fields import ByRun
+from txnsim.scenario.fields import ByRun, Model
 from txnsim.scenario.model import HEALTHY, RESERVED, Actor, Scenario
 from txnsim.scenario.notation.places import BY_NAME, PLACED
 from txnsim.scenario.players.base import PLAYERS
@@ -117,7 +117,7 @@ class _Checks:
             yield from self._cluster((*place, "cluster"), step.cluster)
         yield from self._waits(place, step)
         if step.expect is not None:
-            yield from self._partition((*place, "expect", "partition"), step.expect.partition)
+            yield from self._partitions((*place, "expect"), step.expect, "partition")
 
     def _waits(self, place: Place, step: Step) -> Problems:
         if step.await_ is not None:
@@ -143,11 +143,7 @@ class _Checks:
         if condition.answered is not None:
             where = (*place, "wait-until", "answered")
             yield from self._known(where, "call", condition.answered, [*self._background])
-        for field in ("marker", "open", "in_sync"):
-            partition = getattr(condition, field)
-            if partition is not None:
-                name = field.replace("_", "-")
-                yield from self._partition((*place, "wait-until", name), partition)
+        yield from self._partitions((*place, "wait-until"), condition, "marker", "open", "in_sync")
 
     # Calls
 
@@ -182,18 +178,12 @@ class _Checks:
         for at, topic in enumerate(call.topics or ()):
             if topic not in self._topics:
                 yield (*place, "topics", at), unknown("topic", topic, self._topics)
-        for partition in call.assigned or ():
-            yield from self._partition((*place, "assigned"), partition)
         if call.background is not None:
             if call.background in self._background:
                 yield (*place, "background"), f"{call.background} is a call of a step before"
             self._background[call.background] = plays
-        if call.partition is not None:
-            yield from self._partition((*place, "partition"), call.partition)
-        for partition in call.partitions or ():
-            yield from self._partition((*place, "partitions"), partition)
-        for partition in call.names or ():
-            yield from self._partition((*place, "names"), partition)
+        fields = ("partition", "partitions", "assigned", "names")
+        yield from self._partitions(place, call, *fields)
         if call.do == "abort" and plays == "operator":
             if call.start_offset is None and call.producer_id is None:
                 yield (*place, "do"), "abort needs start-offset or producer-id"
@@ -218,8 +208,7 @@ class _Checks:
             yield from self._broker((*place, name), broker)
         for at, broker in enumerate(act.leaders):
             yield from self._broker((*place, "leaders", at), broker)
-        if act.partition is not None:
-            yield from self._partition((*place, "partition"), act.partition)
+        yield from self._partitions(place, act, "partition")
         yield from self._topic(place, act)
 
     def _topic(self, place: Place, act: ClusterAct) -> Problems:
@@ -244,6 +233,13 @@ class _Checks:
             self._topics[act.topic] = max(act.partitions, there)
 
     # Names
+
+    def _partitions(self, place: Place, part: Model, *fields: str) -> Problems:
+        """What is wrong with the partitions in these fields, where they are given."""
+        for field in fields:
+            value = getattr(part, field)
+            for partition in (value,) if isinstance(value, TopicPartition) else value or ():
+                yield from self._partition((*place, _field(field)), partition)
 
     def _partition(self, place: Place, partition: TopicPartition) -> Problems:
         if partition.partition == BY_NAME or partition.topic in PLACED:

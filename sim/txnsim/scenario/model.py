@@ -138,11 +138,6 @@ class Scenario(Model):
         modes = dict.fromkeys(run.mode for run in self.runs.values())
         return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING)))
 
-    @property
-    def has_faults(self) -> bool:
-        """Whether a fault rule belongs to it, which a disarmed run leaves out."""
-        return any(step.rule is not None for step in self.steps)
-
     def meant_for(self, only: Names, situation: Situation) -> bool:
         """Whether something restricted to ``only`` belongs to a run.
 

@@ -312,9 +312,6 @@ class Condition(OneOf):
     """All replicas are in sync."""
 
 
-CONDITIONS: Final = Condition.choices()
-
-
 class Expectation(Model):
     """What somebody outside must see now; at least one of these."""
 
@@ -407,9 +404,6 @@ class Step(OneOf):
         """Whether it has no meaning where no fault is armed."""
         acts = (self.rule, self.release, self.disarm, self.struck, self.give_up)
         return any(act is not None for act in acts)
-
-
-ACTS: Final = Step.choices()
 
 
 def needed(value: T | None) -> T:

@@ -66,7 +66,6 @@ def test_reads_are_those_without_an_error() -> None:
     assert [read for _, read in history.reads()] == [READ, DIRTY, ELSEWHERE]
     assert list(history.reads(T0)) == [(6, READ), (7, DIRTY)]
     assert list(history.committed_reads(T0)) == [(6, READ)]
-    assert list(history.reads_of("u", T0)) == [(7, DIRTY)]
     assert list(history.writes()) == [(2, WROTE), (3, REFUSED)]
 
 

@@ -22,7 +22,6 @@ OLDEST: Final = (3, 1)
 """The first whose brokers run on Java 17 and without ZooKeeper; KRaft is a preview up to 3.2, but
 has all that stories need.
 """
-NEWEST_TRIED: Final = "4.3.1"
 _RELEASE_RE: Final = re.compile(r"apache-(\d+\.\d+\.\d+)")
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">

@@ -7,7 +7,7 @@ the clock of those who look from outside is moved, so that they judge as if they
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -43,7 +43,6 @@ from txnsim.types import (
     TransactionalId,
 )
 
-POLL_MS: Final = 100
 FOLLOWED_MAX_MS: Final = 60_000
 REALLY_WAITED_MS: Final = 35_000
 """An advance of at most so much is waited for: brokers ask each other again after 30 s."""
@@ -271,7 +270,7 @@ class KafkaGround:
                 deadline = Deadline(clock, max(due) + SCAN_MS)
             if deadline.passed:
                 return
-            await pause(clock, POLL_MS * 5)
+            await pause(clock, log_care.POLL_MS * 5)
 
     # Leaders and brokers
 
@@ -309,7 +308,7 @@ class KafkaGround:
 
         async def is_leader() -> bool:
             request = elect_preferred_leaders([place], timeout_ms=TIMEOUT_MS)
-            await self._to_controller(request)
+            await self._cluster.ask_any(request)
             led = await self._led(place)
             return led is not None and led.leader_id == to
 
@@ -317,7 +316,7 @@ class KafkaGround:
 
     async def _reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
         request = alter_partition_reassignments({place: replicas}, timeout_ms=TIMEOUT_MS)
-        message = await self._to_controller(request)
+        message = await self._cluster.ask_any(request)
         errors = [row.error_code for topic in message.responses for row in topic.partitions]
         if any(errors):
             raise StoryFailedError(f"{place} is not given to {replicas}: error {errors[0]}")
@@ -346,19 +345,9 @@ class KafkaGround:
 
             await self._until(is_there, f"broker {broker} is there again")
 
-    async def _until(self, holds: Callable[[], Any], what: str) -> None:
-        deadline = Deadline(self.environment.clock, FOLLOWED_MAX_MS)
-        while True:
-            with contextlib.suppress(ClientError):  # a broker may be on its way out
-                if await holds():
-                    return
-            if deadline.passed:
-                raise StoryFailedError(f"waited {FOLLOWED_MAX_MS} ms in vain until {what}")
-            await pause(self.environment.clock, POLL_MS)
-
-    async def _to_controller(self, request: Any) -> Any:
-        """Brokers hand it on."""
-        return await self._cluster.ask_any(request)
+    async def _until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+        if not await log_care.until(self.environment.clock, holds, FOLLOWED_MAX_MS):
+            raise StoryFailedError(f"waited {FOLLOWED_MAX_MS} ms in vain until {what}")
 
     # Topics
 

@@ -70,7 +70,7 @@ async def roll(admin: Admin, clock: Clock, place: TopicPartition) -> None:
             answers = [await admin.cluster.ask(number, request) for number in brokers]
             return all(answer.results[0].configs[0].value == "1" for answer in answers)
 
-        if not await _until(clock, is_known, RETENTION_MAX_MS):
+        if not await until(clock, is_known, RETENTION_MAX_MS):
             raise StoryFailedError(f"brokers have not heard of {name}=1 of {place.topic}")
 
 
@@ -103,7 +103,7 @@ async def delete_old(admin: Admin, clock: Clock, disks: Disks, place: TopicParti
     async def is_short() -> bool:
         return all(len(disks.segments(number, place)) == 1 for number in brokers)
 
-    await _until(clock, is_short, RETENTION_MAX_MS)
+    await until(clock, is_short, RETENTION_MAX_MS)
 
 
 async def _in_sync(admin: Admin, place: TopicPartition) -> Sequence[int]:
@@ -113,11 +113,13 @@ async def _in_sync(admin: Admin, place: TopicPartition) -> Sequence[int]:
     return tuple(led.isr)
 
 
-async def _until(clock: Clock, holds: Callable[[], Awaitable[bool]], most_ms: int) -> bool:
+async def until(clock: Clock, holds: Callable[[], Awaitable[bool]], most_ms: int) -> bool:
+    """Look until it holds; whether it came to that in time."""
     deadline = Deadline(clock, most_ms)
-    while not deadline.passed:
+    while True:
         with suppress(ClientError):  # a broker that does not answer yet is asked again
             if await holds():
                 return True
+        if deadline.passed:
+            return False
         await pause(clock, POLL_MS)
-    return False
