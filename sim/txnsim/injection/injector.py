@@ -93,6 +93,8 @@ class Injector:
             doubts: What is known against a rule in this cluster.
         """
         self.armed = False
+        self.cluster_control: ClusterControl | None = None
+        """Carries out actions on the cluster; without it such rules are refused."""
         self._refuses = refuses
         self._doubts = doubts
         self._clock = clock
@@ -101,17 +103,8 @@ class Injector:
         self._rng = rng
         self._rules: dict[str, ArmedRule] = {}
         self._account: list[ArmedRule] = []
-        self._acts = ClusterActs(clock=clock, tasks=tasks)
+        self._acts = ClusterActs(clock=clock, tasks=tasks, done=self._update_armed)
         self._stalls = Stalls(clock=clock, ended=self._update_armed)
-
-    @property
-    def cluster_control(self) -> ClusterControl | None:
-        """Carries out actions on the cluster; without it such rules are refused."""
-        return self._acts.cluster_control
-
-    @cluster_control.setter
-    def cluster_control(self, control: ClusterControl | None) -> None:
-        self._acts.cluster_control = control
 
     # Rules
 
@@ -130,7 +123,9 @@ class Injector:
         for field, other in (("after", rule.after), ("until", rule.until)):
             if other is not None and self._latest(other) is None:
                 raise ValueError(f"{field}: no rule {other!r} has been armed")
-        self._acts.check(rule.action)
+        action = rule.action
+        if isinstance(action, ClusterAction) and self.cluster_control is None:
+            raise ValueError(f"{action}: this can't be done here (the injector has no cluster)")
         state = self._rules[rule.id] = ArmedRule(rule)
         self._account.append(state)
         if self._tracer.on:
@@ -415,7 +410,7 @@ class Injector:
         self, state: ArmedRule, action: ClusterAction, crossing: Crossing, hit: int
     ) -> EffectOrWait:
         struck = BrokerId(int(crossing.target.removeprefix("broker/")))
-        over = self._acts.begin(state, action, struck=struck, done=self._update_armed)
+        over = self._acts.begin(state, action, self.cluster_control, struck=struck)
         if can_wait(crossing.point):
             return self._then(state, over, crossing, hit)
         then = state.rule.then
@@ -446,7 +441,7 @@ class Injector:
                 parents=(self._tracer.cause, state.trace_index),
                 data={**_facts(state), "matched": 1, "struck": 1},
             )
-        self._acts.begin(state, action, struck=None, done=self._update_armed)
+        self._acts.begin(state, action, self.cluster_control, struck=None)
 
     # Trace
 

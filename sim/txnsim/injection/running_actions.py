@@ -53,45 +53,35 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
     """When what lasts ends by itself; monotonic."""
     tasks: Tasks
     """Where actions run."""
-    cluster_control: ClusterControl | None = None
-
-    def check(self, action: object) -> None:
-        """Refuse an action that needs a cluster where there is none.
-
-        Raises:
-            ValueError: It is one.
-        """
-        if isinstance(action, ClusterAction) and self.cluster_control is None:
-            raise ValueError(f"{action}: this can't be done here (the injector has no cluster)")
+    done: Callable[[], None]
+    """Called after each was done or has failed."""
 
     def begin(
         self,
         state: ArmedRule,
         action: ClusterAction,
+        control: ClusterControl | None,
         *,
         struck: BrokerId | None,
-        done: Callable[[], None],
     ) -> asyncio.Future[None]:
         """Carry an action out in the background.
 
         Args:
             state: The rule of the action; it learns that the strike is done, or why it failed.
             action: What.
+            control: Who does it.
             struck: The broker at which the rule struck.
-            done: Called after it was done or has failed.
 
         Returns:
             Done when the action is, with any result.
         """
-        assert self.cluster_control is not None
+        assert control is not None, "without one the rule was refused"
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        coroutine = self._carry_out(
-            state, action, self.cluster_control.carry_out(action, struck=struck)
-        )
+        coroutine = self._carry_out(state, action, control.carry_out(action, struck=struck))
         task = self.tasks.spawn(coroutine, name=f"fault-{state.rule.id}")
 
         def end(_task: asyncio.Task[Any]) -> None:
-            done()
+            self.done()
             if not over.done():
                 over.set_result(None)
 

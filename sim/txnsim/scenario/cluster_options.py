@@ -12,6 +12,7 @@ import msgspec
 
 from txnsim.config import settings_of
 from txnsim.controller.controller import NewTopic
+from txnsim.metadata import configs
 from txnsim.scenario.model import Run, Scenario, Topic
 from txnsim.scenario.steps_model import ClusterAct
 from txnsim.server.options import ClusterOptions
@@ -68,7 +69,7 @@ def new_topic(name: str, topic: Topic, *, brokers: int) -> NewTopic:
             (index, replicas_from(leader, replicas, brokers=brokers))
             for index, leader in enumerate(leaders_of(topic, brokers=brokers))
         ),
-        configs={key: _text(value) for key, value in topic.configs.items()},
+        configs={key: configs.text(value) for key, value in topic.configs.items()},
     )
 
 
@@ -92,7 +93,3 @@ def replicas_from(leader: int, replicas: int, *, brokers: int) -> tuple[BrokerId
 def leaders_of(topic: Topic, *, brokers: int) -> tuple[int, ...]:
     """The broker that leads each partition at first."""
     return topic.leaders or tuple(index % brokers + 1 for index in range(topic.partitions))
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

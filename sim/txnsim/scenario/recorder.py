@@ -156,7 +156,7 @@ class Recorder:
                 place=batch.partition,
                 transaction=transaction,
                 value=value,
-                key=_text(batch.key),
+                key=decoded(batch.key),
                 item=value if batch.item is None else batch.item,
                 answer=answer,
                 offset=answer.offset + index if answer.offset >= 0 else -1,
@@ -258,7 +258,7 @@ class Recorder:
             isolation=Isolation[isolation.name],
             asked=asked,
             records=tuple(
-                Record(offset=one.offset, value=_text(one.value), key=_text(one.key))
+                Record(offset=one.offset, value=decoded(one.value), key=decoded(one.key))
                 for one in records
             ),
             next_offset=result.next_offset,
@@ -347,5 +347,6 @@ def _error(answer: CallResult) -> str:
     return "" if answer.error == NONE else answer.error
 
 
-def _text(value: bytes | None) -> str | None:
+def decoded(value: bytes | None) -> str | None:
+    """A key or value of a record, whatever its bytes are."""
     return None if value is None else value.decode(errors="backslashreplace")

@@ -19,6 +19,7 @@ from txnsim.scenario.actors.asking import PATIENCE_MS, Asking
 from txnsim.scenario.actors.base import ClientActor, Surroundings, group_metadata
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure
 from txnsim.scenario.model import Actor
+from txnsim.scenario.recorder import decoded
 from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import IsolationLevel
 
@@ -158,9 +159,7 @@ class MemberActor(ClientActor):
         values: list[str] = []
         for asked, result in polled.fetched:
             recorder.read(self.name, asked, self._isolation, result, transaction=call.transaction)
-            values += [
-                (one.value or b"").decode(errors="backslashreplace") for one in result.records
-            ]
+            values += [decoded(one.value) or "" for one in result.records]
         got = ", ".join(values) or "nothing"
         self._around.tell(self.name, f"polls {got}")
         if call.reads is not None and call.reads != tuple(values):

@@ -13,6 +13,7 @@ from txnsim.client.tracing import ClientTrace
 from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure
 from txnsim.scenario.model import Actor
+from txnsim.scenario.recorder import decoded
 from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -78,9 +79,7 @@ class ReaderActor(ClientActor):
             if result.error == ErrorCode.offset_out_of_range and start is None:
                 offset = await self._earliest(place)  # auto.offset.reset=earliest
                 continue
-            values += [
-                (one.value or b"").decode(errors="backslashreplace") for one in result.records
-            ]
+            values += [decoded(one.value) or "" for one in result.records]
             self._positions[key] = result.next_offset
             if result.next_offset == offset:
                 return tuple(values), result

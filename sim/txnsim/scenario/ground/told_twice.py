@@ -9,6 +9,7 @@ import msgspec
 
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
+from txnsim.metadata import configs
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
@@ -151,7 +152,7 @@ def _world_of(telling: Telling) -> _World:
         **scenario.settings,
         **run.settings,
     }
-    properties = {name: _text(value) for name, value in given.items()}
+    properties = {name: configs.text(value) for name, value in given.items()}
     memory = int(properties.get(CLEANER_MEMORY, CLEANER_MEMORY_MIN))
     if memory < CLEANER_MEMORY_MIN:  # a real cleaner uses so little of its memory instead
         load = CLEANER_LOAD * memory / CLEANER_MEMORY_MIN
@@ -167,10 +168,6 @@ def _world_of(telling: Telling) -> _World:
         transaction_version=TRANSACTION_VERSION[run.mode],
         properties=tuple(sorted(properties.items())),
     )
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def simulated(telling: Telling, version: str) -> Telling:
