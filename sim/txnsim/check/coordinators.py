@@ -122,17 +122,15 @@ def _decided(history: History) -> dict[str, _Spell]:
             found.clear()
         if not isinstance(seen, Described) or seen.error:
             continue
-        if _is_overdue(seen):
-            since = (f"{ONGOING} past its timeout", seen.producer_id, seen.producer_epoch)
-            what = (*since, seen.start_ms)
-            _note(found, seen.transactional_id, what, index=index, at_ms=seen.at_ms)
-            found[seen.transactional_id].grace_ms = SCANS_MS
-            continue
-        if seen.state not in DECIDED_STATES:
+        is_overdue = _is_overdue(seen)
+        if not is_overdue and seen.state not in DECIDED_STATES:
             found.pop(seen.transactional_id, None)
             continue
-        what = (seen.state, seen.producer_id, seen.producer_epoch, seen.start_ms)
+        trouble = f"{ONGOING} past its timeout" if is_overdue else seen.state
+        what = (trouble, seen.producer_id, seen.producer_epoch, seen.start_ms)
         _note(found, seen.transactional_id, what, index=index, at_ms=seen.at_ms)
+        if is_overdue:
+            found[seen.transactional_id].grace_ms = SCANS_MS
     return found
 
 
