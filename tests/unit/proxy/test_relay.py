@@ -198,6 +198,7 @@ def test_too_much_that_waits_is_not_read(monkeypatch: pytest.MonkeyPatch) -> Non
             wire.send(wire.produce(first(), value=bytes(1_000)))
             await asyncio.sleep(0.001)
         (open_one,) = [one for door in cluster.proxy.clients for one in door.relays]
+        assert isinstance(open_one, relay.Relay)
         waiting: Any = open_one._requests.backlog_bytes
         assert 10_000 <= waiting < 100_000, "the rest stays with the client"
         cluster.injector.disarm("f")
