@@ -10,7 +10,8 @@ Counterpart in Kafka: GroupMetadataManager.classicGroupJoinToConsumerGroup and i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+
+import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import (
@@ -43,33 +44,25 @@ from txnsim.metadata.image import ClusterImage
 Effects = tuple[ConsumerEffect, ...]
 
 
-class ClassicMembers:
+class ClassicMembers(msgspec.Struct, eq=False):
     """The rules; the groups are the caller's."""
 
-    __slots__ = ("_may_join", "_new_id", "_protocol")
-
-    def __init__(
-        self, protocol: ConsumerProtocol, *, new_id: Callable[[], str], may_join: bool = True
-    ) -> None:
-        self._protocol = protocol
-        self._may_join = may_join
-        """Whether a group may have members of both protocols
-        (``group.consumer.migration.policy``).
-        """
-        self._new_id = new_id
+    protocol: ConsumerProtocol
+    may_join: bool = True
+    """Whether a group may have members of both protocols (``group.consumer.migration.policy``)."""
 
     def join(
         self, group: ConsumerGroup, command: JoinGroup, *, image: ClusterImage, now_ms: int
     ) -> tuple[JoinReply, ConsumerOutcome]:
         """A client joins, or joins again, with its subscription."""
-        if not self._may_join or not _supports(group, command):
+        if not self.may_join or not _supports(group, command):
             return _refused(ErrorCode.inconsistent_group_protocol)
         name, metadata = command.protocols[0]
         subscription = read_subscription(metadata)
         if subscription is None:
             return _refused(ErrorCode.inconsistent_group_protocol)
         instance_id = command.group_instance_id
-        member_id = command.member_id or self._new_id()
+        member_id = command.member_id or self.protocol.new_id()
         if not command.member_id and instance_id is None and command.member_id_required:
             reply = JoinReply(error=ErrorCode.member_id_required, member_id=member_id)
             return reply, ConsumerOutcome()
@@ -79,7 +72,7 @@ class ClassicMembers:
             if isinstance(found, Rejection):
                 return _refused(found.error)
             epoch = found.epoch
-        outcome = self._protocol.heartbeat(
+        outcome = self.protocol.heartbeat(
             group,
             ConsumerHeartbeat(
                 group_id=group.group_id,
@@ -180,7 +173,7 @@ class ClassicMembers:
         reply = LeaveReply(members=tuple(answers))
         if not leaving:
             return reply, ConsumerOutcome()
-        return reply, self._protocol.gone(group, tuple(leaving.values()), None, image)
+        return reply, self.protocol.gone(group, tuple(leaving.values()), None, image)
 
 
 def find_member(

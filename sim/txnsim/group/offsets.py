@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.types import ProducerId, TopicPartition
 
@@ -22,25 +24,15 @@ LATEST: Final = 2**63 - 1
 """Above every offset: for readers that also see positions that are not yet replicated."""
 
 
-class _Position:
+class _Position(msgspec.Struct, eq=False):
     """A group's position on a partition, or that there is none any more, since ``visible_from``."""
 
-    __slots__ = ("previous", "record", "record_offset", "visible_from")
-
-    def __init__(
-        self,
-        record: OffsetCommitted | None,
-        *,
-        record_offset: int,
-        visible_from: int,
-        previous: _Position | None,
-    ) -> None:
-        self.record = record
-        self.record_offset = record_offset
-        """Offset of the commit: of two commits the later one wins."""
-        self.visible_from = visible_from
-        """Offset of the record that made it the position: the commit or the marker."""
-        self.previous = previous
+    record: OffsetCommitted | None
+    record_offset: int
+    """Offset of the commit: of two commits the later one wins."""
+    visible_from: int
+    """Offset of the record that made it the position: the commit or the marker."""
+    previous: _Position | None
 
     def below(self, offset: int) -> OffsetCommitted | None:
         """The position as of the records below ``offset``."""
@@ -54,18 +46,13 @@ _ByPartition = dict[TopicPartition, _Position]
 _Pending = dict[str, dict[TopicPartition, tuple[OffsetCommitted, int]]]
 
 
-class Offsets:
+class Offsets(msgspec.Struct, eq=False):
     """The positions of all groups of one partition of ``__consumer_offsets``."""
 
-    __slots__ = ("_committed", "_open", "_pending")
-
-    def __init__(self) -> None:
-        self._committed: dict[str, _ByPartition] = {}
-        self._pending: dict[ProducerId, _Pending] = {}
-        self._open: dict[str, dict[TopicPartition, set[ProducerId]]] = {}
-        """Producers with pending positions, by group and partition: ``_pending`` the other way
-        round.
-        """
+    _committed: dict[str, _ByPartition] = {}
+    _pending: dict[ProducerId, _Pending] = {}
+    _open: dict[str, dict[TopicPartition, set[ProducerId]]] = {}
+    """Producers with pending positions by group and partition: ``_pending`` the other way round."""
 
     # Replay: living and loading alike
 

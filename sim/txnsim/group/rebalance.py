@@ -10,6 +10,8 @@ propagateAssignment.
 
 from __future__ import annotations
 
+import msgspec
+
 from txnsim.errors import ErrorCode
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.commands import (
@@ -33,13 +35,10 @@ Effects = list[Effect]
 _S = ClassicGroupState
 
 
-class Rebalance:
+class Rebalance(msgspec.Struct, kw_only=True, eq=False):
     """The steps of a rebalance."""
 
-    __slots__ = ("_initial_delay_ms",)
-
-    def __init__(self, *, initial_delay_ms: int) -> None:
-        self._initial_delay_ms = initial_delay_ms
+    initial_delay_ms: int
 
     def rebalance_or_complete(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
         """The group has changed: start a rebalance, or see whether the one under way can end."""
@@ -57,7 +56,7 @@ class Rebalance:
         is_first = group.state is _S.EMPTY
         group.move_to(_S.PREPARING_REBALANCE, now_ms=now_ms)
         if is_first:
-            delay_ms = self._initial_delay_ms
+            delay_ms = self.initial_delay_ms
             out.append(
                 TimerSet(
                     kind=TimerKind.JOIN,

@@ -191,18 +191,15 @@ def judge(
 _Unrouted = tuple[Debt, frozenset[TopicPartition]]
 
 
-class MarkerQueue:
+class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     """Everything one broker's coordinators owe."""
 
-    __slots__ = ("_in_flight", "_owing", "_queued", "_rules", "_unknown", "_waiting")
-
-    def __init__(self, *, rules: Rules) -> None:
-        self._rules = rules
-        self._owing: dict[TransactionalId, Debt] = {}
-        self._queued: dict[BrokerId, list[OwedMarker]] = {}
-        self._waiting: list[_Unrouted] = []
-        self._unknown: list[_Unrouted] = []
-        self._in_flight: dict[BrokerId, MarkerBatch] = {}
+    rules: Rules
+    _owing: dict[TransactionalId, Debt] = {}
+    _queued: dict[BrokerId, list[OwedMarker]] = {}
+    _waiting: list[_Unrouted] = []
+    _unknown: list[_Unrouted] = []
+    _in_flight: dict[BrokerId, MarkerBatch] = {}
 
     # Owing
 
@@ -232,7 +229,7 @@ class MarkerQueue:
         """An answer came for a debt of an older coordinator epoch. Before KAFKA-16352 it took
         whatever that transactional id owes with it.
         """
-        if not self._rules.stale_answers_spare_newer_debt:
+        if not self.rules.stale_answers_spare_newer_debt:
             self._owing.pop(debt.transactional_id, None)
 
     def drop(self, txn_partition: int) -> tuple[Debt, ...]:
@@ -314,7 +311,7 @@ class MarkerQueue:
         outcomes = []
         for owed in batch.owed:
             found = errors.get(owed.debt.producer_id)
-            outcome = None if found is None else judge(owed, found, rules=self._rules)
+            outcome = None if found is None else judge(owed, found, rules=self.rules)
             if outcome is None:
                 break
             outcomes.append(outcome)

@@ -50,18 +50,15 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):
 _NO_BLOCK: Final = ProducerIdBlock(first=0, length=0)
 
 
-class ProducerIdPool:
+class ProducerIdPool(msgspec.Struct, eq=False):
     """A broker's blocks: the one in use and perhaps the next."""
 
-    __slots__ = ("_block", "_following", "_in_flight", "_next_id", "_retry_at_ms", "_wanted")
-
-    def __init__(self) -> None:
-        self._block = _NO_BLOCK
-        self._following: ProducerIdBlock | None = None
-        self._next_id = 0
-        self._wanted = False
-        self._in_flight = False
-        self._retry_at_ms: int | None = None
+    _block: ProducerIdBlock = _NO_BLOCK
+    _following: ProducerIdBlock | None = None
+    _next_id: int = 0
+    _wanted: bool = False
+    _in_flight: bool = False
+    _retry_at_ms: int | None = None
 
     def take(self) -> ProducerId | None:
         """An unused id; None where there is none now. ``wants_block`` may have changed after it."""

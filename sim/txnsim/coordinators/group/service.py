@@ -176,7 +176,7 @@ class GroupCoordinator:
             tasks=self._tasks,
             writer=self._writer,
             protocol=protocol,
-            classic_members=ClassicMembers(protocol, new_id=new_id, may_join=policy != "disabled"),
+            classic_members=ClassicMembers(protocol, may_join=policy != "disabled"),
             classic_groups=self.members,
             max_size=settings.group_consumer_max_size,
             may_upgrade=policy in ("upgrade", "bidirectional"),

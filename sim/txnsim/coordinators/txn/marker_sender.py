@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
+import msgspec
 import structlog
 
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode, PeerError
 from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
-from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
@@ -65,41 +65,29 @@ RECONNECT_PAUSE_MS: Final = 50
 _log: Final = structlog.get_logger("txnsim.txn")
 
 
-class MarkerSender:
+class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     """Sends the markers in the queue, and completes transactions that have all theirs."""
 
-    def __init__(
-        self,
-        *,
-        ownership: Ownership,
-        writer: TransactionLogWriter,
-        clock: Clock,
-        tasks: Tasks,
-        tracer: Tracer,
-        send_markers: SendMarkers,
-        leader_of: LeaderOf,
-        rules: Rules,
-    ) -> None:
-        self.queue: Final = MarkerQueue(rules=rules)
-        self._ownership = ownership
-        self._writer = writer
-        self._clock = clock
-        self._tasks = tasks
-        self._tracer = tracer
-        self._send_markers = send_markers
-        self._leader_of = leader_of
-        self._completions: list[Debt] = []
-        self._flush_due = False
-        self._later: TimerHandle | None = None
-        self._stopped = False
-        self._repeated: dict[TransactionalId, int] = {}
-        """How often markers of a debt had to be sent again, for the trace."""
-        self.sent_total = 0
-        """Markers sent, repeats included."""
-        self.refused_total = 0
-        """Transactions given up because a leader refused a marker with 47 or 52."""
-        self.broken_total = 0
-        """Answers that no leader gives; their transactions wait until the coordinator moves."""
+    queue: MarkerQueue
+    ownership: Ownership
+    writer: TransactionLogWriter
+    clock: Clock
+    tasks: Tasks
+    tracer: Tracer
+    send_markers: SendMarkers
+    leader_of: LeaderOf
+    _completions: list[Debt] = []
+    _flush_due: bool = False
+    _later: TimerHandle | None = None
+    _stopped: bool = False
+    _repeated: dict[TransactionalId, int] = {}
+    """How often markers of a debt had to be sent again, for the trace."""
+    sent_total: int = 0
+    """Markers sent, repeats included."""
+    refused_total: int = 0
+    """Transactions given up because a leader refused a marker with 47 or 52."""
+    broken_total: int = 0
+    """Answers that no leader gives; their transactions wait until the coordinator moves."""
 
     @property
     def completions_waiting(self) -> int:
@@ -123,28 +111,28 @@ class MarkerSender:
             is_load: It was prepared by the coordinator before this one.
         """
         txn = owned.entries[transactional_id]
-        completion = to_complete(txn, now_ms=self._clock.now_ms())
-        before = self._tracer.cause
-        self._writer.begin(owned, completion)
+        completion = to_complete(txn, now_ms=self.clock.now_ms())
+        before = self.tracer.cause
+        self.writer.begin(owned, completion)
         debt = debt_of(
             txn,
             completion,
             txn_partition=owned.partition,
             coordinator_epoch=owned.coordinator_epoch,
             fences=fences,
-            cause=self._tracer.cause,
+            cause=self.tracer.cause,
         )
         self.queue.owe(debt, txn.partitions)
-        if self._tracer.on:
+        if self.tracer.on:
             tracing.marker(
-                self._tracer,
+                self.tracer,
                 "marker.owed",
                 owned.node,
                 debt,
                 sorted(txn.partitions),
                 rule="sent.resent-after-move" if is_load else "sent.every-partition",
             )
-            self._tracer.caused_by(before)
+            self.tracer.caused_by(before)
         self.flush_soon()
 
     def drop(self, txn_partition: int) -> None:
@@ -155,18 +143,18 @@ class MarkerSender:
         self._completions = [
             debt for debt in self._completions if debt.txn_partition != txn_partition
         ]
-        if self._tracer.on:
-            node = self._ownership.node(txn_partition)
+        if self.tracer.on:
+            node = self.ownership.node(txn_partition)
             for debt in dropped:
                 data = {
                     "pid": debt.producer_id,
                     "epoch": debt.producer_epoch,
                     "rule": "sent.resent-after-move",
                 }
-                self._tracer.emit(
+                self.tracer.emit(
                     "marker.cancelled",
                     node,
-                    parents=(self._tracer.cause, debt.cause),
+                    parents=(self.tracer.cause, debt.cause),
                     tx=tracing.tx_of(debt),
                     data={**data, "reason": "the coordinator moved"},
                 )
@@ -175,7 +163,7 @@ class MarkerSender:
         """Send in the next turn of the loop. Also worth calling when leaders have changed."""
         if not self._flush_due and not self._stopped:
             self._flush_due = True
-            self._tasks.soon(self._flush)
+            self.tasks.soon(self._flush)
 
     def stop(self) -> None:
         """Send nothing any more."""
@@ -192,9 +180,9 @@ class MarkerSender:
             return
         completions, self._completions = self._completions, []
         for debt in completions:
-            before = self._tracer.caused_by(debt.cause)
+            before = self.tracer.caused_by(debt.cause)
             self._complete(self._owner(debt), debt)
-            self._tracer.caused_by(before)
+            self.tracer.caused_by(before)
         for debt, partitions in self.queue.take_waiting():
             self._route(debt, partitions)
         for batch in self.queue.take_batches():
@@ -204,7 +192,7 @@ class MarkerSender:
 
     def _flush_later(self, pause_ms: int) -> None:
         if self._later is None and not self._stopped:
-            self._later = self._clock.call_later(pause_ms, self._on_later)
+            self._later = self.clock.call_later(pause_ms, self._on_later)
 
     def _on_later(self) -> None:
         self._later = None
@@ -213,26 +201,26 @@ class MarkerSender:
     def _route(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
         owned = self._owner(debt)
         assert owned is not None, "what waits is dropped with its partition"
-        before = self._tracer.caused_by(debt.cause) if self._tracer.on else -1
-        gone = self.queue.route(debt, partitions, self._leader_of)
+        before = self.tracer.caused_by(debt.cause) if self.tracer.on else -1
+        gone = self.queue.route(debt, partitions, self.leader_of)
         self._settle(owned, debt, gone)
-        if self._tracer.on:
-            self._tracer.caused_by(before)
+        if self.tracer.on:
+            self.tracer.caused_by(before)
 
     def _send(self, batch: MarkerBatch) -> None:
         self.sent_total += len(batch.owed)
         before = -1
         sent: dict[Debt, int] = {}
-        if self._tracer.on:
+        if self.tracer.on:
             for owed in batch.owed:
                 repeated = self._repeated.get(owed.debt.transactional_id, 0)
-                if not repeated and not self._tracer.full:
+                if not repeated and not self.tracer.full:
                     sent[owed.debt] = owed.debt.cause
                     continue
                 sent[owed.debt] = tracing.marker(
-                    self._tracer,
+                    self.tracer,
                     "marker.sent",
-                    self._ownership.node(owed.debt.txn_partition),
+                    self.ownership.node(owed.debt.txn_partition),
                     owed.debt,
                     owed.marker.partitions,
                     target=batch.broker_id,
@@ -241,15 +229,15 @@ class MarkerSender:
                     importance=None if repeated else 0,
                     **({"attempt": repeated + 1} if repeated else {}),
                 )
-            before = self._tracer.caused_by(next(reversed(sent.values()), -1))
-        answer = self._send_markers(batch.broker_id, batch.command)
+            before = self.tracer.caused_by(next(reversed(sent.values()), -1))
+        answer = self.send_markers(batch.broker_id, batch.command)
         if isinstance(answer, Pending):
             answer.on_done(partial(self._on_answered, batch, sent))
         else:
             done = partial(self._on_answer, batch, sent)
-            self._tasks.drive(_await(answer), done, name="markers")
-        if self._tracer.on:
-            self._tracer.caused_by(before)
+            self.tasks.drive(_await(answer), done, name="markers")
+        if self.tracer.on:
+            self.tracer.caused_by(before)
 
     def _on_answered(
         self, batch: MarkerBatch, sent: Sent, answer: Pending[WriteTxnMarkersReply]
@@ -292,7 +280,7 @@ class MarkerSender:
             self.queue.forget_stale(debt)
             return
         before = -1
-        if self._tracer.on:
+        if self.tracer.on:
             before = self._trace_outcome(owned.node, outcome, target, sent)
         if outcome.refusal:
             if self._forget(debt):
@@ -308,8 +296,8 @@ class MarkerSender:
             self._repeated[name] = self._repeated.get(name, 0) + 1
             self._flush_later(RETRY_PAUSE_MS)
         self._settle(owned, debt, outcome.done)
-        if self._tracer.on:
-            self._tracer.caused_by(before)
+        if self.tracer.on:
+            self.tracer.caused_by(before)
 
     def _settle(self, owned: OwnedPartition, debt: Debt, done: frozenset[TopicPartition]) -> None:
         """Take partitions off the entry and complete it when none is left."""
@@ -328,17 +316,17 @@ class MarkerSender:
 
     def _owner(self, debt: Debt) -> OwnedPartition | None:
         """The partition a debt belongs to; None where the coordinator has moved since."""
-        return self._ownership.get(debt.txn_partition, debt.coordinator_epoch)
+        return self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
 
     # Completion
 
     def _complete(self, owned: OwnedPartition | None, debt: Debt) -> None:
         assert owned is not None, "what waits is dropped with its partition"
-        self._tasks.drive(self._append_completion(owned, debt), settled, name="completion")
+        self.tasks.drive(self._append_completion(owned, debt), settled, name="completion")
 
     async def _append_completion(self, owned: OwnedPartition, debt: Debt) -> None:
-        rejection = await self._writer.append(owned, debt.completion, rule="sent.every-partition")
-        if rejection is None or not self._ownership.is_current(owned):
+        rejection = await self.writer.append(owned, debt.completion, rule="sent.every-partition")
+        if rejection is None or not self.ownership.is_current(owned):
             return
         if rejection.error is ErrorCode.coordinator_not_available:
             self._completions.append(debt)
@@ -350,11 +338,11 @@ class MarkerSender:
 
     def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId, sent: int) -> int:
         """Make the last acknowledgement the cause of the next events; returns the old cause."""
-        before = self._tracer.cause
+        before = self.tracer.cause
         debt, done = outcome.debt, sorted(outcome.done)
         causes = (sent, before)
         acked = tracing.marker(
-            self._tracer,
+            self.tracer,
             "marker.acked",
             node,
             debt,
@@ -364,10 +352,10 @@ class MarkerSender:
             rule="result.done",
         )
         if acked >= 0:
-            self._tracer.caused_by(acked)
+            self.tracer.caused_by(acked)
         if outcome.refusal:
             tracing.marker(
-                self._tracer,
+                self.tracer,
                 "marker.refused",
                 node,
                 debt,

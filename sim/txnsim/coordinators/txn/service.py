@@ -52,7 +52,7 @@ from txnsim.txn.log_reader import read_in_steps
 from txnsim.txn.machine import decide_add_partitions, decide_verify, describe
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
-from txnsim.txn.markers import LeaderOf
+from txnsim.txn.markers import LeaderOf, MarkerQueue
 from txnsim.txn.ownership import OwnedPartition, Ownership
 from txnsim.txn.refusals import empty_id, no_id_block
 from txnsim.txn.state import PREPARED_STATES, TransactionState, TxnMetadata, TxnTransition
@@ -150,11 +150,7 @@ class TransactionCoordinator:
         """Transactions fenced because their timeout had passed."""
         self.load_problems_total = 0
         """Logs that could be read in part only."""
-        self._ownership = Ownership(
-            broker_id=broker_id,
-            partitions=self.partitions,
-            rules=rules,
-        )
+        self._ownership = Ownership(broker_id=broker_id, partitions=self.partitions, rules=rules)
         self._writer = TransactionLogWriter(
             ownership=self._ownership,
             clock=clock,
@@ -165,6 +161,7 @@ class TransactionCoordinator:
             kip_text=settings.kip_text,
         )
         self._markers = MarkerSender(
+            queue=MarkerQueue(rules=rules),
             ownership=self._ownership,
             writer=self._writer,
             clock=clock,
@@ -172,7 +169,6 @@ class TransactionCoordinator:
             tracer=tracer,
             send_markers=send_markers,
             leader_of=leader_of,
-            rules=rules,
         )
         self._scans = Scans(
             ownership=self._ownership,

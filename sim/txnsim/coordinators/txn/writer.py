@@ -14,6 +14,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from txnsim.coordinators.coordinator_log import CoordinatorLog, append_error
 from txnsim.coordinators.txn import tracing
 from txnsim.errors import ErrorCode, Rejection
@@ -60,37 +62,16 @@ def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
     )
 
 
-class TransactionLogWriter:
+class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
     """Gets moves into ``__transaction_state``."""
 
-    __slots__ = (
-        "_clock",
-        "_kip_text",
-        "_level",
-        "_log",
-        "_ownership",
-        "_rules",
-        "_tracer",
-    )
-
-    def __init__(
-        self,
-        *,
-        ownership: Ownership,
-        clock: Clock,
-        tracer: Tracer,
-        log: CoordinatorLog,
-        transaction_version: Callable[[], TransactionVersion],
-        rules: Rules,
-        kip_text: bool = False,
-    ) -> None:
-        self._rules = rules
-        self._kip_text = kip_text
-        self._ownership = ownership
-        self._clock = clock
-        self._tracer = tracer
-        self._log = log
-        self._level = transaction_version
+    ownership: Ownership
+    clock: Clock
+    tracer: Tracer
+    log: CoordinatorLog
+    transaction_version: Callable[[], TransactionVersion]
+    rules: Rules
+    kip_text: bool = False
 
     def begin(self, owned: OwnedPartition, record: TxnTransition) -> None:
         """Mark a move as pending: every other command meets CONCURRENT_TRANSACTIONS from now on."""
@@ -99,8 +80,10 @@ class TransactionLogWriter:
         entries[transactional_id] = begin(
             entries.get(transactional_id), record, now_ms=record.last_update_timestamp_ms
         )
-        if self._tracer.full:
-            tracing.prepared(self._tracer, owned.node, entries[transactional_id], self._level())
+        if self.tracer.full:
+            tracing.prepared(
+                self.tracer, owned.node, entries[transactional_id], self.transaction_version()
+            )
 
     async def append(
         self, owned: OwnedPartition, record: TxnTransition, *, rule: str
@@ -115,9 +98,9 @@ class TransactionLogWriter:
         Returns:
             None once it took effect; else why it did not.
         """
-        level = self._level()
+        level = self.transaction_version()
         written = record
-        if self._kip_text:
+        if self.kip_text:
             # The text calls lowering the level harmless: fields that have no room in a record are
             # left out.
             written, refusal = as_logged(record), None
@@ -128,11 +111,11 @@ class TransactionLogWriter:
             # so until the coordinator moves. A real broker wedges the same way.
             return refusal
         error = await self.write(owned, (written,), timeout_ms=record.txn_timeout_ms)
-        if self._tracer.full or (error != _NONE and self._tracer.on):
+        if self.tracer.full or (error != _NONE and self.tracer.on):
             why = rule if error == _NONE else _refused_rule(record, error)
-            tracing.appended(self._tracer, owned.node, record, error, why)
-        if not self._ownership.is_current(owned):
-            return self._ownership.refuse(owned.partition)
+            tracing.appended(self.tracer, owned.node, record, error, why)
+        if not self.ownership.is_current(owned):
+            return self.ownership.refuse(owned.partition)
         txn = owned.entries[record.transactional_id]
         if error != _NONE:
             mapped = append_error(error)
@@ -152,20 +135,20 @@ class TransactionLogWriter:
                 reason=f"{record.transactional_id}: starts at {record.start_timestamp_ms}, before "
                 f"{txn.start_timestamp_ms}, and this broker insists on the order",
             )
-        applied = apply(txn, record, rules=self._rules)
+        applied = apply(txn, record, rules=self.rules)
         assert applied is not None
         owned.entries[record.transactional_id] = applied
-        if self._tracer.on:
-            tracing.completed(self._tracer, owned.node, applied, level)
+        if self.tracer.on:
+            tracing.completed(self.tracer, owned.node, applied, level)
         return None
 
     async def write(
         self, owned: OwnedPartition, records: Sequence[TxnRecord], *, timeout_ms: int
     ) -> ErrorCode:
         """Append records with acks=-1 and wait until they are committed; the log's error."""
-        log, partition = self._log, owned.partition
+        log, partition = self.log, owned.partition
         batch = encode_batch(
-            records, level=self._level(), now_ms=self._clock.now_ms(), rules=self._rules
+            records, level=self.transaction_version(), now_ms=self.clock.now_ms(), rules=self.rules
         )
         waiting = log.admit(partition, lambda where: subject_of(records, where))
         if waiting is not None:
@@ -182,7 +165,7 @@ class TransactionLogWriter:
         return (
             record.start_timestamp_ms < txn.start_timestamp_ms
             and record.state is TransactionState.ONGOING
-            and not self._rules.start_may_step_back
+            and not self.rules.start_may_step_back
         )
 
 
