@@ -19,6 +19,18 @@ Epochs = tuple[tuple[uuid.UUID, int, int], ...]
 """(topic id, partition, epoch at which the member got it), sorted."""
 
 
+class _OfGroup(msgspec.Struct, frozen=True, kw_only=True):
+    group_id: str
+
+
+class _OfMember(_OfGroup, frozen=True, kw_only=True):
+    member_id: str
+
+
+class _OfRegex(_OfGroup, frozen=True, kw_only=True):
+    regex: str
+
+
 class ClassicMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """What a member of the classic protocol has sent, in a group of the consumer protocol."""
 
@@ -26,11 +38,9 @@ class ClassicMetadata(msgspec.Struct, frozen=True, kw_only=True):
     protocols: tuple[tuple[str, bytes], ...]
 
 
-class SubscriptionStored(msgspec.Struct, frozen=True, kw_only=True):
+class SubscriptionStored(_OfMember, frozen=True, kw_only=True):
     """A member and what it subscribes to."""
 
-    group_id: str
-    member_id: str
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str
@@ -42,68 +52,50 @@ class SubscriptionStored(msgspec.Struct, frozen=True, kw_only=True):
     classic: ClassicMetadata | None = None
 
 
-class SubscriptionDeleted(msgspec.Struct, frozen=True, kw_only=True):
+class SubscriptionDeleted(_OfMember, frozen=True, kw_only=True):
     """A member is gone."""
 
-    group_id: str
-    member_id: str
 
-
-class EpochStored(msgspec.Struct, frozen=True, kw_only=True):
+class EpochStored(_OfGroup, frozen=True, kw_only=True):
     """The group's epoch, and a hash of the topics that it was made for."""
 
-    group_id: str
     epoch: int
     metadata_hash: int = 0
 
 
-class EpochDeleted(msgspec.Struct, frozen=True, kw_only=True):
+class EpochDeleted(_OfGroup, frozen=True, kw_only=True):
     """The group is gone."""
 
-    group_id: str
 
-
-class TopicsDeleted(msgspec.Struct, frozen=True, kw_only=True):
+class TopicsDeleted(_OfGroup, frozen=True, kw_only=True):
     """What coordinators of before 4.1 remembered of the group's topics is gone, if any."""
 
-    group_id: str
 
-
-class TargetEpochStored(msgspec.Struct, frozen=True, kw_only=True):
+class TargetEpochStored(_OfGroup, frozen=True, kw_only=True):
     """The target assignment is complete for this epoch."""
 
-    group_id: str
     epoch: int
     timestamp_ms: int = 0
 
 
-class TargetEpochDeleted(msgspec.Struct, frozen=True, kw_only=True):
+class TargetEpochDeleted(_OfGroup, frozen=True, kw_only=True):
     """There is no target assignment any more."""
 
-    group_id: str
 
-
-class TargetStored(msgspec.Struct, frozen=True, kw_only=True):
+class TargetStored(_OfMember, frozen=True, kw_only=True):
     """The target assignment of a member."""
 
-    group_id: str
-    member_id: str
     partitions: tuple[TopicIdPartition, ...] = ()
     """Sorted."""
 
 
-class TargetDeleted(msgspec.Struct, frozen=True, kw_only=True):
+class TargetDeleted(_OfMember, frozen=True, kw_only=True):
     """A member is to have nothing."""
 
-    group_id: str
-    member_id: str
 
-
-class CurrentStored(msgspec.Struct, frozen=True, kw_only=True):
+class CurrentStored(_OfMember, frozen=True, kw_only=True):
     """The current assignment of a member, and the partitions that it has to give up."""
 
-    group_id: str
-    member_id: str
     epoch: int
     previous_epoch: int
     state: int
@@ -111,18 +103,13 @@ class CurrentStored(msgspec.Struct, frozen=True, kw_only=True):
     pending_revocation: Epochs = ()
 
 
-class CurrentDeleted(msgspec.Struct, frozen=True, kw_only=True):
+class CurrentDeleted(_OfMember, frozen=True, kw_only=True):
     """A member has nothing any more."""
 
-    group_id: str
-    member_id: str
 
-
-class RegexStored(msgspec.Struct, frozen=True, kw_only=True):
+class RegexStored(_OfRegex, frozen=True, kw_only=True):
     """The topics that match a regular expression."""
 
-    group_id: str
-    regex: str
     topics: tuple[str, ...] = ()
     """Sorted."""
     version: int
@@ -130,25 +117,25 @@ class RegexStored(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: int
 
 
-class RegexDeleted(msgspec.Struct, frozen=True, kw_only=True):
+class RegexDeleted(_OfRegex, frozen=True, kw_only=True):
     """No member subscribes to it any more."""
 
-    group_id: str
-    regex: str
 
-
-ConsumerRecord = (
-    SubscriptionStored
-    | SubscriptionDeleted
-    | EpochStored
+ConsumerTombstone = (
+    SubscriptionDeleted
     | EpochDeleted
     | TopicsDeleted
-    | TargetEpochStored
     | TargetEpochDeleted
-    | TargetStored
     | TargetDeleted
-    | CurrentStored
     | CurrentDeleted
-    | RegexStored
     | RegexDeleted
+)
+ConsumerRecord = (
+    SubscriptionStored
+    | EpochStored
+    | TargetEpochStored
+    | TargetStored
+    | CurrentStored
+    | RegexStored
+    | ConsumerTombstone
 )

@@ -10,20 +10,12 @@ Counterpart in Kafka: GroupCoordinatorRecordSerde.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, cast
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.group import consumer_log_format
-from txnsim.group.consumer_records import ConsumerRecord
-from txnsim.group.records import (
-    ClassicGroupDeleted,
-    ClassicGroupStored,
-    GroupRecord,
-    OffsetCommitted,
-    OffsetDeleted,
-    StoredMember,
-)
+from txnsim.group.consumer_log_format import KIND_OF, KINDS, message_of, record_of
+from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.types import TopicPartition
 from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, pack_batch
 from txnsim.wire.decoder import DecodeFaultError, reader
@@ -36,9 +28,6 @@ _KIND: Final = struct.Struct("!h")
 
 _LEGACY_OFFSET_COMMIT: Final = 0
 _OFFSET_COMMIT: Final = 1
-_GROUP_METADATA: Final = 2
-
-_GROUP_VERSION_WRITTEN: Final = 3
 
 DEVIATIONS: Final = (
     "Records of __consumer_offsets have the versions that Apache Kafka 4.3 writes, also where "
@@ -104,13 +93,14 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _offset_key(record.group_id, record.topic_partition), _offset_value(record)
         case OffsetDeleted():
             return _offset_key(record.group_id, record.topic_partition), None
-        case ClassicGroupStored():
-            return _group_key(record.group_id), _group_value(record)
-        case ClassicGroupDeleted():
-            return _group_key(record.group_id), None
         case _:
-            kind, key, value = consumer_log_format.to_messages(record)
-            return _written(kind, key), None if value is None else _written(0, value)
+            number = KIND_OF[type(record)]
+            kind = KINDS[number]
+            key = _written(number, message_of(kind.key, record))
+            if isinstance(record, kind.deleted):
+                return key, None
+            version = kind.version_written
+            return key, _written(version, message_of(kind.values[version], record))
 
 
 def _offset_key(group_id: str, topic_partition: TopicPartition) -> bytes:
@@ -143,36 +133,6 @@ def _offset_value(record: OffsetCommitted) -> bytes:
     )
 
 
-def _group_key(group_id: str) -> bytes:
-    return _written(_GROUP_METADATA, schema.GroupMetadataKey(group=group_id))
-
-
-def _group_value(record: ClassicGroupStored) -> bytes:
-    return _written(
-        _GROUP_VERSION_WRITTEN,
-        schema.GROUP_METADATA_VALUES[_GROUP_VERSION_WRITTEN](
-            protocol_type=record.protocol_type,
-            generation=record.generation,
-            protocol=record.protocol,
-            leader=record.leader,
-            current_state_timestamp=record.state_timestamp_ms,
-            members=tuple(
-                schema.MEMBERS[_GROUP_VERSION_WRITTEN](
-                    member_id=member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    rebalance_timeout=member.rebalance_timeout_ms,
-                    session_timeout=member.session_timeout_ms,
-                    subscription=member.subscription,
-                    assignment=member.assignment,
-                )
-                for member in record.members
-            ),
-        ),
-    )
-
-
 def _written(kind_or_version: int, message: Any) -> bytes:
     pieces = [_KIND.pack(kind_or_version)]
     writer(type(message))(message, pieces.append)
@@ -192,11 +152,18 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
         CorruptLogRecordError: The bytes are not what their kind and version say.
     """
     try:
-        (kind,) = _KIND.unpack_from(key)
-        if kind in consumer_log_format.KEYS:
-            return _decode_consumer(kind, key, value)
-        decode = _DECODERS.get(kind)
-        return None if decode is None else decode(key, value)
+        (number,) = _KIND.unpack_from(key)
+        if number in (_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT):
+            return _decode_offset(key, value)
+        kind = KINDS.get(number)
+        if kind is None or not kind.values:
+            return None
+        if value is None:
+            return cast(GroupRecord, record_of(kind.deleted, _read(kind.key, key)))
+        found = _of_version(kind.values, value)
+        if found is None:
+            return None
+        return cast(GroupRecord, record_of(kind.stored, _read(kind.key, key), found))
     except (struct.error, DecodeFaultError) as error:
         raise CorruptLogRecordError(
             f"unreadable record of __consumer_offsets: {error}, key {key.hex()}"
@@ -221,53 +188,6 @@ def _decode_offset(key: bytes, value: bytes | None) -> GroupRecord | None:
         expire_timestamp_ms=getattr(found, "expire_timestamp", -1),
         topic_id=getattr(found, "topic_id", None),
     )
-
-
-def _decode_group(key: bytes, value: bytes | None) -> GroupRecord | None:
-    group_id = _read(schema.GroupMetadataKey, key).group
-    if value is None:
-        return ClassicGroupDeleted(group_id=group_id)
-    found = _of_version(schema.GROUP_METADATA_VALUES, value)
-    if found is None:
-        return None
-    return ClassicGroupStored(
-        group_id=group_id,
-        protocol_type=found.protocol_type,
-        generation=found.generation,
-        protocol=found.protocol,
-        leader=found.leader,
-        state_timestamp_ms=getattr(found, "current_state_timestamp", -1),
-        members=tuple(
-            StoredMember(
-                member_id=member.member_id,
-                group_instance_id=getattr(member, "group_instance_id", None),
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rebalance_timeout_ms=getattr(member, "rebalance_timeout", -1),
-                session_timeout_ms=member.session_timeout,
-                subscription=member.subscription,
-                assignment=member.assignment,
-            )
-            for member in found.members
-        ),
-    )
-
-
-def _decode_consumer(kind: int, key: bytes, value: bytes | None) -> ConsumerRecord | None:
-    found: Any = None
-    if value is not None:
-        found = _of_version((consumer_log_format.VALUES[kind],), value)
-        if found is None:
-            return None
-    key_message = _read(consumer_log_format.KEYS[kind], key)
-    return consumer_log_format.from_messages(kind, key_message, found)
-
-
-_DECODERS: Final[dict[int, Callable[[bytes, bytes | None], GroupRecord | None]]] = {
-    _LEGACY_OFFSET_COMMIT: _decode_offset,
-    _OFFSET_COMMIT: _decode_offset,
-    _GROUP_METADATA: _decode_group,
-}
 
 
 def _of_version(classes: Sequence[Any], value: bytes) -> Any | None:

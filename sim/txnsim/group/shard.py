@@ -10,21 +10,13 @@ Counterpart in Kafka: GroupCoordinatorShard.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+
+import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
-from txnsim.group.consumer_records import (
-    ConsumerRecord,
-    CurrentDeleted,
-    EpochDeleted,
-    RegexDeleted,
-    SubscriptionDeleted,
-    TargetDeleted,
-    TargetEpochDeleted,
-    TopicsDeleted,
-)
+from txnsim.group.consumer_records import ConsumerRecord, ConsumerTombstone, EpochDeleted
 from txnsim.group.log_format import decode_record
 from txnsim.group.offsets import LATEST, Offsets
 from txnsim.group.records import (
@@ -38,31 +30,18 @@ from txnsim.group.state import Group
 from txnsim.types import ProducerId
 from txnsim.wire.batch import iter_batches, read_control_record, read_records
 
-_TOMBSTONES: Final = (
-    CurrentDeleted,
-    EpochDeleted,
-    RegexDeleted,
-    SubscriptionDeleted,
-    TargetDeleted,
-    TargetEpochDeleted,
-    TopicsDeleted,
-)
 
-
-class GroupShard:
+class GroupShard(msgspec.Struct, kw_only=True, eq=False):
     """One partition's groups and positions."""
 
-    __slots__ = ("coordinator_epoch", "end_offset", "groups", "offsets", "partition", "problem")
-
-    def __init__(self, *, partition: int, coordinator_epoch: int) -> None:
-        self.partition = partition
-        self.coordinator_epoch = coordinator_epoch
-        self.groups: dict[str, Group] = {}
-        self.offsets = Offsets()
-        self.end_offset = 0
-        """Behind the last record that was applied."""
-        self.problem: str | None = None
-        """Why loading stopped before the end of the log, if it did."""
+    partition: int
+    coordinator_epoch: int
+    groups: dict[str, Group] = {}
+    offsets: Offsets = msgspec.field(default_factory=Offsets)
+    end_offset: int = 0
+    """Behind the last record that was applied."""
+    problem: str | None = None
+    """Why loading stopped before the end of the log, if it did."""
 
     # Lookups
 
@@ -180,7 +159,7 @@ class GroupShard:
         """
         group = self.groups.get(record.group_id)
         if not isinstance(group, ConsumerGroup):
-            if isinstance(record, _TOMBSTONES):
+            if isinstance(record, ConsumerTombstone):
                 return
             group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
         if isinstance(record, EpochDeleted):

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.group import consumer_log_format
+from txnsim.group.consumer_log_format import KINDS as GROUP_KINDS
 from txnsim.group.log_format import decode_record
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.pipeline.scan import kernel
@@ -56,7 +56,7 @@ KINDS: Final = {
 }
 """Key version -> name, as CoordinatorRecordType has it; 0 is an offset commit of before 0.9."""
 UNKNOWN: Final = "unknown"
-DECODED: Final = frozenset({0, 1, 2, *consumer_log_format.KEYS})
+DECODED: Final = frozenset({0, 1, *(number for number, kind in GROUP_KINDS.items() if kind.values)})
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
