@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
+from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.errors import CorruptLogRecordError, ErrorCode, Rejection
 from txnsim.releases import LATEST, Rules
 from txnsim.txn.commands import (
@@ -27,7 +28,6 @@ from txnsim.txn.log_reader import read_log
 from txnsim.txn.machine import decide_add_partitions, decide_verify, is_timed_out
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import decide_init_producer_id
-from txnsim.txn.ownership import Ownership
 from txnsim.txn.state import (
     TIMEOUT_NEVER_MS,
     TransactionState,
@@ -46,6 +46,7 @@ from txnsim.txn.transitions import (
 )
 from txnsim.types import (
     PRODUCER_EPOCH_MAX,
+    TRANSACTION_STATE_TOPIC,
     BrokerId,
     CoordinatorEpoch,
     Decision,
@@ -372,21 +373,34 @@ def _session() -> TxnTransition:
     )
 
 
+def loading(rules: Rules) -> Ownership[OwnedPartition]:
+    ownership: Ownership[OwnedPartition] = Ownership(
+        topic=TRANSACTION_STATE_TOPIC,
+        kind="txn",
+        broker_id=BrokerId(1),
+        partitions=50,
+        rules=rules,
+    )
+    ownership.begin_load(LOADED.partition, LOADED.coordinator_epoch)
+    return ownership
+
+
+LOADED = OwnedPartition(
+    partition=3, coordinator_epoch=CoordinatorEpoch(4), node="broker/1/txn/3", entries={}
+)
+
+
 def test_becoming_a_follower_while_loading() -> None:
     for rules, is_owned in ((LATEST, False), (Rules(unload_calls_off_load=False), True)):
-        ownership = Ownership(broker_id=BrokerId(1), partitions=50, rules=rules)
-        ownership.begin_load(3, CoordinatorEpoch(4))
+        ownership = loading(rules)
         ownership.unload(3, 5)
-        assert (ownership.finish_load(3, CoordinatorEpoch(4), {}) is not None) is is_owned
+        assert ownership.finish_load(LOADED) is is_owned
 
 
 def test_the_old_cancel_met_a_load_of_the_very_same_epoch() -> None:
-    ownership = Ownership(
-        broker_id=BrokerId(1), partitions=50, rules=Rules(unload_calls_off_load=False)
-    )
-    ownership.begin_load(3, CoordinatorEpoch(4))
+    ownership = loading(Rules(unload_calls_off_load=False))
     ownership.unload(3, 4)
-    assert ownership.finish_load(3, CoordinatorEpoch(4), {}) is None
+    assert not ownership.finish_load(LOADED)
 
 
 # Timers

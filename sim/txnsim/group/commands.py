@@ -137,7 +137,9 @@ class Abandoned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerKind(Enum):
-    """Events that a group can wait for."""
+    """Events that a group can wait for. In a group of the consumer protocol each is of one member;
+    JOIN and SYNC are of its members that speak the classic one.
+    """
 
     HEARTBEAT = "session"
     """A member's session (or its stay in the waiting room) ends."""
@@ -145,6 +147,8 @@ class TimerKind(Enum):
     """A rebalance goes on without those who did not come."""
     SYNC = "sync"
     """Members that have joined and did not sync are removed."""
+    REVOCATION = "revocation"
+    """A member of the consumer protocol has to have given partitions up."""
 
 
 class TimerSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,10 +157,12 @@ class TimerSet(msgspec.Struct, frozen=True, kw_only=True):
     kind: TimerKind
     group_id: str
     member_id: str = NO_MEMBER
-    """For HEARTBEAT only."""
+    """In a classic group for HEARTBEAT only."""
     delay_ms: int
+    keeps_first: bool = False
+    """One that is armed already is not moved."""
     generation: int = -1
-    """For SYNC: the generation it was armed for."""
+    """For SYNC: the generation it was armed for; for REVOCATION: the member's epoch."""
     remaining_ms: int | None = None
     """For JOIN in a group's first rebalance: how long its delay may still be extended."""
 

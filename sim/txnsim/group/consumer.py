@@ -17,17 +17,14 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.assignors import ASSIGNORS, Subscriber
+from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
 from txnsim.group.consumer_commands import (
     ConsumerEffect,
     ConsumerHeartbeat,
     ConsumerOutcome,
     HeartbeatReply,
     MayDescribe,
-    MemberGone,
     ResolveRegexes,
-    RevocationAwaited,
-    RevocationOver,
-    SessionSet,
 )
 from txnsim.group.consumer_group import (
     LEFT_FOR_A_WHILE,
@@ -141,11 +138,10 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(step, Rejection):
             return step
         updated = step
-        effects = [
-            *change.effects,
-            *_timers(member, updated),
-            self._session(group.group_id, updated),
-        ]
+        effects = [*change.effects]
+        if updated != member:
+            effects.append(_revocation(group.group_id, updated))
+        effects.append(self._session(group.group_id, updated))
         has_assignment = (
             command.member_epoch == 0
             or _is_full_request(command)
@@ -318,17 +314,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Timers of a member that a new coordinator finds in the log; a static one that is away
         for a while has a session too, within which it must be back.
         """
-        session = self._session(group_id, member)
-        if member.uses_classic_protocol or member.state is not MemberState.UNREVOKED_PARTITIONS:
-            return (session,)
-        return (
-            session,
-            RevocationAwaited(
-                member_id=member.member_id,
-                member_epoch=member.epoch,
-                delay_ms=member.rebalance_timeout_ms,
-            ),
-        )
+        revocation = _revocation(group_id, member)
+        awaited = (revocation,) if isinstance(revocation, TimerSet) else ()
+        return (self._session(group_id, member), *awaited)
 
     def fence(
         self, group: ConsumerGroup, *, member_id: str, image: ClusterImage
@@ -356,7 +344,11 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Members leave, or are taken off; without them the group may be a classic one again."""
         group_id = group.group_id
         ids = frozenset(member.member_id for member in leaving)
-        effects = tuple(MemberGone(member_id=member.member_id) for member in leaving)
+        effects = tuple(
+            TimerCancelled(kind=kind, group_id=group_id, member_id=member.member_id)
+            for member in leaving
+            for kind in TimerKind
+        )
         settings = self.settings
         if settings.may_downgrade and may_downgrade(group, ids, max_size=settings.classic_max_size):
             return ConsumerOutcome(reply=reply, effects=effects, classic_without=ids)
@@ -374,10 +366,15 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         records.append(EpochStored(group_id=group_id, epoch=group.epoch + 1, metadata_hash=hashed))
         return ConsumerOutcome(records=tuple(records), reply=reply, effects=effects)
 
-    def _session(self, group_id: str, member: ConsumerMember) -> SessionSet:
+    def _session(self, group_id: str, member: ConsumerMember) -> TimerSet:
         """Start a member's session. A member of the classic protocol has a timeout of its own."""
         own = member.classic or self.intervals_of(group_id)
-        return SessionSet(member_id=member.member_id, delay_ms=own.session_timeout_ms)
+        return TimerSet(
+            kind=TimerKind.HEARTBEAT,
+            group_id=group_id,
+            member_id=member.member_id,
+            delay_ms=own.session_timeout_ms,
+        )
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -398,20 +395,18 @@ def _is_full_request(command: ConsumerHeartbeat) -> bool:
     )
 
 
-def _timers(member: ConsumerMember, updated: ConsumerMember) -> tuple[ConsumerEffect, ...]:
-    if updated == member:
-        return ()
-    if updated.uses_classic_protocol:
-        return (RevocationOver(member_id=updated.member_id),)
-    if updated.state is MemberState.UNREVOKED_PARTITIONS:
-        return (
-            RevocationAwaited(
-                member_id=updated.member_id,
-                member_epoch=updated.epoch,
-                delay_ms=updated.rebalance_timeout_ms,
-            ),
-        )
-    return (RevocationOver(member_id=updated.member_id),)
+def _revocation(group_id: str, member: ConsumerMember) -> TimerSet | TimerCancelled:
+    """A member has to give partitions up within its rebalance timeout, or nothing is awaited."""
+    kind = TimerKind.REVOCATION
+    if member.uses_classic_protocol or member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return TimerCancelled(kind=kind, group_id=group_id, member_id=member.member_id)
+    return TimerSet(
+        kind=kind,
+        group_id=group_id,
+        member_id=member.member_id,
+        delay_ms=member.rebalance_timeout_ms,
+        generation=member.epoch,
+    )
 
 
 def _topic_ids(

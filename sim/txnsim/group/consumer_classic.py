@@ -23,16 +23,15 @@ from txnsim.group.commands import (
     LeaveReply,
     SyncGroup,
     SyncReply,
+    TimerCancelled,
+    TimerKind,
+    TimerSet,
 )
 from txnsim.group.consumer import ConsumerProtocol
 from txnsim.group.consumer_commands import (
     ConsumerEffect,
     ConsumerHeartbeat,
     ConsumerOutcome,
-    JoinAwaited,
-    SessionSet,
-    SyncAwaited,
-    SyncOver,
 )
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from txnsim.group.consumer_records import ClassicMetadata
@@ -103,9 +102,17 @@ class ClassicMembers(msgspec.Struct, eq=False):
             protocol=name,
             member_id=member_id,
         )
-        synced = SyncAwaited(member_id=member_id, delay_ms=command.rebalance_timeout_ms)
+        joined = TimerCancelled(kind=TimerKind.JOIN, group_id=group.group_id, member_id=member_id)
+        sync_awaited = TimerSet(
+            kind=TimerKind.SYNC,
+            group_id=group.group_id,
+            member_id=member_id,
+            delay_ms=command.rebalance_timeout_ms,
+        )
         return reply, ConsumerOutcome(
-            records=outcome.records, reply=outcome.reply, effects=(*outcome.effects, synced)
+            records=outcome.records,
+            reply=outcome.reply,
+            effects=(*outcome.effects, joined, sync_awaited),
         )
 
     def sync(
@@ -127,13 +134,16 @@ class ClassicMembers(msgspec.Struct, eq=False):
             group.assignment_epoch > member.epoch
             and member.state is not MemberState.UNREVOKED_PARTITIONS
         ):
-            return SyncReply(error=ErrorCode.rebalance_in_progress), (_rejoin(member),)
+            return SyncReply(error=ErrorCode.rebalance_in_progress), (_rejoin(group, member),)
         reply = SyncReply(
             protocol_type=command.protocol_type,
             protocol=command.protocol,
             assignment=assignment_for(metadata, member.assigned, image),
         )
-        return reply, (SyncOver(member_id=member.member_id), _session(member))
+        synced = TimerCancelled(
+            kind=TimerKind.SYNC, group_id=group.group_id, member_id=member.member_id
+        )
+        return reply, (synced, _session(group, member))
 
     def heartbeat(
         self, group: ConsumerGroup, command: Heartbeat
@@ -152,10 +162,10 @@ class ClassicMembers(msgspec.Struct, eq=False):
                 member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
             )
         ):
-            return None, (_session(member),)
+            return None, (_session(group, member),)
         reason = f"{member.member_id} has to join again"
         refusal = Rejection(error=ErrorCode.rebalance_in_progress, reason=reason)
-        return refusal, (_session(member), _rejoin(member))
+        return refusal, (_session(group, member), _rejoin(group, member))
 
     def leave(
         self, group: ConsumerGroup, command: LeaveGroup, *, image: ClusterImage
@@ -224,13 +234,25 @@ def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
     )
 
 
-def _session(member: ConsumerMember) -> SessionSet:
+def _session(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
     assert member.classic is not None
-    return SessionSet(member_id=member.member_id, delay_ms=member.classic.session_timeout_ms)
+    return TimerSet(
+        kind=TimerKind.HEARTBEAT,
+        group_id=group.group_id,
+        member_id=member.member_id,
+        delay_ms=member.classic.session_timeout_ms,
+    )
 
 
-def _rejoin(member: ConsumerMember) -> JoinAwaited:
-    return JoinAwaited(member_id=member.member_id, delay_ms=member.rebalance_timeout_ms)
+def _rejoin(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
+    """It has to join again, and has this long from the first request to do so."""
+    return TimerSet(
+        kind=TimerKind.JOIN,
+        group_id=group.group_id,
+        member_id=member.member_id,
+        delay_ms=member.rebalance_timeout_ms,
+        keeps_first=True,
+    )
 
 
 def _refused(error: ErrorCode) -> tuple[JoinReply, ConsumerOutcome]:

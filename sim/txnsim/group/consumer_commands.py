@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from txnsim.group.commands import TimerCancelled, TimerSet
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     ConsumerRecord,
@@ -50,33 +51,6 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_interval_ms: int = 0
 
 
-class SessionSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The member is alive: its session starts again."""
-
-    member_id: str
-    delay_ms: int
-
-
-class RevocationAwaited(msgspec.Struct, frozen=True, kw_only=True):
-    """The member has to give partitions up within its rebalance timeout."""
-
-    member_id: str
-    member_epoch: int
-    delay_ms: int
-
-
-class RevocationOver(msgspec.Struct, frozen=True, kw_only=True):
-    """Nothing is awaited of the member."""
-
-    member_id: str
-
-
-class MemberGone(msgspec.Struct, frozen=True, kw_only=True):
-    """No timer of the member counts any more."""
-
-    member_id: str
-
-
 class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
     """Look up the topics of regular expressions, after this heartbeat."""
 
@@ -85,38 +59,7 @@ class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
     """The rights of the member whose heartbeat led to it."""
 
 
-class JoinAwaited(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of the classic protocol has to join again, and has this long from the first request
-    to do so.
-    """
-
-    member_id: str
-    delay_ms: int
-
-
-class SyncAwaited(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of the classic protocol has joined again, and has to ask for its assignment."""
-
-    member_id: str
-    delay_ms: int
-
-
-class SyncOver(msgspec.Struct, frozen=True, kw_only=True):
-    """It has asked."""
-
-    member_id: str
-
-
-ConsumerEffect = (
-    SessionSet
-    | RevocationAwaited
-    | RevocationOver
-    | MemberGone
-    | ResolveRegexes
-    | JoinAwaited
-    | SyncAwaited
-    | SyncOver
-)
+ConsumerEffect = TimerSet | TimerCancelled | ResolveRegexes
 
 
 class ConsumerOutcome(msgspec.Struct, frozen=True, kw_only=True):

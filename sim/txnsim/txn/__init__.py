@@ -13,5 +13,4 @@ list_filter.py    filters of ListTransactions
 log_format.py     records of ``__transaction_state``
 log_reader.py     from the log to entries
 decided.py        what was decided about a transaction that hangs
-ownership.py      the partitions that a broker coordinates, and their epochs
 """

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.consumer_groups import NOW, ConsumerDriver, image, parts
+from tests.support.consumer_groups import GROUP, NOW, ConsumerDriver, image, parts
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_commands import (
-    HeartbeatReply,
-    MemberGone,
-    RevocationAwaited,
-    RevocationOver,
-    SessionSet,
-)
+from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
+from txnsim.group.consumer_commands import HeartbeatReply
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
 from txnsim.group.consumer_records import EpochStored, SubscriptionDeleted
 from txnsim.metadata.group_configs import GroupIntervals
 
 E = ErrorCode
+
+
+def session(member_id: str) -> TimerSet:
+    return TimerSet(kind=TimerKind.HEARTBEAT, group_id=GROUP, member_id=member_id, delay_ms=45_000)
+
+
+def revocation(member_id: str, epoch: int) -> TimerSet:
+    return TimerSet(
+        kind=TimerKind.REVOCATION,
+        group_id=GROUP,
+        member_id=member_id,
+        delay_ms=60_000,
+        generation=epoch,
+    )
+
+
+def cancelled(member_id: str, kind: TimerKind) -> TimerCancelled:
+    return TimerCancelled(kind=kind, group_id=GROUP, member_id=member_id)
 
 
 def error(outcome: HeartbeatReply | Rejection) -> ErrorCode:
@@ -35,7 +48,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
     assert reply.heartbeat_interval_ms == 5_000
     assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 2)
     assert driver.group.state_name == "Stable"
-    assert SessionSet(member_id="a", delay_ms=45_000) in driver.effects
+    assert session("a") in driver.effects
 
 
 def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
@@ -49,11 +62,11 @@ def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
     assert first.assignment is not None
     assert len(first.assignment) == 2
     kept = frozenset(first.assignment)
-    assert RevocationAwaited(member_id="a", member_epoch=2, delay_ms=60_000) in driver.effects
+    assert revocation("a", 2) in driver.effects
     assert driver.told(driver.beat("b", 3)).assignment is None
     done = driver.told(driver.beat("a", 2, owned=kept))
     assert (done.member_epoch, done.assignment) == (3, None)
-    assert RevocationOver(member_id="a") in driver.effects
+    assert cancelled("a", TimerKind.REVOCATION) in driver.effects
     freed = driver.told(driver.beat("b", 3))
     assert frozenset(freed.assignment or ()) == parts("t", 0, 1, 2, 3) - kept
     assert driver.group.state_name == "Stable"
@@ -209,7 +222,7 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
     driver.join("b", "t")
     reply = driver.told(driver.beat("a", LEFT))
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT, None)
-    assert MemberGone(member_id="a") in driver.effects
+    assert {cancelled("a", kind) for kind in TimerKind} <= set(driver.effects)
     told = driver.told(driver.beat("b", 3))
     assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
 
@@ -309,10 +322,10 @@ def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
     driver.beat("a", 2)
     a, b = (driver.protocol.resumed("g", driver.group.members[each]) for each in "ab")
     assert a == (
-        SessionSet(member_id="a", delay_ms=45_000),
-        RevocationAwaited(member_id="a", member_epoch=2, delay_ms=60_000),
+        session("a"),
+        revocation("a", 2),
     )
-    assert b == (SessionSet(member_id="b", delay_ms=45_000),)
+    assert b == (session("b"),)
 
 
 def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:

@@ -1,8 +1,7 @@
 """Members of groups of the consumer protocol, from the outside: heartbeats, timers, lookups.
 
 The shell around ``group.consumer``: it writes what a decision says, sees to its effects, and
-answers when the records are replicated. Sessions run on the monotonic clock, as in
-``coordinators.group.membership``.
+answers when the records are replicated.
 
 Counterpart in Kafka: the timers and executors of GroupMetadataManager's consumer half.
 """
@@ -10,13 +9,14 @@ Counterpart in Kafka: the timers and executors of GroupMetadataManager's consume
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from functools import partial
-from typing import Final, Protocol, assert_never
+from typing import Final, assert_never
 
 import msgspec
 import structlog
 
+from txnsim.coordinators.group.membership import Membership
+from txnsim.coordinators.group.timers import GroupTimers
 from txnsim.coordinators.group.writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
@@ -28,6 +28,9 @@ from txnsim.group.commands import (
     LeaveReply,
     SyncGroup,
     SyncReply,
+    TimerCancelled,
+    TimerKind,
+    TimerSet,
 )
 from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
 from txnsim.group.consumer_classic import ClassicMembers
@@ -36,14 +39,7 @@ from txnsim.group.consumer_commands import (
     ConsumerHeartbeat,
     ConsumerOutcome,
     HeartbeatReply,
-    JoinAwaited,
-    MemberGone,
     ResolveRegexes,
-    RevocationAwaited,
-    RevocationOver,
-    SessionSet,
-    SyncAwaited,
-    SyncOver,
 )
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup
 from txnsim.group.consumer_regex import resolve
@@ -51,34 +47,13 @@ from txnsim.group.migration import downgrade, not_upgraded, upgrade
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.metadata.image import ClusterImage
-from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.env import Clock, Tasks
 from txnsim.settings import Settings
 
 _log: Final = structlog.get_logger("txnsim.group")
 
 
 _DOWNGRADING: Final = frozenset({"downgrade", "bidirectional"})
-
-
-class _Timer(Enum):
-    SESSION = "session"
-    REVOCATION = "revocation"
-    JOIN = "join"
-    SYNC = "sync"
-
-
-_TimerKey = tuple[_Timer, str, str]
-
-
-class ClassicGroups(Protocol):
-    """What groups of the classic protocol hear when one changes
-    (``coordinators.group.membership``)."""
-
-    def converted(self, shard: GroupShard, group: ClassicGroup) -> None:
-        """It is one of the consumer protocol now."""
-
-    def adopted(self, shard: GroupShard, group: ClassicGroup) -> None:
-        """It was one of the consumer protocol."""
 
 
 class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
@@ -89,19 +64,14 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     writer: GroupWriter
     protocol: ConsumerProtocol
     classic_members: ClassicMembers
-    classic_groups: ClassicGroups
+    classic_groups: Membership
+    timers: GroupTimers
     max_size: int
     may_upgrade: bool
     image: Callable[[], ClusterImage]
     is_current: Callable[[GroupShard], bool]
-    _timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
-    """By partition of ``__consumer_offsets``."""
 
     # Requests
-
-    def check(self, command: ConsumerHeartbeat) -> Rejection | None:
-        """Errors of a heartbeat that don't depend on the group."""
-        return self.protocol.check(command)
 
     async def heartbeat(
         self, shard: GroupShard, command: ConsumerHeartbeat
@@ -254,7 +224,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                 self._carry_out(shard, group_id, self.protocol.resumed(group_id, member))
         self._carry_out(shard, group_id, outcome.effects)
         if downgraded is not None:
-            self.forget(shard, group_id)
+            self.timers.forget(shard, group_id)
             shard.groups[group_id] = downgraded
             self.classic_groups.adopted(shard, downgraded)
         return written
@@ -269,17 +239,6 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                     resumed = self.protocol.resumed(group.group_id, member)
                     self._carry_out(shard, group.group_id, resumed)
 
-    def unloaded(self, shard: GroupShard) -> None:
-        """Another broker coordinates these groups now."""
-        for armed in self._timers.pop(shard.partition, {}).values():
-            armed.cancel()
-
-    def forget(self, shard: GroupShard, group_id: str) -> None:
-        """The group was deleted: nothing of it fires any more."""
-        timers = self._timers.get(shard.partition, {})
-        for key in [key for key in timers if key[1] == group_id]:
-            timers.pop(key).cancel()
-
     # Effects
 
     def _carry_out(
@@ -287,82 +246,24 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     ) -> None:
         for effect in effects:
             match effect:
-                case SessionSet():
-                    self._arm(
-                        shard,
-                        (_Timer.SESSION, group_id, effect.member_id),
-                        effect.delay_ms,
-                        partial(self._fence, member_id=effect.member_id),
-                    )
-                case RevocationAwaited():
-                    self._await_revocation(shard, group_id, effect)
-                case RevocationOver():
-                    self._disarm(shard, (_Timer.REVOCATION, group_id, effect.member_id))
-                case MemberGone():
-                    for kind in _Timer:
-                        self._disarm(shard, (kind, group_id, effect.member_id))
-                case JoinAwaited():
-                    key = (_Timer.JOIN, group_id, effect.member_id)
-                    if key not in self._timers.get(shard.partition, {}):
-                        self._arm(
-                            shard,
-                            key,
-                            effect.delay_ms,
-                            partial(self._fence, member_id=effect.member_id),
-                        )
-                case SyncAwaited():
-                    self._disarm(shard, (_Timer.JOIN, group_id, effect.member_id))
-                    key = (_Timer.SYNC, group_id, effect.member_id)
-                    self._arm(
-                        shard,
-                        key,
-                        effect.delay_ms,
-                        partial(self._fence, member_id=effect.member_id),
-                    )
-                case SyncOver():
-                    self._disarm(shard, (_Timer.SYNC, group_id, effect.member_id))
+                case TimerSet():
+                    self.timers.arm(shard, effect, partial(self._fire, shard))
+                case TimerCancelled():
+                    self.timers.disarm(shard, effect)
                 case ResolveRegexes():
                     self.tasks.soon(partial(self._resolve, shard, group_id, effect))
                 case _:
                     assert_never(effect)
 
-    def _fence(self, group: ConsumerGroup, *, member_id: str) -> ConsumerOutcome:
-        return self.protocol.fence(group, member_id=member_id, image=self.image())
+    def _fire(self, shard: GroupShard, timer: TimerSet) -> None:
+        def decide(group: ConsumerGroup) -> ConsumerOutcome:
+            if timer.kind is not TimerKind.REVOCATION:
+                return self.protocol.fence(group, member_id=timer.member_id, image=self.image())
+            return self.protocol.revocation_over(
+                group, timer.member_id, member_epoch=timer.generation, image=self.image()
+            )
 
-    def _await_revocation(
-        self, shard: GroupShard, group_id: str, effect: RevocationAwaited
-    ) -> None:
-        self._arm(
-            shard,
-            (_Timer.REVOCATION, group_id, effect.member_id),
-            effect.delay_ms,
-            lambda group: self.protocol.revocation_over(
-                group,
-                effect.member_id,
-                member_epoch=effect.member_epoch,
-                image=self.image(),
-            ),
-        )
-
-    def _arm(
-        self,
-        shard: GroupShard,
-        key: _TimerKey,
-        delay_ms: int,
-        decide: Callable[[ConsumerGroup], ConsumerOutcome],
-    ) -> None:
-        self._disarm(shard, key)
-
-        def fire() -> None:
-            self._timers.get(shard.partition, {}).pop(key, None)
-            self._apart(shard, key[1], decide)
-
-        self._timers.setdefault(shard.partition, {})[key] = self.clock.call_later(delay_ms, fire)
-
-    def _disarm(self, shard: GroupShard, key: _TimerKey) -> None:
-        armed = self._timers.get(shard.partition, {}).pop(key, None)
-        if armed is not None:
-            armed.cancel()
+        self._apart(shard, timer.group_id, decide)
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
         def decide(group: ConsumerGroup) -> ConsumerOutcome:

@@ -1,19 +1,20 @@
 """Members of classic groups, from the outside: requests that wait, timers, records on their way.
 
 The shell around ``group.classic``: it carries out what the rules ask for, in order, and calls them
-when a timer fires or a record is written. Sessions and rebalances run on the monotonic clock, like
-the clients that keep them alive; advancing the cluster's clock expels no member.
+when a timer fires or a record is written.
 
-Counterpart in Kafka: CoordinatorTimer and the appendFutures of GroupMetadataManager.
+Counterpart in Kafka: the appendFutures of GroupMetadataManager.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, assert_never
 
 import msgspec
 
+from txnsim.coordinators.group.timers import GroupTimers
 from txnsim.coordinators.group.writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
@@ -42,10 +43,8 @@ from txnsim.group.commands import (
 )
 from txnsim.group.rebalance import Effects
 from txnsim.group.shard import GroupShard
-from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
-
-_TimerKey = tuple[TimerKind, str, str]
 
 
 class Membership(msgspec.Struct, kw_only=True, eq=False):
@@ -55,11 +54,10 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
     tasks: Tasks
     writer: GroupWriter
     protocol: ClassicProtocol
+    timers: GroupTimers
     is_current: Callable[[GroupShard], bool]
     _waiting: dict[Waiter, Pending[Any]] = {}
     _waiter_last: int = 0
-    _timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
-    """By partition of ``__consumer_offsets``."""
 
     # Requests
 
@@ -133,38 +131,17 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
 
     def unloaded(self, shard: GroupShard) -> None:
         """Another broker coordinates these groups now."""
-        self._disarm_all(shard)
-        gone = ErrorCode.not_coordinator
         for group in shard.classic_groups():
-            for member in group.members.values():
-                if member.awaiting_join is not None:
-                    reply = JoinReply(error=gone, member_id=member.member_id)
-                    self._answer(member.awaiting_join, reply)
-                    member.awaiting_join = None
-                if member.awaiting_sync is not None:
-                    self._answer(member.awaiting_sync, SyncReply(error=gone))
-                    member.awaiting_sync = None
+            self._refuse_waiting(group, ErrorCode.not_coordinator)
 
     def converted(self, shard: GroupShard, group: ClassicGroup) -> None:
         """The group speaks the consumer protocol now: waiting members have to join again."""
-        self.forget(shard, group.group_id)
-        again = ErrorCode.rebalance_in_progress
-        for member in group.members.values():
-            if member.awaiting_join is not None:
-                reply = JoinReply(error=again, member_id=member.member_id)
-                self._answer(member.awaiting_join, reply)
-            if member.awaiting_sync is not None:
-                self._answer(member.awaiting_sync, SyncReply(error=again))
+        self.timers.forget(shard, group.group_id)
+        self._refuse_waiting(group, ErrorCode.rebalance_in_progress)
 
     def adopted(self, shard: GroupShard, group: ClassicGroup) -> None:
         """The group spoke the consumer protocol before: its members are to join again."""
         self._carry_out(shard, self.protocol.adopted(group, now_ms=self.clock.now_ms()))
-
-    def forget(self, shard: GroupShard, group_id: str) -> None:
-        """The group was deleted: nothing of it fires any more."""
-        timers = self._timers.get(shard.partition, {})
-        for key in [key for key in timers if key[1] == group_id]:
-            timers.pop(key).cancel()
 
     @property
     def waiting_count(self) -> int:
@@ -181,9 +158,9 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
                 case Abandoned():
                     self._answer(effect.waiter, None)
                 case TimerSet():
-                    self._arm(shard, effect)
+                    self.timers.arm(shard, effect, partial(self._fire, shard))
                 case TimerCancelled():
-                    self._disarm(shard, (effect.kind, effect.group_id, effect.member_id))
+                    self.timers.disarm(shard, effect)
                 case Written():
                     self._write(shard, effect)
                 case _:
@@ -255,27 +232,19 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
         if answer is not None:
             answer.resolve(reply)
 
+    def _refuse_waiting(self, group: ClassicGroup, error: ErrorCode) -> None:
+        for member in group.members.values():
+            if member.awaiting_join is not None:
+                reply = JoinReply(error=error, member_id=member.member_id)
+                self._answer(member.awaiting_join, reply)
+                member.awaiting_join = None
+            if member.awaiting_sync is not None:
+                self._answer(member.awaiting_sync, SyncReply(error=error))
+                member.awaiting_sync = None
+
     # Timers
 
-    def _arm(self, shard: GroupShard, timer: TimerSet) -> None:
-        key = (timer.kind, timer.group_id, timer.member_id)
-        self._disarm(shard, key)
-        self._timers.setdefault(shard.partition, {})[key] = self.clock.call_later(
-            timer.delay_ms, lambda: self._fire(shard, timer)
-        )
-
-    def _disarm(self, shard: GroupShard, key: _TimerKey) -> None:
-        armed = self._timers.get(shard.partition, {}).pop(key, None)
-        if armed is not None:
-            armed.cancel()
-
-    def _disarm_all(self, shard: GroupShard) -> None:
-        for armed in self._timers.pop(shard.partition, {}).values():
-            armed.cancel()
-
     def _fire(self, shard: GroupShard, timer: TimerSet) -> None:
-        key = (timer.kind, timer.group_id, timer.member_id)
-        self._timers.get(shard.partition, {}).pop(key, None)
         group = shard.groups.get(timer.group_id)
         if not self.is_current(shard) or not isinstance(group, ClassicGroup):
             return
@@ -290,8 +259,7 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
                     remaining_ms=timer.remaining_ms,
                     now_ms=now_ms,
                 )
-            case TimerKind.SYNC:
-                effects = self.protocol.sync_over(group, generation=timer.generation, now_ms=now_ms)
             case _:
-                assert_never(timer.kind)
+                assert timer.kind is TimerKind.SYNC, "no other one is armed for a classic group"
+                effects = self.protocol.sync_over(group, generation=timer.generation, now_ms=now_ms)
         self._carry_out(shard, effects)

@@ -16,6 +16,7 @@ import structlog
 from txnsim.coordinators.coordinator_log import NO_GUARD, CoordinatorLog
 from txnsim.coordinators.group.consumer_membership import ConsumerMembership, consumer_settings
 from txnsim.coordinators.group.membership import Membership
+from txnsim.coordinators.group.timers import GroupTimers
 from txnsim.coordinators.group.tracing import OffsetTrace
 from txnsim.coordinators.group.writer import (
     DecideCommit,
@@ -23,6 +24,7 @@ from txnsim.coordinators.group.writer import (
     coordinator_error,
     prepared,
 )
+from txnsim.coordinators.ownership import Ownership
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol, ClassicSettings
 from txnsim.group.classic_group import ClassicGroup
@@ -65,12 +67,11 @@ from txnsim.interbroker.transactions import TxnMarker
 from txnsim.metadata.group_configs import group_intervals
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.crossings import TimerGate, at_once
-from txnsim.placement import partition_for
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.trace import Tracer
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
-from txnsim.types import BrokerId, CoordinatorEpoch
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, CoordinatorEpoch
 
 _log: Final = structlog.get_logger("txnsim.group")
 
@@ -121,16 +122,19 @@ class GroupCoordinator:
             partitions: Partitions of ``__consumer_offsets``, where the topic exists already.
             tracer: Gets an event for each position of a transaction.
         """
-        self._shards: dict[int, GroupShard] = {}
-        self.trace: Final = OffsetTrace(tracer, broker_id, self._shards)
-        self._broker_id = broker_id
         self._clock = clock
         self._settings = settings
         self.partitions: Final = partitions or settings.offsets_topic_num_partitions
         """Partitions of ``__consumer_offsets``; groups are placed by it while this broker runs."""
         self._tasks = tasks
         self._timers = timers
-        self._loading: dict[int, CoordinatorEpoch] = {}
+        self._ownership: Ownership[GroupShard] = Ownership(
+            topic=CONSUMER_OFFSETS_TOPIC,
+            kind="group",
+            broker_id=broker_id,
+            partitions=self.partitions,
+        )
+        self.trace: Final = OffsetTrace(tracer, self._ownership)
         self._running = False
         self._expiry: TimerHandle | None = None
         self._writer = GroupWriter(
@@ -140,6 +144,7 @@ class GroupCoordinator:
         )
         self.load_problems_total = 0
         """Logs that could be read in part only."""
+        self._group_timers = GroupTimers(clock=clock)
         self.members = Membership(
             clock=clock,
             tasks=tasks,
@@ -151,7 +156,8 @@ class GroupCoordinator:
                 ),
                 new_id=new_id,
             ),
-            is_current=self._is_current,
+            timers=self._group_timers,
+            is_current=self._ownership.is_current,
         )
         self.consumers = self._consumers(dynamic_settings, image, new_short_id)
 
@@ -178,10 +184,11 @@ class GroupCoordinator:
             protocol=protocol,
             classic_members=ClassicMembers(protocol, may_join=policy != "disabled"),
             classic_groups=self.members,
+            timers=self._group_timers,
             max_size=settings.group_consumer_max_size,
             may_upgrade=policy in ("upgrade", "bidirectional"),
             image=image,
-            is_current=self._is_current,
+            is_current=self._ownership.is_current,
         )
 
     # Life
@@ -196,8 +203,8 @@ class GroupCoordinator:
         self._running = False
         if self._expiry is not None:
             self._expiry.cancel()
-        for partition in tuple(self._shards):
-            self.unload(partition)
+        for shard in self._ownership:
+            self.unload(shard.partition)
 
     # Membership
 
@@ -258,7 +265,7 @@ class GroupCoordinator:
         """ConsumerGroupHeartbeat."""
         if not self._running:
             return _NOT_RUNNING
-        shard = self.consumers.check(command) or self._shard_of(command.group_id)
+        shard = self.consumers.protocol.check(command) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
         return await self.consumers.heartbeat(shard, command)
@@ -308,8 +315,8 @@ class GroupCoordinator:
         guard = await verify(shard.partition, producer)
         if isinstance(guard, Rejection):
             return Rejection(error=coordinator_error(guard.error), reason=guard.reason)
-        if not self._is_current(shard):
-            return self._refuse(shard.partition)
+        if not self._ownership.is_current(shard):
+            return self._ownership.refuse(shard.partition)
         decision = await self._decided(
             shard, partial(self._decide_commit, command), producer=producer, first=first
         )
@@ -364,8 +371,8 @@ class GroupCoordinator:
         """All groups that this broker coordinates; none of them while one partition loads."""
         if not self._running:
             return _NOT_RUNNING
-        if self._loading:
-            return self._refuse(next(iter(self._loading)))
+        if self._ownership.loading:
+            return self._ownership.refuse(next(iter(self._ownership.loading)))
         return tuple(
             GroupListing(
                 group_id=group.group_id,
@@ -373,7 +380,7 @@ class GroupCoordinator:
                 state=group.state_name,
                 type=group.type.value,
             )
-            for shard in self._shards.values()
+            for shard in self._ownership
             for group in shard.groups.values()
         )
 
@@ -392,8 +399,7 @@ class GroupCoordinator:
             if isinstance(group, Rejection):
                 return group
         records = (*delete_all_offsets(shard, group_id), *group.tombstones())
-        self.members.forget(shard, group_id)
-        self.consumers.forget(shard, group_id)
+        self._group_timers.forget(shard, group_id)
         return await self._write(shard, records)
 
     # Transactions
@@ -402,13 +408,13 @@ class GroupCoordinator:
         """Whether the partition is loaded here. Until then no transaction may end on it, or its
         positions would be lost (KAFKA-17507).
         """
-        return partition in self._shards
+        return partition in self._ownership.owned
 
     def marker_written(self, partition: int, marker: TxnMarker, offset: int) -> None:
         """A producer's transaction has ended on a partition: its pending positions become the
         groups' positions (commit), or are dropped (abort).
         """
-        shard = self._shards[partition]
+        shard = self._ownership.owned[partition]
         self.trace.decided(shard, marker)
         shard.apply_marker(
             marker.producer_id,
@@ -421,8 +427,7 @@ class GroupCoordinator:
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
         """This broker leads the partition now; until it is loaded its groups answer 14."""
-        self._let_go(partition)
-        self._loading[partition] = coordinator_epoch
+        self._let_go(self._ownership.begin_load(partition, coordinator_epoch))
 
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
@@ -432,63 +437,35 @@ class GroupCoordinator:
         """
         shard = GroupShard(partition=partition, coordinator_epoch=coordinator_epoch)
         yield from shard.read(batches)
-        if self._loading.get(partition) != coordinator_epoch:
+        if not self._ownership.finish_load(shard):
             return False
-        del self._loading[partition]
         if shard.problem is not None:
             self.load_problems_total += 1
             _log.error("group.load-stopped", partition=partition, problem=shard.problem)
-        self._shards[partition] = shard
         self.members.loaded(shard)
         self.consumers.loaded(shard)
         return True
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
-        """Let a partition go.
-
-        Args:
-            partition: The partition.
-            epoch: Leader epoch under which this broker became a follower; a load of an older epoch
-                is called off. None where the replica is deleted.
-        """
-        loading = self._loading.get(partition)
-        if loading is not None and (epoch is None or loading < epoch):
-            del self._loading[partition]
-        self._let_go(partition)
+        """Let a partition go; arguments as for ``Ownership.unload``."""
+        self._let_go(self._ownership.unload(partition, epoch))
 
     def topics_deleted(self, topics: frozenset[str]) -> None:
         """Positions on topics that are gone go too."""
-        for shard in tuple(self._shards.values()):
+        for shard in self._ownership:
             self._write_aside(shard, delete_topic_offsets(shard, topics))
 
     # Parts
 
-    def _let_go(self, partition: int) -> None:
-        shard = self._shards.pop(partition, None)
+    def _let_go(self, shard: GroupShard | None) -> None:
         if shard is not None:
+            self._group_timers.unloaded(shard)
             self.members.unloaded(shard)
-            self.consumers.unloaded(shard)
-
-    def _is_current(self, shard: GroupShard) -> bool:
-        return self._shards.get(shard.partition) is shard
 
     def _shard_of(self, group_id: str) -> GroupShard | Rejection:
         if not self._running:
             return _NOT_RUNNING
-        partition = partition_for(group_id, self.partitions)
-        return self._shards.get(partition) or self._refuse(partition)
-
-    def _refuse(self, partition: int) -> Rejection:
-        if partition in self._loading:
-            return Rejection(
-                error=ErrorCode.coordinator_load_in_progress,
-                reason=f"partition {partition} of __consumer_offsets is being loaded",
-            )
-        return Rejection(
-            error=ErrorCode.not_coordinator,
-            reason=f"broker {self._broker_id} does not lead partition {partition} "
-            "of __consumer_offsets",
-        )
+        return self._ownership.find(group_id)
 
     def _refuse_id(self, group_id: str) -> Rejection | None:
         if not self._running:
@@ -541,7 +518,9 @@ class GroupCoordinator:
         refused = await waiting
         if refused is not None:
             return refused
-        return None if self._is_current(shard) else self._refuse(shard.partition)
+        return (
+            None if self._ownership.is_current(shard) else self._ownership.refuse(shard.partition)
+        )
 
     async def _write(
         self,
@@ -558,8 +537,8 @@ class GroupCoordinator:
         if isinstance(written, Rejection):
             return written
         error = await self._writer.committed(shard, written)
-        if not self._is_current(shard):
-            return self._refuse(shard.partition)
+        if not self._ownership.is_current(shard):
+            return self._ownership.refuse(shard.partition)
         if error is ErrorCode.none:
             return None
         return Rejection(error=error, reason="the records could not be replicated in time")
@@ -587,7 +566,7 @@ class GroupCoordinator:
     def _expire(self) -> None:
         self._arm_expiry()
         now_ms = self._clock.now_ms()
-        for shard in tuple(self._shards.values()):
+        for shard in self._ownership:
             shard.offsets.prune(replicated=self._writer.replicated(shard))
             for group in tuple(shard.groups.values()):
                 records = expire_offsets(

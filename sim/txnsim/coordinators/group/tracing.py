@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
+from txnsim.coordinators.ownership import Ownership
 from txnsim.group.offset_commands import (
     CommitOffsets,
     CommittingProducer,
@@ -14,7 +15,6 @@ from txnsim.group.offset_commands import (
 from txnsim.group.shard import GroupShard
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.runtime.trace import Tracer
-from txnsim.types import BrokerId
 
 
 class PositionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,8 +32,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
     """The trace events of one broker's group coordinator."""
 
     tracer: Tracer | None
-    broker_id: BrokerId
-    shards: Mapping[int, GroupShard]
+    ownership: Ownership[GroupShard]
 
     @property
     def on(self) -> bool:
@@ -78,8 +77,8 @@ class OffsetTrace(msgspec.Struct, eq=False):
         """Every position, also pending ones: group by group, as they are when they
         are asked for.
         """
-        for shard in list(self.shards.values()):
-            node, offsets = f"broker/{self.broker_id}/group/{shard.partition}", shard.offsets
+        for shard in self.ownership:
+            node, offsets = self.ownership.node(shard.partition), shard.offsets
             for group_id in offsets.groups():
                 for one in tuple(offsets.all_committed(group_id)):
                     place = str(one.topic_partition)
@@ -92,5 +91,4 @@ class OffsetTrace(msgspec.Struct, eq=False):
 
     def _emit(self, kind: str, shard: GroupShard, data: dict[str, object], *, tx: str = "") -> None:
         assert self.tracer is not None, "asked for only while it is on"
-        node = f"broker/{self.broker_id}/group/{shard.partition}"
-        self.tracer.emit(kind, node, tx=tx, data=data)
+        self.tracer.emit(kind, self.ownership.node(shard.partition), tx=tx, data=data)

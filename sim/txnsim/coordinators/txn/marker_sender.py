@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode, PeerError
@@ -33,7 +34,6 @@ from txnsim.txn.markers import (
     MarkerQueue,
     debt_of,
 )
-from txnsim.txn.ownership import OwnedPartition, Ownership
 from txnsim.txn.transitions import acknowledge, to_complete
 from txnsim.types import BrokerId, TopicPartition, TransactionalId
 
@@ -69,7 +69,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     """Sends the markers in the queue, and completes transactions that have all theirs."""
 
     queue: MarkerQueue
-    ownership: Ownership
+    ownership: Ownership[OwnedPartition]
     writer: TransactionLogWriter
     clock: Clock
     tasks: Tasks

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode
 from txnsim.node.crossings import TimerGate, at_once
@@ -22,7 +23,6 @@ from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.settings import Settings
 from txnsim.txn.log_format import tombstone_batches
 from txnsim.txn.machine import decide_expiry, is_timed_out
-from txnsim.txn.ownership import OwnedPartition, Ownership
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata
 from txnsim.txn.transitions import begin, withdraw
 
@@ -35,7 +35,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
 
     rules: Rules
     gate: TimerGate = at_once
-    ownership: Ownership
+    ownership: Ownership[OwnedPartition]
     clock: Clock
     settings: Settings
     tasks: Tasks

@@ -20,6 +20,7 @@ import msgspec
 import structlog
 
 from txnsim.coordinators.coordinator_log import CoordinatorLog
+from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn.id_source import AllocateProducerIds, ProducerIdSource
 from txnsim.coordinators.txn.marker_sender import MarkerSender, SendMarkers
@@ -53,12 +54,12 @@ from txnsim.txn.machine import decide_add_partitions, decide_verify, describe
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
 from txnsim.txn.markers import LeaderOf, MarkerQueue
-from txnsim.txn.ownership import OwnedPartition, Ownership
 from txnsim.txn.refusals import empty_id, no_id_block
 from txnsim.txn.state import PREPARED_STATES, TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import apply, to_empty
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
+    TRANSACTION_STATE_TOPIC,
     BrokerId,
     CoordinatorEpoch,
     Decision,
@@ -150,7 +151,13 @@ class TransactionCoordinator:
         """Transactions fenced because their timeout had passed."""
         self.load_problems_total = 0
         """Logs that could be read in part only."""
-        self._ownership = Ownership(broker_id=broker_id, partitions=self.partitions, rules=rules)
+        self._ownership: Ownership[OwnedPartition] = Ownership(
+            topic=TRANSACTION_STATE_TOPIC,
+            kind="txn",
+            broker_id=broker_id,
+            partitions=self.partitions,
+            rules=rules,
+        )
         self._writer = TransactionLogWriter(
             ownership=self._ownership,
             clock=clock,
@@ -362,13 +369,13 @@ class TransactionCoordinator:
         """All transactional ids that this broker coordinates and that pass the filters."""
         if not self._running:
             return _NOT_RUNNING
-        if self._ownership.is_loading:
+        if self._ownership.loading:
             return Rejection(
                 error=ErrorCode.coordinator_load_in_progress,
                 reason="a partition of __transaction_state is being loaded",
                 rule="list.loading",
             )
-        return list_transactions(self._ownership.all_entries(), query, now_ms=self._clock.now_ms())
+        return list_transactions(self.entries(), query, now_ms=self._clock.now_ms())
 
     def owned(self) -> Iterator[OwnedPartition]:
         """The partitions of the transaction log that are coordinated here."""
@@ -376,16 +383,16 @@ class TransactionCoordinator:
 
     def entries(self) -> tuple[TxnMetadata, ...]:
         """All entries with their pending transitions, for invariants and the control API."""
-        return tuple(self._ownership.all_entries())
+        return tuple(txn for owned in self._ownership for txn in owned.entries.values())
 
     def snapshot(self) -> CoordinatorSnapshot:
         """Gauges and counters."""
         queue = self._markers.queue
-        states = Counter(txn.state.wire_name for txn in self._ownership.all_entries())
+        states = Counter(txn.state.wire_name for txn in self.entries())
         return CoordinatorSnapshot(
             states=dict(states),
-            partitions_owned=self._ownership.owned_count,
-            partitions_loading=self._ownership.loading_count,
+            partitions_owned=len(self._ownership.owned),
+            partitions_loading=len(self._ownership.loading),
             pending_markers=queue.owing_count,
             unknown_destinations=queue.unknown_count,
             completions_waiting=self._markers.completions_waiting,
@@ -421,8 +428,13 @@ class TransactionCoordinator:
         entries = loaded.entries
         if self._settings.kip_text:
             entries = {name: as_loaded(txn) for name, txn in entries.items()}
-        owned = self._ownership.finish_load(partition, coordinator_epoch, entries)
-        if owned is None:
+        owned = OwnedPartition(
+            partition=partition,
+            coordinator_epoch=coordinator_epoch,
+            node=self._ownership.node(partition),
+            entries=entries,
+        )
+        if not self._ownership.finish_load(owned):
             return False
         if loaded.problem is not None:
             self.load_problems_total += 1
@@ -446,8 +458,9 @@ class TransactionCoordinator:
             epoch: Leader epoch under which this broker follows now; None where the replica is gone.
         """
         self._markers.drop(partition)
-        if self._ownership.unload(partition, epoch) and self._tracer.on:
-            tracing.unloaded(self._tracer, self._ownership.node(partition), partition, epoch)
+        owned = self._ownership.unload(partition, epoch)
+        if owned is not None and self._tracer.on:
+            tracing.unloaded(self._tracer, owned.node, partition, epoch)
 
     def leaders_changed(self) -> None:
         """Route markers without a known leader at once instead of after the pause."""

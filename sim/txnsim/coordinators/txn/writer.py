@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.coordinators.coordinator_log import CoordinatorLog, append_error
+from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
@@ -25,7 +26,6 @@ from txnsim.runtime.env import Clock
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import as_logged
 from txnsim.txn.log_format import encode_batch, refuse_record
-from txnsim.txn.ownership import OwnedPartition, Ownership
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
 from txnsim.txn.transitions import apply, begin, withdraw
 from txnsim.types import TopicPartition, TransactionVersion
@@ -65,7 +65,7 @@ def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
 class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
     """Gets moves into ``__transaction_state``."""
 
-    ownership: Ownership
+    ownership: Ownership[OwnedPartition]
     clock: Clock
     tracer: Tracer
     log: CoordinatorLog

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from txnsim.coordinators.group.tracing import OffsetTrace, PositionNow
+from txnsim.coordinators.ownership import Ownership
 from txnsim.errors import ErrorCode
 from txnsim.group.offset_commands import CommitOffsets, CommittingProducer, NewPosition
 from txnsim.group.offsets import LATEST
@@ -11,6 +12,7 @@ from txnsim.group.shard import GroupShard
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
     BrokerId,
     CoordinatorEpoch,
     ProducerEpoch,
@@ -23,13 +25,21 @@ PLACES = (TopicPartition("t", 0), TopicPartition("t", 1))
 PID = ProducerId(7)
 
 
+def owner() -> Ownership[GroupShard]:
+    return Ownership(
+        topic=CONSUMER_OFFSETS_TOPIC, kind="group", broker_id=BrokerId(2), partitions=9
+    )
+
+
 def made(tracer: Tracer | None) -> tuple[OffsetTrace, GroupShard]:
-    return OffsetTrace(tracer, BrokerId(2), {}), GroupShard(partition=5, coordinator_epoch=0)
+    return OffsetTrace(tracer, owner()), GroupShard(partition=5, coordinator_epoch=0)
 
 
 def test_a_snapshot_has_positions_and_what_waits() -> None:
     shard = GroupShard(partition=5, coordinator_epoch=0)
-    trace = OffsetTrace(None, BrokerId(2), {5: shard})
+    owned = owner()
+    owned.owned[5] = shard
+    trace = OffsetTrace(None, owned)
     for place, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
         shard.offsets.apply_commit(
             OffsetCommitted(

@@ -6,48 +6,61 @@ import pytest
 
 from tests.support.coordinator import HOME, PARTITIONS, TID
 from tests.support.txn_entries import entry
+from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST
-from txnsim.txn.ownership import OwnedPartition, Ownership
-from txnsim.types import BrokerId, CoordinatorEpoch
+from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, CoordinatorEpoch
 
 
-def owner(epoch: int = 3) -> Ownership:
-    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS, rules=LATEST)
-    ownership.begin_load(HOME, CoordinatorEpoch(epoch))
-    assert ownership.finish_load(HOME, CoordinatorEpoch(epoch), {TID: entry()}) is not None
+def nobody() -> Ownership[OwnedPartition]:
+    return Ownership(
+        topic=TRANSACTION_STATE_TOPIC, kind="txn", broker_id=BrokerId(1), partitions=PARTITIONS
+    )
+
+
+def loaded(epoch: int) -> OwnedPartition:
+    return OwnedPartition(
+        partition=HOME,
+        coordinator_epoch=CoordinatorEpoch(epoch),
+        node=nobody().node(HOME),
+        entries={TID: entry()},
+    )
+
+
+def owner() -> Ownership[OwnedPartition]:
+    ownership = nobody()
+    ownership.begin_load(HOME, CoordinatorEpoch(3))
+    assert ownership.finish_load(loaded(3))
     return ownership
 
 
-def error(ownership: Ownership) -> ErrorCode:
+def error(ownership: Ownership[OwnedPartition]) -> ErrorCode:
     found = ownership.find(TID)
     assert isinstance(found, Rejection)
     return found.error
 
 
 def test_not_owned_then_loading_then_owned() -> None:
-    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS, rules=LATEST)
+    ownership = nobody()
     assert error(ownership) is ErrorCode.not_coordinator
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     assert error(ownership) is ErrorCode.coordinator_load_in_progress
-    assert (ownership.is_loading, ownership.loading_count, ownership.owned_count) == (True, 1, 0)
-    owned = ownership.finish_load(HOME, CoordinatorEpoch(3), {TID: entry()})
+    assert (ownership.loading, ownership.owned) == ({HOME: 3}, {})
+    owned = loaded(3)
+    assert ownership.finish_load(owned)
     assert ownership.find(TID) is owned
-    assert (ownership.is_loading, ownership.owned_count) == (False, 1)
-    assert owned is not None
+    assert (ownership.loading, ownership.owned) == ({}, {HOME: owned})
     assert owned.node == f"broker/1/txn/{HOME}"
-    assert list(ownership.all_entries()) == [entry()]
 
 
 def test_a_newer_epoch_replaces_what_was_owned() -> None:
-    ownership = owner(3)
+    ownership = owner()
     before = ownership.find(TID)
     assert isinstance(before, OwnedPartition)
     assert ownership.is_current(before)
-    ownership.begin_load(HOME, CoordinatorEpoch(4))
+    assert ownership.begin_load(HOME, CoordinatorEpoch(4)) is before
     assert not ownership.is_current(before)
     assert ownership.refuse(HOME).error is ErrorCode.coordinator_load_in_progress
-    ownership.finish_load(HOME, CoordinatorEpoch(4), {})
+    ownership.finish_load(loaded(4))
     assert not ownership.is_current(before)
     assert ownership.get(HOME, CoordinatorEpoch(3)) is None
     assert ownership.get(HOME, CoordinatorEpoch(4)) is not None
@@ -56,30 +69,30 @@ def test_a_newer_epoch_replaces_what_was_owned() -> None:
 
 @pytest.mark.parametrize(("epoch", "loads"), [(2, True), (3, True), (4, False), (None, False)])
 def test_only_a_newer_epoch_or_deletion_calls_a_load_off(epoch: int | None, *, loads: bool) -> None:
-    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS, rules=LATEST)
+    ownership = nobody()
     ownership.begin_load(HOME, CoordinatorEpoch(3))
-    assert not ownership.unload(HOME, epoch)
-    assert (ownership.finish_load(HOME, CoordinatorEpoch(3), {}) is not None) is loads
+    assert ownership.unload(HOME, epoch) is None
+    assert ownership.finish_load(loaded(3)) is loads
 
 
 def test_a_load_overtaken_by_another_changes_nothing() -> None:
-    ownership = Ownership(broker_id=BrokerId(1), partitions=PARTITIONS, rules=LATEST)
+    ownership = nobody()
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     ownership.begin_load(HOME, CoordinatorEpoch(4))
-    assert ownership.finish_load(HOME, CoordinatorEpoch(3), {TID: entry()}) is None
+    assert not ownership.finish_load(loaded(3))
     assert error(ownership) is ErrorCode.coordinator_load_in_progress
 
 
 def test_unloading_lets_the_entries_go() -> None:
     ownership = owner()
-    assert ownership.unload(HOME, 4)
+    assert ownership.unload(HOME, 4) is not None
     assert error(ownership) is ErrorCode.not_coordinator
     assert list(ownership) == []
-    assert not ownership.unload(HOME, 4)
+    assert ownership.unload(HOME, 4) is None
 
 
 def test_partitions_may_be_let_go_while_they_are_walked() -> None:
     ownership = owner()
     for owned in ownership:
         ownership.unload(owned.partition, None)
-    assert ownership.owned_count == 0
+    assert ownership.owned == {}

@@ -1,0 +1,124 @@
+"""Which partitions of its log a coordinator's broker leads, and under which epoch.
+
+The leader of a partition of ``__transaction_state`` or ``__consumer_offsets`` coordinates its ids;
+its leader epoch is the coordinator epoch. What is owned lives for one such epoch: code that has
+waited for the log keeps what it started with and checks ``is_current`` before touching it again.
+That is the whole protection against a coordinator that moved meanwhile.
+
+Counterpart in Kafka: the coordinators of CoordinatorRuntime; transactionMetadataCache and
+loadingPartitions of TransactionStateManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.placement import partition_for
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.txn.state import TxnMetadata
+from txnsim.types import BrokerId, CoordinatorEpoch, TransactionalId
+
+
+class Owned(Protocol):
+    """What a coordinator knows of a partition, under one coordinator epoch."""
+
+    @property
+    def partition(self) -> int:
+        """Its index."""
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """Its leader epoch."""
+
+
+class OwnedPartition(msgspec.Struct, kw_only=True, eq=False):
+    """One partition's transactional ids."""
+
+    partition: int
+    coordinator_epoch: CoordinatorEpoch
+    node: str
+    """Name in the trace."""
+    entries: dict[TransactionalId, TxnMetadata]
+
+
+OwnedT = TypeVar("OwnedT", bound=Owned)
+
+
+class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
+    """The partitions that a broker owns, and those it is about to own."""
+
+    topic: str
+    kind: str
+    """Name of the coordinator in the trace."""
+    broker_id: BrokerId
+    partitions: int
+    rules: Rules = LATEST
+    owned: dict[int, OwnedT] = {}
+    loading: dict[int, CoordinatorEpoch] = {}
+
+    def find(self, name: str) -> OwnedT | Rejection:
+        """The partition of an id; refused while it is loading or elsewhere."""
+        partition = partition_for(name, self.partitions)
+        return self.owned.get(partition) or self.refuse(partition)
+
+    def is_current(self, owned: OwnedT) -> bool:
+        """False as soon as the partition was released or is being loaded again."""
+        return self.owned.get(owned.partition) is owned
+
+    def get(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
+        """The partition, where it is still owned under this epoch."""
+        owned = self.owned.get(partition)
+        return owned if owned is not None and owned.coordinator_epoch == coordinator_epoch else None
+
+    def refuse(self, partition: int) -> Rejection:
+        """Why a partition that is not owned can't be asked."""
+        if partition in self.loading:
+            return Rejection(
+                error=ErrorCode.coordinator_load_in_progress,
+                reason=f"partition {partition} of {self.topic} is being loaded",
+            )
+        return Rejection(
+            error=ErrorCode.not_coordinator,
+            reason=f"broker {self.broker_id} does not lead partition {partition} of {self.topic}",
+        )
+
+    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
+        """Mark the partition as loading; what was owned under an older epoch, which is dropped."""
+        self.loading[partition] = coordinator_epoch
+        return self.owned.pop(partition, None)
+
+    def finish_load(self, loaded: OwnedT) -> bool:
+        """Own the partition; False where this load was called off meanwhile."""
+        if self.loading.get(loaded.partition) != loaded.coordinator_epoch:
+            return False
+        del self.loading[loaded.partition]
+        self.owned[loaded.partition] = loaded
+        return True
+
+    def unload(self, partition: int, epoch: int | None) -> OwnedT | None:
+        """Let a partition go; what was owned.
+
+        Args:
+            partition: The partition.
+            epoch: Leader epoch under which this broker became a follower; a load of an older
+                epoch is called off (KAFKA-18137). None where the replica is deleted.
+        """
+        loading = self.loading.get(partition)
+        if loading is not None and (
+            epoch is None
+            or (loading < epoch if self.rules.unload_calls_off_load else loading == epoch)
+        ):
+            del self.loading[partition]
+        return self.owned.pop(partition, None)
+
+    def node(self, partition: int) -> str:
+        """Name of the coordinator of a partition in the trace."""
+        return f"broker/{self.broker_id}/{self.kind}/{partition}"
+
+    def __iter__(self) -> Iterator[OwnedT]:
+        """The owned partitions; a snapshot, so that the caller may load and unload meanwhile."""
+        return iter(list(self.owned.values()))
