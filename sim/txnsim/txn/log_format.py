@@ -36,7 +36,9 @@ from txnsim.types import (
     TransactionalId,
     TransactionVersion,
 )
-from txnsim.wire.batch_header import HEADER_SIZE, pack_batch, pack_plain_batch
+from txnsim.wire.batch_header import HEADER_SIZE, pack_plain_batch
+from txnsim.wire.records import Record, build_batch
+from txnsim.wire.varint import read_uvarint, uvarint
 
 _TAG_PREV_PRODUCER_ID: Final = 0
 _TAG_NEXT_PRODUCER_ID: Final = 1
@@ -106,31 +108,16 @@ def encode_batch(
     """
     if len(records) == 1 and isinstance(records[0], TxnTransition):
         return _encode_move(records[0], level, now_ms, rules)
-    parts: list[bytes] = []
-    for index, record in enumerate(records):
-        key = _key_field(record.transactional_id)
-        # attributes, timestamp delta, offset delta
-        head = b"\x00\x00" + _varint(index)
-        if isinstance(record, Tombstone):
-            parts += (_varint(len(head) + len(key) + 2), head, key, b"\x01\x00")
-        else:
-            value = encode_value(record, level=level, rules=rules)
-            value_length = _varint(len(value))
-            length = len(head) + len(key) + len(value_length) + len(value) + 1
-            parts += (_varint(length), head, key, value_length, value, b"\x00")
-    return pack_batch(
-        b"".join(parts),
-        base_offset=0,  # the log fills in the offset and its leader epoch
-        leader_epoch=-1,
-        attributes=0,
-        last_offset_delta=len(records) - 1,
-        base_timestamp_ms=now_ms,
-        max_timestamp_ms=now_ms,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        records_count=len(records),
-    )
+    found = [
+        Record(
+            key=encode_key(record.transactional_id),
+            value=None
+            if isinstance(record, Tombstone)
+            else encode_value(record, level=level, rules=rules),
+        )
+        for record in records
+    ]
+    return build_batch(found, timestamp_ms=now_ms)
 
 
 def _encode_move(
@@ -139,11 +126,11 @@ def _encode_move(
     """The batch of a single move: what every step of a transaction writes, so without a detour."""
     key = _key_field(record.transactional_id)
     value = encode_value(record, level=level, rules=rules)
-    value_length = _varint(len(value))
+    value_length = uvarint(2 * len(value))  # zigzag
     length = 4 + len(key) + len(value_length) + len(value)
     payload = b"".join(
         # length, attributes and the two deltas, key, value, no headers
-        (_varint(length), b"\x00\x00\x00", key, value_length, value, b"\x00")
+        (uvarint(2 * length), b"\x00\x00\x00", key, value_length, value, b"\x00")
     )
     return pack_plain_batch(payload, timestamp_ms=now_ms)
 
@@ -168,7 +155,7 @@ def tombstone_batches(
 def _key_field(transactional_id: TransactionalId) -> bytes:
     """The key of a record with its length: the same in all records of a transactional id."""
     key = encode_key(transactional_id)
-    return _varint(len(key)) + key
+    return uvarint(2 * len(key)) + key  # zigzag
 
 
 def encode_key(transactional_id: TransactionalId) -> bytes:
@@ -226,9 +213,9 @@ def _encode_partitions(partitions: frozenset[TopicPartition], *, flexible: bool)
     ]
     parts = []
     if flexible:
-        parts.append(_uvarint(len(topics) + 1))
+        parts.append(uvarint(len(topics) + 1))
         for topic, ids in topics:
-            parts += (_uvarint(len(topic) + 1), topic, _uvarint(len(ids) + 1))
+            parts += (uvarint(len(topic) + 1), topic, uvarint(len(ids) + 1))
             parts += (struct.pack(f"!{len(ids)}i", *ids), b"\x00")
     else:
         parts.append(_INT32.pack(len(topics)))
@@ -238,31 +225,11 @@ def _encode_partitions(partitions: frozenset[TopicPartition], *, flexible: bool)
     return b"".join(parts)
 
 
-def _uvarint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 # Module constants: looking a member up in its enum costs more than the comparison
 _TV_1: Final = TransactionVersion.TV_1
 _EMPTY: Final = TransactionState.EMPTY
 
 _COUNTS: Final = (b"\x00", b"\x01", b"\x02", b"\x03")
-
-_VARINTS: Final = [_uvarint(2 * value) for value in range(1_024)]
-"""Zigzag varints of the usual lengths."""
-
-
-def _varint(value: int) -> bytes:
-    """Zigzag varint of a length, which is not negative."""
-    return _VARINTS[value] if value < 1_024 else _uvarint(2 * value)
-
 
 # Reading
 
@@ -285,7 +252,7 @@ def decode_record(key: bytes, value: bytes | None, *, rules: Rules) -> TxnRecord
         if value is None:
             return Tombstone(transactional_id=transactional_id)
         return _decode_value(transactional_id, value, rules)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, ValueError) as error:
         raise CorruptLogRecordError(
             f"unreadable record of __transaction_state: {error}, key {key.hex()}"
         ) from error
@@ -422,14 +389,8 @@ class _Cursor:
         return int(value)
 
     def _uvarint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._data[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
+        value, self._at = read_uvarint(self._data, self._at)
+        return value
 
     def _take(self, size: int) -> bytes:
         taken = self._data[self._at : self._at + size]
