@@ -91,6 +91,10 @@ class ClassicProtocol:
         if not self._has_room(group, command.member_id):
             group.remove(command.member_id)
             refuse_join(out, waiter, ErrorCode.group_max_size_reached, NO_MEMBER)
+        elif group.state is _S.DEAD:
+            refuse_join(out, waiter, ErrorCode.coordinator_not_available, command.member_id)
+        elif not group.supports(command.protocol_type, command.protocols):
+            refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, command.member_id)
         elif command.member_id == NO_MEMBER:
             self._join_new(group, command, waiter, now_ms, out)
         else:
@@ -120,12 +124,6 @@ class ClassicProtocol:
     def _join_new(
         self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, out: Effects
     ) -> None:
-        if group.state is _S.DEAD:
-            refuse_join(out, waiter, ErrorCode.coordinator_not_available, NO_MEMBER)
-            return
-        if not group.supports(command.protocol_type, command.protocols):
-            refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, NO_MEMBER)
-            return
         instance_id = command.group_instance_id
         if instance_id is not None:
             new_id = f"{instance_id}-{self._new_id()}"
@@ -148,12 +146,6 @@ class ClassicProtocol:
         self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, out: Effects
     ) -> None:
         member_id = command.member_id
-        if group.state is _S.DEAD:
-            refuse_join(out, waiter, ErrorCode.coordinator_not_available, member_id)
-            return
-        if not group.supports(command.protocol_type, command.protocols):
-            refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, member_id)
-            return
         if member_id in group.pending_join:
             if command.group_instance_id is not None:
                 raise InvariantViolation(

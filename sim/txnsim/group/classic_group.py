@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,7 @@ from txnsim.group.state import (
     ClassicGroupState,
     ExpiryBase,
     GroupType,
+    from_commit,
 )
 from txnsim.group.subscription import subscribed_topics
 
@@ -89,6 +91,8 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
 class ClassicGroup:
     """A group that assigns partitions on the side of its members."""
 
+    type: Final = GroupType.CLASSIC
+
     def __init__(self, group_id: str, *, state: ClassicGroupState = _S.EMPTY, now_ms: int) -> None:
         self.group_id = group_id
         self.state = state
@@ -125,11 +129,6 @@ class ClassicGroup:
         return group
 
     # Group
-
-    @property
-    def type(self) -> GroupType:
-        """Classic."""
-        return GroupType.CLASSIC
 
     @property
     def state_name(self) -> str:
@@ -235,16 +234,16 @@ class ClassicGroup:
     def offsets_expire_from(self) -> ExpiryBase | None:
         """ClassicGroup.offsetExpirationCondition (KIP-211)."""
         if self.protocol_type is None:
-            return _from_commit
+            return from_commit
         if self.state is _S.EMPTY:
             since_ms = self.state_timestamp_ms
-            return _from_commit if since_ms is None else lambda _: since_ms
+            return from_commit if since_ms is None else lambda _: since_ms
         if (
             self.protocol_type == CONSUMER_PROTOCOL_TYPE
             and self._subscribed is not None
             and self.state is _S.STABLE
         ):
-            return _from_commit
+            return from_commit
         return None
 
     # Members
@@ -445,10 +444,6 @@ class ClassicGroup:
                 return None
             topics |= found
         return frozenset(topics)
-
-
-def _from_commit(commit_timestamp_ms: int) -> int:
-    return commit_timestamp_ms
 
 
 def _loaded_member(stored: StoredMember, record: ClassicGroupStored) -> ClassicMember:

@@ -36,19 +36,16 @@ from txnsim.group.consumer_members import (
     check_heartbeat,
     current_record,
     member_of,
+    member_tombstones,
+    sender_of,
     subscribing,
     subscription_record,
     target_record,
-    unknown,
-    unknown_instance,
 )
 from txnsim.group.consumer_records import (
     ConsumerRecord,
-    CurrentDeleted,
     EpochStored,
     RegexDeleted,
-    SubscriptionDeleted,
-    TargetDeleted,
     TargetEpochStored,
     TopicIdPartition,
 )
@@ -108,10 +105,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 f"{self.settings.max_size} members.",
             )
         records: list[ConsumerRecord] = []
-        found = member_of(group, command, records, new_id=self.new_id)
-        if isinstance(found, Rejection):
-            return found
-        member = found
+        member = member_of(group, command, records, new_id=self.new_id)
+        if isinstance(member, Rejection):
+            return member
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = group.after(records)
         updated = subscribing(member, command)
@@ -286,21 +282,10 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     ) -> ConsumerOutcome | Rejection:
         """A member leaves, for good or for a while."""
         reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
-        if command.instance_id is None:
-            member = group.members.get(command.member_id)
-            if member is None:
-                return unknown(group, command.member_id)
-            return self.gone(group, [member], reply, image)
-        member = group.static_member(command.instance_id)
-        if member is None:
-            return unknown_instance(command.instance_id)
-        if member.member_id != command.member_id:
-            return Rejection(
-                error=ErrorCode.fenced_instance_id,
-                reason=f"Static member {command.member_id} with instance id "
-                f"{command.instance_id} was fenced by member {member.member_id}.",
-            )
-        if command.member_epoch != LEFT_FOR_A_WHILE:
+        member = sender_of(group, command.member_id, command.instance_id)
+        if isinstance(member, Rejection):
+            return member
+        if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE:
             return self.gone(group, [member], reply, image)
         waiting = msgspec.structs.replace(
             member,
@@ -353,10 +338,8 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if settings.may_downgrade and may_downgrade(group, ids, max_size=settings.classic_max_size):
             return ConsumerOutcome(reply=reply, effects=effects, classic_without=ids)
         records: list[ConsumerRecord] = []
-        for member_id in (member.member_id for member in leaving):
-            records.append(CurrentDeleted(group_id=group_id, member_id=member_id))
-            records.append(TargetDeleted(group_id=group_id, member_id=member_id))
-            records.append(SubscriptionDeleted(group_id=group_id, member_id=member_id))
+        for member in leaving:
+            records += member_tombstones(group_id, member.member_id)
         left = [each for each in group.members.values() if each.member_id not in ids]
         wanted = {each.topic_regex for each in left}
         for regex in dict.fromkeys(member.topic_regex for member in leaving):

@@ -37,7 +37,7 @@ from txnsim.group.consumer_records import (
     TopicIdPartition,
     TopicsDeleted,
 )
-from txnsim.group.state import ExpiryBase, GroupType
+from txnsim.group.state import ExpiryBase, GroupType, from_commit
 
 LEFT: Final = -1
 """Member epoch of a member that leaves."""
@@ -102,6 +102,8 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 class ConsumerGroup:
     """A group that assigns partitions on the side of the coordinator."""
 
+    type: Final = GroupType.CONSUMER
+
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = 1
@@ -125,11 +127,6 @@ class ConsumerGroup:
         """
 
     # Group
-
-    @property
-    def type(self) -> GroupType:
-        """Consumer."""
-        return GroupType.CONSUMER
 
     @property
     def state_name(self) -> str:
@@ -168,7 +165,7 @@ class ConsumerGroup:
             return None
         member = self.members.get(member_id)
         if member is None:
-            return self._unknown(member_id)
+            return self.unknown(member_id)
         is_classic = member.uses_classic_protocol
         if not is_transactional and not is_classic and api_version < OFFSET_COMMIT_WITH_EPOCHS:
             return Rejection(
@@ -201,7 +198,7 @@ class ConsumerGroup:
             return None
         member = self.members.get(member_id or "")
         if member is None:
-            return self._unknown(member_id or "")
+            return self.unknown(member_id or "")
         return None if member.epoch == member_epoch else self._stale(member, member_epoch)
 
     def check_offset_delete(self) -> Rejection | None:
@@ -242,7 +239,7 @@ class ConsumerGroup:
 
     def offsets_expire_from(self) -> ExpiryBase | None:
         """Positions of topics that no member consumes expire from their commit on."""
-        return _from_commit
+        return from_commit
 
     # Members
 
@@ -357,7 +354,8 @@ class ConsumerGroup:
 
     # Refusals
 
-    def _unknown(self, member_id: str) -> Rejection:
+    def unknown(self, member_id: str) -> Rejection:
+        """There is no such member."""
         return Rejection(
             error=ErrorCode.unknown_member_id,
             reason=f"Member {member_id} is not a member of group {self.group_id}.",
@@ -371,10 +369,6 @@ class ConsumerGroup:
             error=error,
             reason=f"member {member.member_id} is at epoch {member.epoch}, not {epoch}",
         )
-
-
-def _from_commit(commit_timestamp_ms: int) -> int:
-    return commit_timestamp_ms
 
 
 def _subscribed(member: ConsumerMember, record: SubscriptionStored) -> ConsumerMember:

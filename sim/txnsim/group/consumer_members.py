@@ -77,39 +77,44 @@ def member_of(
     records to write first.
     """
     member_id = command.member_id or new_id()
-    joins = command.member_epoch == 0
-    if command.instance_id is None:
-        member = group.members.get(member_id)
-        if member is None:
-            if joins:
-                return ConsumerMember(member_id=member_id)
-            return unknown(group, member_id)
-        refusal = _check_epoch(member, command)
-        return member if refusal is None else refusal
-    existing = group.static_member(command.instance_id)
-    if joins:
-        if existing is None:
-            member = group.members.get(member_id) or ConsumerMember(member_id=member_id)
+    instance_id = command.instance_id
+    if command.member_epoch != 0:
+        member = sender_of(group, member_id, instance_id)
+        if isinstance(member, Rejection):
             return member
-        speaks_classic = existing.uses_classic_protocol or command.classic is not None
-        if not speaks_classic and existing.epoch != LEFT_FOR_A_WHILE:
-            return Rejection(
-                error=ErrorCode.unreleased_instance_id,
-                reason=f"Static member {member_id} with instance id {command.instance_id} "
-                "cannot join the group because the instance id is owned by "
-                f"{existing.member_id} member.",
-            )
-        return _replace(group, existing, member_id, records)
+        return _check_epoch(member, command) or member
+    existing = None if instance_id is None else group.static_member(instance_id)
     if existing is None:
-        return unknown_instance(command.instance_id)
-    if existing.member_id != member_id:
+        return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+    speaks_classic = existing.uses_classic_protocol or command.classic is not None
+    if not speaks_classic and existing.epoch != LEFT_FOR_A_WHILE:
+        return Rejection(
+            error=ErrorCode.unreleased_instance_id,
+            reason=f"Static member {member_id} with instance id {instance_id} "
+            "cannot join the group because the instance id is owned by "
+            f"{existing.member_id} member.",
+        )
+    return _replace(group, existing, member_id, records)
+
+
+def sender_of(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> ConsumerMember | Rejection:
+    """A member that is there; an instance id belongs to one member at a time."""
+    if instance_id is None:
+        return group.members.get(member_id) or group.unknown(member_id)
+    member = group.static_member(instance_id)
+    if member is None:
+        return Rejection(
+            error=ErrorCode.unknown_member_id, reason=f"Instance id {instance_id} is unknown."
+        )
+    if member.member_id != member_id:
         return Rejection(
             error=ErrorCode.fenced_instance_id,
-            reason=f"Static member {member_id} with instance id {command.instance_id} was "
-            f"fenced by member {existing.member_id}.",
+            reason=f"Static member {member_id} with instance id {instance_id} was "
+            f"fenced by member {member.member_id}.",
         )
-    refusal = _check_epoch(existing, command)
-    return existing if refusal is None else refusal
+    return member
 
 
 def subscribing(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerMember:
@@ -174,12 +179,17 @@ def _replace(
     """Hand everything of a static member to its next life (GroupMetadataManager.replaceMember)."""
     group_id = group.group_id
     new = msgspec.structs.replace(old, member_id=new_id, epoch=0, previous_epoch=0)
-    for record in (CurrentDeleted, TargetDeleted, SubscriptionDeleted):
-        records.append(record(group_id=group_id, member_id=old.member_id))
+    records += member_tombstones(group_id, old.member_id)
     records.append(subscription_record(group_id, new))
     records.append(target_record(group, new_id, group.target.get(old.member_id, frozenset())))
     records.append(current_record(group_id, new))
     return new
+
+
+def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ...]:
+    """Everything that the log has of a member, in the order in which it can be taken away."""
+    kinds = (CurrentDeleted, TargetDeleted, SubscriptionDeleted)
+    return tuple(kind(group_id=group_id, member_id=member_id) for kind in kinds)
 
 
 def subscription_record(group_id: str, member: ConsumerMember) -> SubscriptionStored:
@@ -222,19 +232,4 @@ def target_record(
     """The record of a member's target for the log."""
     return TargetStored(
         group_id=group.group_id, member_id=member_id, partitions=tuple(sorted(partitions))
-    )
-
-
-def unknown(group: ConsumerGroup, who: str) -> Rejection:
-    """There is no such member."""
-    return Rejection(
-        error=ErrorCode.unknown_member_id,
-        reason=f"Member {who} is not a member of group {group.group_id}.",
-    )
-
-
-def unknown_instance(instance_id: str) -> Rejection:
-    """There is no such static member."""
-    return Rejection(
-        error=ErrorCode.unknown_member_id, reason=f"Instance id {instance_id} is unknown."
     )

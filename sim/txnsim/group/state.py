@@ -74,6 +74,11 @@ ExpiryBase = Callable[[int], int]
 """Commit timestamp of a position in ms -> the time its retention counts from."""
 
 
+def from_commit(commit_timestamp_ms: int) -> int:
+    """Retention counts from the commit."""
+    return commit_timestamp_ms
+
+
 class Group(Protocol):
     """What requests about offsets, and administrators, ask of a group of any protocol."""
 

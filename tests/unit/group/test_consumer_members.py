@@ -10,7 +10,7 @@ import pytest
 from txnsim.errors import ErrorCode
 from txnsim.group.consumer_commands import ConsumerHeartbeat
 from txnsim.group.consumer_group import ConsumerGroup
-from txnsim.group.consumer_members import check_heartbeat, unknown
+from txnsim.group.consumer_members import check_heartbeat
 
 JOIN = {
     "member_epoch": 0,
@@ -88,4 +88,4 @@ def test_an_unknown_assignor_is_unsupported() -> None:
 
 
 def test_who_is_not_there_is_named() -> None:
-    assert unknown(ConsumerGroup("g"), "m").reason == "Member m is not a member of group g."
+    assert ConsumerGroup("g").unknown("m").reason == "Member m is not a member of group g."
