@@ -168,10 +168,6 @@ class Offsets(msgspec.Struct, eq=False):
         """Producers with something pending."""
         return tuple(self._pending)
 
-    def has_any(self, group_id: str) -> bool:
-        """The group has a position, or one is pending."""
-        return any(True for _ in self.all_committed(group_id)) or group_id in self._open
-
     # Parts
 
     def _put(

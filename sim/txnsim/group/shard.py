@@ -99,20 +99,6 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         )
         self.end_offset = max(self.end_offset, offset + 1)  # it may come late
 
-    @classmethod
-    def load(cls, chunks: Iterable[bytes], *, partition: int, coordinator_epoch: int) -> GroupShard:
-        """The shard as its log says it is.
-
-        Args:
-            chunks: As for ``read``.
-            partition: Index in ``__consumer_offsets``.
-            coordinator_epoch: Leader epoch under which it is loaded.
-        """
-        shard = cls(partition=partition, coordinator_epoch=coordinator_epoch)
-        for _ in shard.read(chunks):
-            pass
-        return shard
-
     def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
         """Become what the log says, a batch at a time; each step yields how many records it has
         read. A record that can't be read ends the reading, as in Kafka; ``problem`` has the error.

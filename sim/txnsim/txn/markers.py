@@ -338,11 +338,6 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return len(self._unknown)
 
     @property
-    def queued_count(self) -> int:
-        """Markers that wait for their request."""
-        return sum(len(queue) for queue in self._queued.values())
-
-    @property
     def has_queued(self) -> bool:
         """Some broker could be sent a request now."""
         return any(broker_id not in self._in_flight for broker_id in self._queued)

@@ -63,7 +63,9 @@ class Log:
         self.end += 1
 
     def load(self) -> GroupShard:
-        return GroupShard.load(self.chunks, partition=3, coordinator_epoch=1)
+        shard = GroupShard(partition=3, coordinator_epoch=1)
+        list(shard.read(self.chunks))
+        return shard
 
 
 def position(shard: GroupShard) -> int | None:

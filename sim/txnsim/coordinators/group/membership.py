@@ -143,11 +143,6 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
         """The group spoke the consumer protocol before: its members are to join again."""
         self._carry_out(shard, self.protocol.adopted(group, now_ms=self.clock.now_ms()))
 
-    @property
-    def waiting_count(self) -> int:
-        """JoinGroups and SyncGroups that wait for their answer."""
-        return len(self._waiting)
-
     # Effects
 
     def _carry_out(self, shard: GroupShard, effects: Effects) -> None:

@@ -24,7 +24,7 @@ async def test_a_generation_is_answered_when_its_assignment_is_replicated(
     world.log.release()
     assert (await waits).assignment == b"mine"
     assert world.group().state_name == "Stable"
-    assert world.groups.members.waiting_count == 0
+    assert not world.groups.members._waiting
 
 
 @within(run_groups)
