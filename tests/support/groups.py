@@ -6,7 +6,7 @@ from itertools import count
 from typing import Final
 
 from txnsim.errors import ErrorCode
-from txnsim.group.classic import ClassicProtocol, ClassicSettings
+from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
     Abandoned,
@@ -27,6 +27,7 @@ from txnsim.group.commands import (
     TimerSet,
     Written,
 )
+from txnsim.settings import Settings
 
 GROUP: Final = "g"
 RANGE: Final = (("range", b"range"),)
@@ -37,10 +38,10 @@ DELAY_MS: Final = 3_000
 class ClassicDriver:
     """One classic group: requests go in, answers and timers are kept by name."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, *, max_size: int = 2_147_483_647) -> None:
         numbers = count(1)
         self.protocol = ClassicProtocol(
-            settings=ClassicSettings(**{"initial_rebalance_delay_ms": DELAY_MS, **settings}),
+            settings=Settings(group_initial_rebalance_delay_ms=DELAY_MS, group_max_size=max_size),
             new_id=lambda: f"id{next(numbers)}",
         )
         self.group = ClassicGroup(GROUP, now_ms=NOW)

@@ -45,23 +45,17 @@ from txnsim.group.commands import (
 from txnsim.group.rebalance import Effects, Rebalance, joined, refuse_join, session
 from txnsim.group.records import ClassicGroupStored
 from txnsim.group.state import ClassicGroupState
+from txnsim.settings import Settings
 
 _S = ClassicGroupState
 
 _NONE: Final = ErrorCode.none
 
 
-class ClassicSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a coordinator's configuration says about classic groups."""
-
-    initial_rebalance_delay_ms: int = 3_000
-    """``group.initial.rebalance.delay.ms``."""
-    new_member_join_timeout_ms: int = 300_000
-    """How long a new member may wait for its first generation without a sign of life; not a
-    setting in Kafka either.
-    """
-    max_size: int = 2_147_483_647
-    """``group.max.size``."""
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
+"""How long a new member may wait for its first generation without a sign of life; not a setting in
+Kafka either.
+"""
 
 
 class ClassicProtocol:
@@ -69,9 +63,9 @@ class ClassicProtocol:
 
     __slots__ = ("_new_id", "_rebalance", "_settings")
 
-    def __init__(self, *, settings: ClassicSettings, new_id: Callable[[], str]) -> None:
+    def __init__(self, *, settings: Settings, new_id: Callable[[], str]) -> None:
         self._settings = settings
-        self._rebalance = Rebalance(initial_delay_ms=settings.initial_rebalance_delay_ms)
+        self._rebalance = Rebalance(initial_delay_ms=settings.group_initial_rebalance_delay_ms)
         self._new_id = new_id
         """A random UUID as text."""
 
@@ -117,9 +111,11 @@ class ClassicProtocol:
             case _S.PREPARING_REBALANCE:
                 member = group.members.get(member_id)
                 waits = member is not None and member.awaiting_join is not None
-                return waits or group.awaiting_join_count < self._settings.max_size
+                return waits or group.awaiting_join_count < self._settings.group_max_size
             case _:
-                return member_id in group.members or len(group.members) < self._settings.max_size
+                return (
+                    member_id in group.members or len(group.members) < self._settings.group_max_size
+                )
 
     def _join_new(
         self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, out: Effects
@@ -198,7 +194,7 @@ class ClassicProtocol:
         if group.state is _S.PREPARING_REBALANCE and group.previous_state is _S.EMPTY:
             group.new_member_added = True
         group.add(member, waiter=waiter)
-        out.append(session(group, member_id, self._settings.new_member_join_timeout_ms))
+        out.append(session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS))
         self._rebalance.rebalance_or_complete(group, now_ms, out)
 
     # Static members
@@ -470,7 +466,7 @@ class ClassicProtocol:
                 TimerSet(
                     kind=TimerKind.JOIN,
                     group_id=group.group_id,
-                    delay_ms=min(self._settings.initial_rebalance_delay_ms, remaining_ms),
+                    delay_ms=min(self._settings.group_initial_rebalance_delay_ms, remaining_ms),
                     remaining_ms=max(remaining_ms - delay_ms, 0),
                 )
             )

@@ -26,7 +26,7 @@ from txnsim.coordinators.group.writer import (
 )
 from txnsim.coordinators.ownership import Ownership
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.classic import ClassicProtocol, ClassicSettings
+from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
     GroupListing,
@@ -149,13 +149,7 @@ class GroupCoordinator:
             clock=clock,
             tasks=tasks,
             writer=self._writer,
-            protocol=ClassicProtocol(
-                settings=ClassicSettings(
-                    initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-                    max_size=settings.group_max_size,
-                ),
-                new_id=new_id,
-            ),
+            protocol=ClassicProtocol(settings=settings, new_id=new_id),
             timers=self._group_timers,
             is_current=self._ownership.is_current,
         )
