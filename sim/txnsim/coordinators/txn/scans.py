@@ -11,6 +11,7 @@ TransactionStateManager.removeExpiredTransactionalIds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -47,8 +48,17 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
 
     def start(self) -> None:
         """Arm both timers; each runs for the first time one interval from now."""
-        self._arm_abort()
-        self._arm_expiry()
+        settings = self.settings
+        self._arm(
+            "transaction-timeouts",
+            settings.transaction_abort_timed_out_cleanup_interval_ms,
+            self._abort_timed_out,
+        )
+        self._arm(
+            "transactional-id-expiration",
+            settings.transaction_remove_expired_cleanup_interval_ms,
+            self._expire,
+        )
 
     def stop(self) -> None:
         """Disarm both timers."""
@@ -56,36 +66,25 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
             timer.cancel()
         self._timers.clear()
 
-    # Timeouts
+    def _arm(self, kind: str, interval_ms: int, scan: Callable[[], object]) -> None:
+        again = partial(self._arm, kind, interval_ms, scan)
 
-    def _arm_abort(self) -> None:
-        interval_ms = self.settings.transaction_abort_timed_out_cleanup_interval_ms
-        deadline_ms = self.clock.now_ms() + interval_ms
-        self._timers["abort"] = self.clock.call_at(
-            deadline_ms,
-            lambda: self.gate("transaction-timeouts", self._on_abort, self._arm_abort),
+        def due() -> None:
+            again()
+            scan()
+
+        self._timers[kind] = self.clock.call_at(
+            self.clock.now_ms() + interval_ms, lambda: self.gate(kind, due, again)
         )
 
-    def _on_abort(self) -> None:
-        self._arm_abort()
+    def _abort_timed_out(self) -> None:
         now_ms = self.clock.now_ms()
         for owned in self.ownership:
             for txn in list(owned.entries.values()):
                 if is_timed_out(txn, now_ms=now_ms, rules=self.rules):
                     self.abort(owned, txn)
 
-    # Expiry
-
-    def _arm_expiry(self) -> None:
-        interval_ms = self.settings.transaction_remove_expired_cleanup_interval_ms
-        deadline_ms = self.clock.now_ms() + interval_ms
-        self._timers["expiry"] = self.clock.call_at(
-            deadline_ms,
-            lambda: self.gate("transactional-id-expiration", self._on_expiry, self._arm_expiry),
-        )
-
-    def _on_expiry(self) -> None:
-        self._arm_expiry()
+    def _expire(self) -> None:
         now_ms = self.clock.now_ms()
         expiration_ms = self.settings.transactional_id_expiration_ms
         for owned in self.ownership:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import structlog
@@ -234,7 +234,7 @@ class TransactionCoordinator:
             _NO_ID_TO_INIT,
         )
         if self._tracer.on:
-            self._trace(owned, transactional_id, "InitProducerId", outcome)
+            tracing.decided(self._tracer, owned, transactional_id, "InitProducerId", outcome)
         if isinstance(outcome, Rejection):
             return outcome
         return await self._commit(owned, outcome)
@@ -252,7 +252,7 @@ class TransactionCoordinator:
             txn, command, now_ms=self._clock.now_ms(), rules=self._rules
         )
         if self._tracer.on:
-            self._trace(owned, transactional_id, "AddPartitionsToTxn", outcome)
+            tracing.decided(self._tracer, owned, transactional_id, "AddPartitionsToTxn", outcome)
         if isinstance(outcome, Rejection):
             return outcome
         if not outcome.records:
@@ -292,7 +292,7 @@ class TransactionCoordinator:
             _NO_ID_TO_END,
         )
         if self._tracer.on:
-            self._trace(owned, transactional_id, "EndTxn", outcome)
+            tracing.decided(self._tracer, owned, transactional_id, "EndTxn", outcome)
         if isinstance(outcome, Rejection):
             return outcome
         if not outcome.records:
@@ -484,7 +484,7 @@ class TransactionCoordinator:
         before = self._tracer.cause
         if self._tracer.on:
             tracing.timed_out(self._tracer, owned.node, txn)
-            self._trace(owned, txn.transactional_id, "timeout", outcome)
+            tracing.decided(self._tracer, owned, txn.transactional_id, "timeout", outcome)
         if not isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
             self.timeouts_total += 1
             _log.info("txn.timed_out", node=owned.node, transactional_id=txn.transactional_id)
@@ -511,21 +511,3 @@ class TransactionCoordinator:
             outcome = decide(fresh)
             assert not isinstance(outcome, NeedsProducerId)
         return outcome
-
-    # Trace
-
-    def _trace(
-        self,
-        owned: OwnedPartition,
-        transactional_id: TransactionalId,
-        command: str,
-        outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
-    ) -> None:
-        tracing.decided(
-            self._tracer,
-            owned.node,
-            transactional_id,
-            owned.entries.get(transactional_id),
-            command,
-            outcome,
-        )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from txnsim.coordinators.ownership import OwnedPartition
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.txn.commands import MarkersOwed
@@ -21,6 +22,7 @@ from txnsim.types import (
     CoordinatorEpoch,
     Decision,
     TopicPartition,
+    TransactionalId,
     TransactionVersion,
 )
 
@@ -39,16 +41,16 @@ def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> tuple[str, int, int]:
 
 def decided(
     tracer: Tracer,
-    node: str,
-    transactional_id: str,
-    txn: TxnMetadata | None,
+    owned: OwnedPartition,
+    transactional_id: TransactionalId,
     command: str,
     outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
 ) -> None:
     """A command was decided, for or against; for a move its record is pending from now on."""
+    txn = owned.entries.get(transactional_id)
     tx = transactional_id if txn is None else tx_of(txn)
     data = (_decision, txn, command, outcome)
-    tracer.caused_by(tracer.emit("txn.decide", node, tx=tx, data=data))
+    tracer.caused_by(tracer.emit("txn.decide", owned.node, tx=tx, data=data))
 
 
 def _decision(
