@@ -34,6 +34,7 @@ from txnsim.group.consumer_commands import (
     ConsumerOutcome,
 )
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
+from txnsim.group.consumer_members import sender_of
 from txnsim.group.consumer_records import ClassicMetadata
 from txnsim.group.migration import assignment_for, by_id
 from txnsim.group.state import CONSUMER_PROTOCOL_TYPE
@@ -190,17 +191,9 @@ def find_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> ConsumerMember | Rejection:
     """The member; an instance may be named without the id of its member."""
-    if instance_id is None:
-        member = group.members.get(member_id)
-    else:
-        member = group.static_member(instance_id)
-        if member is not None and member_id not in (NO_MEMBER, member.member_id):
-            reason = f"instance {instance_id} is {member.member_id} now, not {member_id}"
-            return Rejection(error=ErrorCode.fenced_instance_id, reason=reason)
-    if member is None:
-        reason = f"{member_id} is no member of {group.group_id}"
-        return Rejection(error=ErrorCode.unknown_member_id, reason=reason)
-    return member
+    if instance_id is not None and member_id == NO_MEMBER:
+        return group.static_member(instance_id) or group.unknown(member_id)
+    return sender_of(group, member_id, instance_id)
 
 
 def _classic_member(

@@ -9,9 +9,12 @@ Counterpart in Kafka: ConsumerProtocol, ConsumerProtocolSubscription.json.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 _OWNED_FROM = 1
 _RACK_FROM = 3
@@ -38,43 +41,43 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     """The topics of a subscription; None where it can't be read."""
-    try:
-        reader = _Reader(metadata)
-        return frozenset(reader.topics()) if reader.version >= 0 else None
-    except (struct.error, ValueError):
-        return None
+    return _read(metadata, lambda reader: frozenset(reader.topics()))
 
 
 def read_subscription(metadata: bytes) -> Subscription | None:
     """All of a subscription that concerns a coordinator; None where it can't be read."""
-    try:
-        reader = _Reader(metadata)
-        if reader.version < 0:
-            return None
-        topics = reader.topics()
-        reader.skip_bytes()
-        owned = reader.partitions() if reader.version >= _OWNED_FROM else ()
-        rack_id = None
-        if reader.version >= _RACK_FROM:
-            reader.number("!i")  # the generation that it owned them in
-            rack_id = reader.text()
-        return Subscription(
-            version=reader.version, topics=tuple(topics), owned=frozenset(owned), rack_id=rack_id
-        )
-    except (struct.error, ValueError):
-        return None
+    return _read(metadata, _subscription)
+
+
+def _subscription(reader: _Reader) -> Subscription:
+    topics = reader.topics()
+    reader.skip_bytes()
+    owned = reader.partitions() if reader.version >= _OWNED_FROM else ()
+    rack_id = None
+    if reader.version >= _RACK_FROM:
+        reader.number("!i")  # the generation that it owned them in
+        rack_id = reader.text()
+    return Subscription(
+        version=reader.version, topics=tuple(topics), owned=frozenset(owned), rack_id=rack_id
+    )
 
 
 def read_assignment(assignment: bytes) -> Assignment | None:
     """An assignment; None where it can't be read. Without bytes it is empty: not assigned yet."""
     if not assignment:
         return Assignment(partitions=frozenset(), has_user_data=False)
+    return _read(
+        assignment,
+        lambda reader: Assignment(
+            partitions=frozenset(reader.partitions()), has_user_data=reader.skip_bytes() > 0
+        ),
+    )
+
+
+def _read(data: bytes, read: Callable[[_Reader], T]) -> T | None:
     try:
-        reader = _Reader(assignment)
-        if reader.version < 0:
-            return None
-        partitions = frozenset(reader.partitions())
-        return Assignment(partitions=partitions, has_user_data=reader.skip_bytes() > 0)
+        reader = _Reader(data)
+        return read(reader) if reader.version >= 0 else None
     except (struct.error, ValueError):
         return None
 

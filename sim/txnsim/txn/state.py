@@ -98,15 +98,9 @@ class TransactionState(IntEnum):
 
 
 WIRE_NAMES: Final[Mapping[TransactionState, str]] = {
-    TransactionState.EMPTY: "Empty",
-    TransactionState.ONGOING: "Ongoing",
-    TransactionState.PREPARE_COMMIT: "PrepareCommit",
-    TransactionState.PREPARE_ABORT: "PrepareAbort",
-    TransactionState.COMPLETE_COMMIT: "CompleteCommit",
-    TransactionState.COMPLETE_ABORT: "CompleteAbort",
-    TransactionState.DEAD: "Dead",
-    TransactionState.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
+    state: state.name.title().replace("_", "") for state in TransactionState
 }
+"""PREPARE_COMMIT is PrepareCommit."""
 
 _IDLE: Final = frozenset(
     {

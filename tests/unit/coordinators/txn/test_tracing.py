@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, TID, entry
+from txnsim.coordinators.ownership import OwnedPartition
 from txnsim.coordinators.txn import tracing
 from txnsim.errors import ErrorCode
 from txnsim.runtime.trace import Event, TraceLevel, Tracer
 from txnsim.txn.commands import MarkersOwed
 from txnsim.txn.markers import Debt, debt_of
 from txnsim.txn.refusals import unknown_id
-from txnsim.txn.state import TransactionState, TxnTransition
+from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import to_complete
 from txnsim.types import BrokerId, CoordinatorEpoch, Decision, TransactionVersion
 
@@ -32,6 +33,15 @@ def told(tracer: Tracer) -> tuple[Event, dict[str, object]]:
     return event, event.d
 
 
+def owned(*entries: TxnMetadata) -> OwnedPartition:
+    return OwnedPartition(
+        partition=10,
+        coordinator_epoch=CoordinatorEpoch(3),
+        node=NODE,
+        entries={each.transactional_id: each for each in entries},
+    )
+
+
 def debt() -> Debt:
     prepared = entry(TransactionState.PREPARE_COMMIT)
     return debt_of(
@@ -43,7 +53,7 @@ def debt() -> Debt:
 
 
 def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> None:
-    tracing.decided(tracer, NODE, TID, PREPARED, "EndTxn", AGAIN)
+    tracing.decided(tracer, owned(PREPARED), TID, "EndTxn", AGAIN)
     event, data = told(tracer)
     assert (event.k, event.tx) == ("txn.decide", "txn-1/7:5")
     assert (data["command"], data["state"], data["pending"]) == (
@@ -53,7 +63,7 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
     )
     assert data["rule"] == "end.v4.committed-commit"
     refused = unknown_id("end.v5.unknown-id")
-    tracing.decided(tracer, NODE, TID, None, "EndTxn", refused)
+    tracing.decided(tracer, owned(), TID, "EndTxn", refused)
     event, data = told(tracer)
     assert (event.tx, data["rule"]) == (TID, "end.v5.unknown-id")
     assert data["error"] == "INVALID_PRODUCER_ID_MAPPING"
