@@ -52,12 +52,12 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         self._arm(
             "transaction-timeouts",
             settings.transaction_abort_timed_out_cleanup_interval_ms,
-            self._abort_timed_out,
+            self._on_abort,
         )
         self._arm(
             "transactional-id-expiration",
             settings.transaction_remove_expired_cleanup_interval_ms,
-            self._expire,
+            self._on_expiry,
         )
 
     def stop(self) -> None:
@@ -77,14 +77,14 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
             self.clock.now_ms() + interval_ms, lambda: self.gate(kind, due, again)
         )
 
-    def _abort_timed_out(self) -> None:
+    def _on_abort(self) -> None:
         now_ms = self.clock.now_ms()
         for owned in self.ownership:
             for txn in list(owned.entries.values()):
                 if is_timed_out(txn, now_ms=now_ms, rules=self.rules):
                     self.abort(owned, txn)
 
-    def _expire(self) -> None:
+    def _on_expiry(self) -> None:
         now_ms = self.clock.now_ms()
         expiration_ms = self.settings.transactional_id_expiration_ms
         for owned in self.ownership:
