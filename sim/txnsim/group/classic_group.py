@@ -17,6 +17,7 @@ import msgspec
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.group.commands import JoinGroup, Waiter
 from txnsim.group.consumer_records import TopicIdPartition
+from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
 from txnsim.group.state import (
     CONSUMER_PROTOCOL_TYPE,
@@ -159,29 +160,22 @@ class ClassicGroup:
                 )
         return None if member_id in self.members else self._unknown(member_id)
 
-    def check_offset_commit(
-        self,
-        *,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        is_transactional: bool,
-        api_version: int,  # noqa: ARG002 - classic groups answer all versions alike
-    ) -> Rejection | None:
+    def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
         """ClassicGroup.validateOffsetCommit."""
         if self.state is _S.DEAD:
             return self._dead(ErrorCode.coordinator_not_available)
+        generation, instance_id = command.generation, command.group_instance_id
         if generation < 0 and self.state is _S.EMPTY:
             return None
-        if generation >= 0 or member_id or group_instance_id is not None:
-            refusal = self.check_member(member_id, group_instance_id)
+        if generation >= 0 or command.member_id or instance_id is not None:
+            refusal = self.check_member(command.member_id, instance_id)
             if refusal is not None:
                 return refusal
             if generation != self.generation:
                 return self.wrong_generation(generation)
-        elif not is_transactional and self.state is not _S.EMPTY:
-            return self._unknown(member_id)
-        if not is_transactional and self.state is _S.COMPLETING_REBALANCE:
+        elif not command.is_transactional and self.state is not _S.EMPTY:
+            return self._unknown(command.member_id)
+        if not command.is_transactional and self.state is _S.COMPLETING_REBALANCE:
             return Rejection(
                 error=ErrorCode.rebalance_in_progress,
                 reason=f"{self.group_id} waits for the assignment of generation {self.generation}",
@@ -190,9 +184,7 @@ class ClassicGroup:
 
     def check_position(
         self,
-        *,
-        member_id: str,  # noqa: ARG002 - a member of the generation may commit all positions
-        generation: int,  # noqa: ARG002 - the same
+        command: CommitOffsets,  # noqa: ARG002 - a member of the generation may commit all positions
         partition: TopicIdPartition,  # noqa: ARG002 - the same
     ) -> Rejection | None:
         """Classic groups judge the whole commit at once."""
@@ -200,9 +192,7 @@ class ClassicGroup:
 
     def check_offset_fetch(
         self,
-        *,
-        member_id: str | None,  # noqa: ARG002 - any client may read a classic group's positions
-        member_epoch: int,  # noqa: ARG002 - epochs are of the consumer protocol
+        command: FetchOffsets,  # noqa: ARG002 - any client may read a classic group's positions
     ) -> Rejection | None:
         """ClassicGroup.validateOffsetFetch."""
         return self._dead(ErrorCode.group_id_not_found) if self.state is _S.DEAD else None

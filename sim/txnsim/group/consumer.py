@@ -67,6 +67,10 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Assignors that a member may choose; the first one is the default."""
     may_downgrade: bool = True
     """Whether a group becomes classic again while members go on."""
+    may_upgrade: bool = True
+    """Whether a classic group becomes one of the consumer protocol while members go on."""
+    may_mix: bool = True
+    """Whether a group may have members of both protocols."""
     regex_refresh_ms: int = 600_000
 
 

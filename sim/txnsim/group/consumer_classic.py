@@ -48,14 +48,12 @@ class ClassicMembers(msgspec.Struct, eq=False):
     """The rules; the groups are the caller's."""
 
     protocol: ConsumerProtocol
-    may_join: bool = True
-    """Whether a group may have members of both protocols (``group.consumer.migration.policy``)."""
 
     def join(
         self, group: ConsumerGroup, command: JoinGroup, *, image: ClusterImage, now_ms: int
     ) -> tuple[JoinReply, ConsumerOutcome]:
         """A client joins, or joins again, with its subscription."""
-        if not self.may_join or not _supports(group, command):
+        if not self.protocol.settings.may_mix or not _supports(group, command):
             return _refused(ErrorCode.inconsistent_group_protocol)
         name, metadata = command.protocols[0]
         subscription = read_subscription(metadata)

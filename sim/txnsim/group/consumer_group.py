@@ -37,6 +37,7 @@ from txnsim.group.consumer_records import (
     TopicIdPartition,
     TopicsDeleted,
 )
+from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import ExpiryBase, GroupType, from_commit
 
 LEFT: Final = -1
@@ -148,26 +149,19 @@ class ConsumerGroup:
         """No members."""
         return not self.members
 
-    def check_offset_commit(
-        self,
-        *,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        is_transactional: bool,
-        api_version: int,
-    ) -> Rejection | None:
+    def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
         """ConsumerGroup.validateOffsetCommit, but for partitions of an older epoch (KIP-1251)."""
+        generation, member_id = command.generation, command.member_id
         if generation < 0 and not self.members:
             return None
-        has_no_member = generation == -1 and not member_id and group_instance_id is None
-        if is_transactional and has_no_member:
+        has_no_member = generation == -1 and not member_id and command.group_instance_id is None
+        if command.is_transactional and has_no_member:
             return None
         member = self.members.get(member_id)
         if member is None:
             return self.unknown(member_id)
-        is_classic = member.uses_classic_protocol
-        if not is_transactional and not is_classic and api_version < OFFSET_COMMIT_WITH_EPOCHS:
+        needs_epochs = not command.is_transactional and not member.uses_classic_protocol
+        if needs_epochs and command.api_version < OFFSET_COMMIT_WITH_EPOCHS:
             return Rejection(
                 error=ErrorCode.unsupported_version,
                 reason="OffsetCommit version 9 or above must be used by members using the "
@@ -178,22 +172,23 @@ class ConsumerGroup:
         return self._stale(member, generation)
 
     def check_position(
-        self, *, member_id: str, generation: int, partition: TopicIdPartition
+        self, command: CommitOffsets, partition: TopicIdPartition
     ) -> Rejection | None:
         """Whether a member may commit this position. A member at an older epoch may commit only for
         partitions that it has had since then, which separates a slow member from a zombie
         (KIP-1251).
         """
-        member = self.members.get(member_id)
-        if member is None or generation == member.epoch:
+        member = self.members.get(command.member_id)
+        if member is None or command.generation == member.epoch:
             return None
         since = member.assigned.get(partition)
-        if since is not None and since <= generation:
+        if since is not None and since <= command.generation:
             return None
-        return self._stale(member, generation)
+        return self._stale(member, command.generation)
 
-    def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> Rejection | None:
+    def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
         """ConsumerGroup.validateOffsetFetch."""
+        member_id, member_epoch = command.member_id, command.member_epoch
         if member_id is None and member_epoch < 0:
             return None
         member = self.members.get(member_id or "")

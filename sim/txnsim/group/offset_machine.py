@@ -51,11 +51,8 @@ def decide_commit(
             errors.append((position.topic_partition, ErrorCode.offset_metadata_too_large))
             continue
         if group is not None and position.topic_id is not None:
-            refusal = group.check_position(
-                member_id=command.member_id,
-                generation=command.generation,
-                partition=(position.topic_id, position.topic_partition.partition),
-            )
+            place = (position.topic_id, position.topic_partition.partition)
+            refusal = group.check_position(command, place)
             if refusal is not None:
                 return _in_transaction_words(command, refusal)
         errors.append((position.topic_partition, _NONE))
@@ -89,13 +86,7 @@ def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
             else ErrorCode.illegal_generation,
             reason=f"there is no group {command.group_id}",
         )
-    refusal = group.check_offset_commit(
-        member_id=command.member_id,
-        group_instance_id=command.group_instance_id,
-        generation=command.generation,
-        is_transactional=command.is_transactional,
-        api_version=command.api_version,
-    )
+    refusal = group.check_offset_commit(command)
     return None if refusal is None else _in_transaction_words(command, refusal)
 
 
@@ -119,13 +110,7 @@ def fetch_offsets(
     """
     below = LATEST if command.require_stable else replicated
     group = shard.groups.get(command.group_id)
-    refusal = (
-        None
-        if group is None
-        else group.check_offset_fetch(
-            member_id=command.member_id, member_epoch=command.member_epoch
-        )
-    )
+    refusal = None if group is None else group.check_offset_fetch(command)
     if refusal is not None and refusal.error is not ErrorCode.group_id_not_found:
         return refusal
     if group is None or refusal is not None:

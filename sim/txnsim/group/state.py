@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from txnsim.errors import Rejection
 from txnsim.group.consumer_records import TopicIdPartition
+from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.records import GroupRecord
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
@@ -100,23 +101,15 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """It has no members."""
 
-    def check_offset_commit(
-        self,
-        *,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        is_transactional: bool,
-        api_version: int,
-    ) -> Rejection | None:
+    def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
         """Whether this member of this generation (or member epoch) may commit."""
 
     def check_position(
-        self, *, member_id: str, generation: int, partition: TopicIdPartition
+        self, command: CommitOffsets, partition: TopicIdPartition
     ) -> Rejection | None:
         """Whether that member may commit this position; all others fall with it."""
 
-    def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> Rejection | None:
+    def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
         """Whether this member may read positions."""
 
     def check_offset_delete(self) -> Rejection | None:

@@ -10,6 +10,7 @@ import pytest
 from tests.support.groups import NOW, ClassicDriver
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
 from txnsim.group.state import ClassicGroupState, Group, GroupType
 
@@ -108,14 +109,19 @@ def test_who_may_commit(row: str) -> None:
     group = ClassicGroup.loaded(stored(members=0 if state == "Empty" else 2))
     group.state = ClassicGroupState(state)
     for is_transactional, name in zip((False, True), expected, strict=True):
-        refusal = group.check_offset_commit(
+        command = CommitOffsets(
+            group_id="g",
+            positions=(),
             member_id="" if member == "-" else member,
             group_instance_id=None if instance == "-" else instance,
             generation=int(generation),
             is_transactional=is_transactional,
             api_version=9,
         )
-        assert error(refusal) is ErrorCode[SHORT.get(name, name)], (row, is_transactional)
+        assert error(group.check_offset_commit(command)) is ErrorCode[SHORT.get(name, name)], (
+            row,
+            is_transactional,
+        )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +138,7 @@ def test_who_may_read_and_delete(
 ) -> None:
     group = ClassicGroup.loaded(stored())
     group.state = state
-    assert error(group.check_offset_fetch(member_id=None, member_epoch=-1)) is fetch
+    assert error(group.check_offset_fetch(FetchOffsets(group_id="g", partitions=None))) is fetch
     assert error(group.check_offset_delete()) is delete_offsets
     assert error(group.check_delete()) is delete
 
@@ -206,4 +212,5 @@ def test_a_generation_of_unreadable_consumers_without_protocol() -> None:
 def test_positions_are_not_judged_one_by_one() -> None:
     partition = (uuid.UUID(int=1), 0)
     group = ClassicGroup.loaded(stored())
-    assert group.check_position(member_id="x", generation=0, partition=partition) is None
+    command = CommitOffsets(group_id="g", positions=(), member_id="x", generation=0)
+    assert group.check_position(command, partition) is None

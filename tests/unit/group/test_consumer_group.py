@@ -20,6 +20,7 @@ from txnsim.group.consumer_records import (
     TargetEpochStored,
     TargetStored,
 )
+from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import Group, GroupType
 
 E = ErrorCode
@@ -76,25 +77,22 @@ x       -         5      9        unknown_member_id    unknown_member_id
 def test_who_may_commit(row: str) -> None:
     member, instance, epoch, version, *expected = row.split()
     for is_transactional, name in zip((False, True), expected, strict=True):
-        refusal = with_members().check_offset_commit(
+        command = CommitOffsets(
+            group_id="g",
+            positions=(),
             member_id="" if member == "-" else member,
             group_instance_id=None if instance == "-" else instance,
             generation=int(epoch),
             is_transactional=is_transactional,
             api_version=int(version),
         )
+        refusal = with_members().check_offset_commit(command)
         assert error(refusal) is ErrorCode[name], (row, is_transactional)
 
 
 def test_anybody_may_commit_for_a_group_without_members() -> None:
-    refusal = ConsumerGroup("g").check_offset_commit(
-        member_id="",
-        group_instance_id=None,
-        generation=-1,
-        is_transactional=False,
-        api_version=8,
-    )
-    assert refusal is None
+    command = CommitOffsets(group_id="g", positions=(), api_version=8)
+    assert ConsumerGroup("g").check_offset_commit(command) is None
 
 
 def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
@@ -107,19 +105,27 @@ def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
         (2, mine, E.stale_member_epoch),
         (4, (topic_id("new"), 9), E.stale_member_epoch),
     ):
-        refusal = group.check_position(member_id="new", generation=generation, partition=partition)
+        command = CommitOffsets(group_id="g", positions=(), member_id="new", generation=generation)
+        refusal = group.check_position(command, partition)
         assert error(refusal) is expected
-    assert group.check_position(member_id="", generation=-1, partition=mine) is None
+    nobody = CommitOffsets(group_id="g", positions=())
+    assert group.check_position(nobody, mine) is None
 
 
-def test_who_may_read() -> None:
-    group = with_members()
-    assert group.check_offset_fetch(member_id=None, member_epoch=-1) is None
-    assert group.check_offset_fetch(member_id="new", member_epoch=5) is None
-    assert error(group.check_offset_fetch(member_id="x", member_epoch=5)) is E.unknown_member_id
-    assert error(group.check_offset_fetch(member_id=None, member_epoch=5)) is E.unknown_member_id
-    assert error(group.check_offset_fetch(member_id="new", member_epoch=4)) is E.stale_member_epoch
-    assert error(group.check_offset_fetch(member_id="old", member_epoch=4)) is E.illegal_generation
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "expected"),
+    [
+        (None, -1, E.none),
+        ("new", 5, E.none),
+        ("x", 5, E.unknown_member_id),
+        (None, 5, E.unknown_member_id),
+        ("new", 4, E.stale_member_epoch),
+        ("old", 4, E.illegal_generation),
+    ],
+)
+def test_who_may_read(member_id: str | None, epoch: int, expected: ErrorCode) -> None:
+    command = FetchOffsets(group_id="g", partitions=None, member_id=member_id, member_epoch=epoch)
+    assert error(with_members().check_offset_fetch(command)) is expected
 
 
 def test_it_is_a_group_like_any_other() -> None:

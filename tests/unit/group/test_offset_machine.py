@@ -125,7 +125,7 @@ def test_a_group_with_members_asks_who_commits() -> None:
 class _Stale(ClassicGroup):
     """A group that finds every epoch stale, as one of the consumer protocol may."""
 
-    def check_offset_commit(self, **_: object) -> Rejection:
+    def check_offset_commit(self, _: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="stale")
 
 
@@ -139,7 +139,7 @@ def test_a_stale_epoch_is_an_illegal_generation_in_a_transaction() -> None:
 class _Owning(ClassicGroup):
     """A group that knows which positions a member may commit."""
 
-    def check_position(self, **_: object) -> Rejection:
+    def check_position(self, *_: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="not yours")
 
 
@@ -215,7 +215,7 @@ def test_a_position_of_an_older_topic_of_that_name_is_none() -> None:
 class _Refusing(ClassicGroup):
     """A group that knows its members by epoch."""
 
-    def check_offset_fetch(self, **_: object) -> Rejection:
+    def check_offset_fetch(self, _: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="stale")
 
 

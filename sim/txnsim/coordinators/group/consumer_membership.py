@@ -53,9 +53,6 @@ from txnsim.settings import Settings
 _log: Final = structlog.get_logger("txnsim.group")
 
 
-_DOWNGRADING: Final = frozenset({"downgrade", "bidirectional"})
-
-
 class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     """The groups of the consumer protocol of one broker."""
 
@@ -66,8 +63,6 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     classic_members: ClassicMembers
     classic_groups: Membership
     timers: GroupTimers
-    max_size: int
-    may_upgrade: bool
     image: Callable[[], ClusterImage]
     is_current: Callable[[GroupShard], bool]
 
@@ -131,9 +126,10 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         if group.is_empty:
             records += group.tombstones()
             return made
-        if not self.may_upgrade:
+        settings = self.protocol.settings
+        if not settings.may_upgrade:
             return not_upgraded(group, "online upgrade is disabled.")
-        upgraded = upgrade(group, max_size=self.max_size, image=self.image())
+        upgraded = upgrade(group, max_size=settings.max_size, image=self.image())
         if isinstance(upgraded, Rejection):
             return upgraded
         records += (*group.tombstones(), *upgraded)
@@ -304,10 +300,13 @@ def _missing(group_id: str, *, exists: bool) -> Rejection:
 
 def consumer_settings(settings: Settings) -> ConsumerSettings:
     """The settings of a broker that the protocol needs."""
+    policy = settings.group_consumer_migration_policy.lower()  # ConsumerGroupMigrationPolicy
     return ConsumerSettings(
         max_size=settings.group_consumer_max_size,
         classic_max_size=settings.group_max_size,
         assignors=tuple(name.strip() for name in settings.group_consumer_assignors.split(",")),
-        may_downgrade=settings.group_consumer_migration_policy.lower() in _DOWNGRADING,
+        may_downgrade=policy in ("downgrade", "bidirectional"),
+        may_upgrade=policy in ("upgrade", "bidirectional"),
+        may_mix=policy != "disabled",
         regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
     )

@@ -163,7 +163,6 @@ class GroupCoordinator:
     ) -> ConsumerMembership:
         """The members of the consumer protocol; those of classic groups are there already."""
         settings = self._settings
-        policy = settings.group_consumer_migration_policy.lower()  # ConsumerGroupMigrationPolicy
         protocol = ConsumerProtocol(
             settings=consumer_settings(settings),
             new_id=new_id,
@@ -176,11 +175,9 @@ class GroupCoordinator:
             tasks=self._tasks,
             writer=self._writer,
             protocol=protocol,
-            classic_members=ClassicMembers(protocol, may_join=policy != "disabled"),
+            classic_members=ClassicMembers(protocol),
             classic_groups=self.members,
             timers=self._group_timers,
-            max_size=settings.group_consumer_max_size,
-            may_upgrade=policy in ("upgrade", "bidirectional"),
             image=image,
             is_current=self._ownership.is_current,
         )
