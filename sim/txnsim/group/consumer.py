@@ -23,7 +23,6 @@ from txnsim.group.consumer_commands import (
     ConsumerHeartbeat,
     ConsumerOutcome,
     HeartbeatReply,
-    MayDescribe,
     ResolveRegexes,
 )
 from txnsim.group.consumer_group import (
@@ -39,7 +38,6 @@ from txnsim.group.consumer_members import (
     member_tombstones,
     sender_of,
     subscribing,
-    subscription_record,
     target_record,
 )
 from txnsim.group.consumer_records import (
@@ -49,7 +47,7 @@ from txnsim.group.consumer_records import (
     TargetEpochStored,
     TopicIdPartition,
 )
-from txnsim.group.consumer_regex import regex_change
+from txnsim.group.consumer_regex import SubscriptionChange, subscription_change
 from txnsim.group.migration import may_downgrade
 from txnsim.group.reconciliation import Goal, reconcile
 from txnsim.group.topics_hash import topics_hash
@@ -115,13 +113,13 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = group.after(records)
         updated = subscribing(member, command)
-        change = self._change(
+        change = subscription_change(
             group,
             member,
             updated,
-            now_ms=now_ms,
             image=image,
-            may_describe=command.may_describe,
+            refresh_ms=self.settings.regex_refresh_ms,
+            now_ms=now_ms,
         )
         if isinstance(change, Rejection):
             return change
@@ -138,7 +136,11 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(step, Rejection):
             return step
         updated = step
-        effects = [*change.effects]
+        effects: list[ConsumerEffect] = []
+        if change.lookups:
+            effects.append(
+                ResolveRegexes(regexes=change.lookups, may_describe=command.may_describe)
+            )
         if updated != member:
             effects.append(_revocation(group.group_id, updated))
         effects.append(self._session(group.group_id, updated))
@@ -164,43 +166,6 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         is_new = not command.member_id or command.member_id not in group.members
         return len(group.members) >= self.settings.max_size and is_new
 
-    # The changes of a heartbeat
-
-    def _change(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerMember,
-        updated: ConsumerMember,
-        *,
-        now_ms: int,
-        image: ClusterImage,
-        may_describe: MayDescribe,
-    ) -> _Change | Rejection:
-        records: list[ConsumerRecord] = []
-        names_changed = updated.topic_names != member.topic_names
-        is_new = member.member_id not in group.members
-        if updated != member or is_new:
-            records.append(subscription_record(group.group_id, updated))
-        regex = regex_change(
-            group,
-            member,
-            updated,
-            image=image,
-            refresh_ms=self.settings.regex_refresh_ms,
-            now_ms=now_ms,
-        )
-        if isinstance(regex, Rejection):
-            return regex
-        # Another preferred assignor has to wait for another change (KAFKA-20434 is not in 4.3).
-        return _Change(
-            records=(*records, *regex.records),
-            effects=(ResolveRegexes(regexes=regex.lookups, may_describe=may_describe),)
-            if regex.lookups
-            else (),
-            subscription_changed=names_changed or regex.subscription_changed,
-            bumps_epoch=names_changed or regex.bumps_epoch,
-        )
-
     # Where does it go
 
     def _advance(
@@ -209,7 +174,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         updated: ConsumerMember,
         command: ConsumerHeartbeat,
         *,
-        change: _Change,
+        change: SubscriptionChange,
         image: ClusterImage,
         now_ms: int,
         records: list[ConsumerRecord],
@@ -236,7 +201,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 TargetEpochStored(group_id=group.group_id, epoch=epoch, timestamp_ms=now_ms)
             )
             target_epoch, target = epoch, assigned[updated.member_id]
-        if not change.subscription_changed and updated.is_reconciled_to(target_epoch):
+        if not change.is_another and updated.is_reconciled_to(target_epoch):
             return updated
         step = reconcile(
             updated,
@@ -244,7 +209,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 epoch=target_epoch,
                 partitions=target or frozenset(),
                 subscribed=_topic_ids(group, updated, image),
-                subscription_changed=change.subscription_changed,
+                subscription_changed=change.is_another,
             ),
             owned=command.owned,
             owner_of=group.owner_of,
@@ -307,19 +272,16 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         awaited = (revocation,) if isinstance(revocation, TimerSet) else ()
         return (self._session(group_id, member), *awaited)
 
-    def fence(
-        self, group: ConsumerGroup, *, member_id: str, image: ClusterImage
+    def too_late(
+        self, group: ConsumerGroup, timer: TimerSet, *, image: ClusterImage
     ) -> ConsumerOutcome:
-        """A member was silent for too long."""
-        member = group.members.get(member_id)
-        return ConsumerOutcome() if member is None else self.gone(group, [member], None, image)
-
-    def revocation_over(
-        self, group: ConsumerGroup, member_id: str, *, member_epoch: int, image: ClusterImage
-    ) -> ConsumerOutcome:
-        """A member did not give partitions up in time; unless it has moved on meanwhile."""
-        member = group.members.get(member_id)
-        if member is None or member.epoch != member_epoch:
+        """A member was silent for too long; or it did not give partitions up in time, unless it has
+        moved on meanwhile.
+        """
+        member = group.members.get(timer.member_id)
+        if member is None:
+            return ConsumerOutcome()
+        if timer.kind is TimerKind.REVOCATION and member.epoch != timer.generation:
             return ConsumerOutcome()
         return self.gone(group, [member], None, image)
 
@@ -362,15 +324,6 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             member_id=member.member_id,
             delay_ms=own.session_timeout_ms,
         )
-
-
-class _Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat's subscription changes."""
-
-    records: tuple[ConsumerRecord, ...]
-    effects: tuple[ConsumerEffect, ...]
-    subscription_changed: bool
-    bumps_epoch: bool
 
 
 def _is_full_request(command: ConsumerHeartbeat) -> bool:

@@ -17,7 +17,13 @@ import re2
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_commands import MayDescribe
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
-from txnsim.group.consumer_records import EpochStored, RegexDeleted, RegexStored
+from txnsim.group.consumer_members import subscription_record
+from txnsim.group.consumer_records import (
+    ConsumerRecord,
+    EpochStored,
+    RegexDeleted,
+    RegexStored,
+)
 from txnsim.group.topics_hash import topics_hash
 from txnsim.metadata.image import ClusterImage
 
@@ -39,18 +45,18 @@ _WORDS: Final = {
 }
 
 
-class RegexChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat changes about regular expressions."""
+class SubscriptionChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat changes about topics by name and by regular expression."""
 
-    records: tuple[RegexDeleted, ...] = ()
-    subscription_changed: bool = False
-    bumps_epoch: bool = False
+    records: tuple[ConsumerRecord, ...]
+    is_another: bool
+    bumps_epoch: bool
     """The topics behind the new subscription are known, so the group can get a new assignment."""
     lookups: tuple[str, ...] = ()
     """Expressions to look up after the heartbeat."""
 
 
-def regex_change(
+def subscription_change(
     group: ConsumerGroup,
     member: ConsumerMember,
     updated: ConsumerMember,
@@ -58,7 +64,7 @@ def regex_change(
     image: ClusterImage,
     refresh_ms: int,
     now_ms: int,
-) -> RegexChange | Rejection:
+) -> SubscriptionChange | Rejection:
     """What a heartbeat changes.
 
     Args:
@@ -70,11 +76,15 @@ def regex_change(
         now_ms: The cluster's time.
     """
     old, new = member.topic_regex or "", updated.topic_regex or ""
-    records: tuple[RegexDeleted, ...] = ()
+    # Another preferred assignor has to wait for another change (KAFKA-20434 is not in 4.3).
+    names_changed = updated.topic_names != member.topic_names
+    records: list[ConsumerRecord] = []
+    if updated != member or member.member_id not in group.members:
+        records.append(subscription_record(group.group_id, updated))
     is_new = bumps_epoch = False
     if old != new:
         if old and group.regex_users(old) == 1:
-            records = (RegexDeleted(group_id=group.group_id, regex=old),)
+            records.append(RegexDeleted(group_id=group.group_id, regex=old))
         if new and group.regex_users(new) == 0:
             refusal = _check(new)
             if refusal is not None:
@@ -83,35 +93,19 @@ def regex_change(
         else:
             bumps_epoch = not new or new in group.resolved
     wanted = {each.topic_regex for each in group.members_with(updated) if each.topic_regex}
-    is_due = bool(wanted) and _is_due(
-        group, len(wanted), image=image, refresh_ms=refresh_ms, now_ms=now_ms, is_new=is_new
-    )
-    return RegexChange(
-        records=records,
-        subscription_changed=old != new,
-        bumps_epoch=bumps_epoch,
-        lookups=tuple(sorted(wanted)) if is_due else (),
-    )
-
-
-def _is_due(
-    group: ConsumerGroup,
-    wanted: int,
-    *,
-    image: ClusterImage,
-    refresh_ms: int,
-    now_ms: int,
-    is_new: bool,
-) -> bool:
     last_ms = max((each.timestamp_ms for each in group.resolved.values()), default=_NEVER_MS)
     version = max((each.version for each in group.resolved.values()), default=-1)
-    if now_ms <= last_ms + REFRESH_MIN_MS:
-        return False
-    return (
+    is_due = now_ms > last_ms + REFRESH_MIN_MS and (
         is_new
-        or wanted != len(group.resolved)
+        or len(wanted) != len(group.resolved)
         or version < image.offset
         or now_ms > last_ms + refresh_ms
+    )
+    return SubscriptionChange(
+        records=tuple(records),
+        is_another=names_changed or old != new,
+        bumps_epoch=names_changed or bumps_epoch,
+        lookups=tuple(sorted(wanted)) if is_due else (),
     )
 
 

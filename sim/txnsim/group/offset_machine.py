@@ -195,38 +195,24 @@ def expire_offsets(
     """
     group_id = group.group_id
     base = group.offsets_expire_from()
+
+    def is_expired(record: OffsetCommitted) -> bool:
+        place = record.topic_partition
+        if base is None or group.is_subscribed(place.topic):
+            return False
+        if shard.offsets.is_pending(group_id, place):
+            return False
+        if record.expire_timestamp_ms != -1:
+            return now_ms >= record.expire_timestamp_ms
+        return now_ms - base(record.commit_timestamp_ms) >= retention_ms
+
     records: list[GroupRecord] = []
     left = bool(shard.offsets.pending_partitions(group_id))
     for record in shard.offsets.all_committed(group_id):
-        if base is not None and _is_expired(
-            shard,
-            group,
-            record,
-            since_ms=base(record.commit_timestamp_ms),
-            retention_ms=retention_ms,
-            now_ms=now_ms,
-        ):
+        if is_expired(record):
             records.append(OffsetDeleted(group_id=group_id, topic_partition=record.topic_partition))
         else:
             left = True
     if not left and group.is_empty:
         records += group.tombstones()
     return tuple(records)
-
-
-def _is_expired(
-    shard: GroupShard,
-    group: Group,
-    record: OffsetCommitted,
-    *,
-    since_ms: int,
-    retention_ms: int,
-    now_ms: int,
-) -> bool:
-    if group.is_subscribed(record.topic_partition.topic):
-        return False
-    if shard.offsets.is_pending(record.group_id, record.topic_partition):
-        return False
-    if record.expire_timestamp_ms != -1:
-        return now_ms >= record.expire_timestamp_ms
-    return now_ms - since_ms >= retention_ms

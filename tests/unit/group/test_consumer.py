@@ -7,7 +7,7 @@ import pytest
 from tests.support.consumer_groups import GROUP, NOW, ConsumerDriver, image, parts
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
-from txnsim.group.consumer_commands import HeartbeatReply
+from txnsim.group.consumer_commands import ConsumerOutcome, HeartbeatReply
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
 from txnsim.group.consumer_records import EpochStored, SubscriptionDeleted
 from txnsim.metadata.group_configs import GroupIntervals
@@ -235,12 +235,16 @@ def test_with_the_last_member_the_group_is_empty_and_its_epoch_is_raised() -> No
     assert (driver.group.epoch, driver.group.assignment_epoch) == (3, 2)
 
 
+def too_late(driver: ConsumerDriver, timer: TimerSet) -> ConsumerOutcome:
+    return driver.protocol.too_late(driver.group, timer, image=driver.image)
+
+
 def test_a_silent_member_is_taken_off() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    driver.take(driver.protocol.fence(driver.group, member_id="a", image=driver.image))
+    driver.take(too_late(driver, session("a")))
     assert driver.group.members == {}
-    assert driver.protocol.fence(driver.group, member_id="a", image=driver.image).records == ()
+    assert too_late(driver, session("a")).records == ()
 
 
 def test_who_does_not_give_up_in_time_is_taken_off_unless_it_has_moved_on() -> None:
@@ -248,17 +252,9 @@ def test_who_does_not_give_up_in_time_is_taken_off_unless_it_has_moved_on() -> N
     driver.join("a", "t")
     driver.join("b", "t")
     driver.beat("a", 2)
-    nothing = driver.protocol.revocation_over(driver.group, "a", member_epoch=0, image=driver.image)
-    assert nothing.records == ()
-    assert (
-        driver.protocol.revocation_over(
-            driver.group, "x", member_epoch=0, image=driver.image
-        ).records
-        == ()
-    )
-    driver.take(
-        driver.protocol.revocation_over(driver.group, "a", member_epoch=2, image=driver.image)
-    )
+    assert too_late(driver, revocation("a", 0)).records == ()
+    assert too_late(driver, revocation("x", 0)).records == ()
+    driver.take(too_late(driver, revocation("a", 2)))
     assert SubscriptionDeleted(group_id="g", member_id="a") in driver.log
 
 

@@ -29,7 +29,6 @@ from txnsim.group.commands import (
     SyncGroup,
     SyncReply,
     TimerCancelled,
-    TimerKind,
     TimerSet,
 )
 from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
@@ -252,14 +251,11 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                     assert_never(effect)
 
     def _fire(self, shard: GroupShard, timer: TimerSet) -> None:
-        def decide(group: ConsumerGroup) -> ConsumerOutcome:
-            if timer.kind is not TimerKind.REVOCATION:
-                return self.protocol.fence(group, member_id=timer.member_id, image=self.image())
-            return self.protocol.revocation_over(
-                group, timer.member_id, member_epoch=timer.generation, image=self.image()
-            )
-
-        self._apart(shard, timer.group_id, decide)
+        self._apart(
+            shard,
+            timer.group_id,
+            lambda group: self.protocol.too_late(group, timer, image=self.image()),
+        )
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
         def decide(group: ConsumerGroup) -> ConsumerOutcome:
