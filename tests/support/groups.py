@@ -9,17 +9,15 @@ from txnsim.errors import ErrorCode
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
-    Abandoned,
+    Answered,
     AssignmentStored,
     Effect,
     Heartbeat,
-    JoinAnswered,
     JoinGroup,
     JoinReply,
     LeaveGroup,
     LeaveReply,
     StaticMemberStored,
-    SyncAnswered,
     SyncGroup,
     SyncReply,
     TimerCancelled,
@@ -143,12 +141,9 @@ class ClassicDriver:
         """Keep what the rules ask for."""
         for effect in effects:
             match effect:
-                case JoinAnswered() | SyncAnswered():
+                case Answered():
                     assert effect.waiter not in self.answers, "answered twice"
                     self.answers[effect.waiter] = effect.reply
-                case Abandoned():
-                    assert effect.waiter not in self.answers
-                    self.answers[effect.waiter] = None
                 case TimerSet():
                     self.timers[effect.kind, effect.member_id] = effect
                 case TimerCancelled():

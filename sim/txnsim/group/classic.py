@@ -23,17 +23,15 @@ from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.commands import (
     NO_MEMBER,
-    Abandoned,
+    Answered,
     AssignmentStored,
     Heartbeat,
-    JoinAnswered,
     JoinGroup,
     JoinReply,
     LeaveGroup,
     LeaveReply,
     NewGroupStored,
     StaticMemberStored,
-    SyncAnswered,
     SyncGroup,
     SyncReply,
     TimerCancelled,
@@ -174,7 +172,7 @@ class ClassicProtocol:
         else:
             knows_members = group.leader == member_id and group.state is _S.COMPLETING_REBALANCE
             out.append(
-                JoinAnswered(
+                Answered(
                     waiter=waiter,
                     reply=joined(group, member, with_members=knows_members),
                 )
@@ -220,7 +218,6 @@ class ClassicProtocol:
         _update(new, command, waiter, out)
         match group.state:
             case _S.STABLE if group.select_protocol() == group.protocol:
-                assert command.group_instance_id is not None
                 out.append(
                     Written(
                         records=(group.stored(),),
@@ -228,7 +225,6 @@ class ClassicProtocol:
                             group_id=group.group_id,
                             old_member_id=old_id,
                             new_member_id=new_id,
-                            group_instance_id=command.group_instance_id,
                             old_leader=leader_before,
                             old_protocols=before[0],
                             old_rebalance_timeout_ms=before[1],
@@ -269,7 +265,7 @@ class ClassicProtocol:
                 protocol=group.protocol,
                 leader=then.old_leader,
             )
-            out.append(JoinAnswered(waiter=then.waiter, reply=reply))
+            out.append(Answered(waiter=then.waiter, reply=reply))
             return out
         if member.awaiting_join != then.waiter:
             return out
@@ -283,7 +279,7 @@ class ClassicProtocol:
             leader=reply.leader if skips else then.old_leader,
             skip_assignment=leads and skips,
         )
-        out.append(JoinAnswered(waiter=then.waiter, reply=reply))
+        out.append(Answered(waiter=then.waiter, reply=reply))
         return out
 
     def adopted(self, group: ClassicGroup, *, now_ms: int) -> Effects:
@@ -301,16 +297,16 @@ class ClassicProtocol:
         out: Effects = []
         refusal = self._check_sync(group, command)
         if refusal is not None:
-            out.append(SyncAnswered(waiter=waiter, reply=SyncReply(error=refusal)))
+            out.append(Answered(waiter=waiter, reply=SyncReply(error=refusal)))
             return out
         member = group.members[command.member_id]
         match group.state:
             case _S.PREPARING_REBALANCE:
                 reply = SyncReply(error=ErrorCode.rebalance_in_progress)
-                out.append(SyncAnswered(waiter=waiter, reply=reply))
+                out.append(Answered(waiter=waiter, reply=reply))
             case _S.COMPLETING_REBALANCE:
                 if member.awaiting_sync is not None:
-                    out.append(Abandoned(waiter=member.awaiting_sync))
+                    out.append(Answered(waiter=member.awaiting_sync, reply=None))
                 member.awaiting_sync = waiter
                 self._synced(group, command.member_id, out)
                 if group.leader == command.member_id:
@@ -318,7 +314,6 @@ class ClassicProtocol:
                     complete = {each: given.get(each, b"") for each in group.members}
                     then = AssignmentStored(
                         group_id=group.group_id,
-                        member_id=command.member_id,
                         generation=group.generation,
                         assignments=tuple(complete.items()),
                     )
@@ -330,7 +325,7 @@ class ClassicProtocol:
                     protocol=group.protocol,
                     assignment=member.assignment,
                 )
-                out.append(SyncAnswered(waiter=waiter, reply=reply))
+                out.append(Answered(waiter=waiter, reply=reply))
             case _:
                 raise InvariantViolation(f"{group.group_id} is {group.state.value} with members")
         return out
@@ -488,7 +483,7 @@ class ClassicProtocol:
 
 def _update(member: ClassicMember, command: JoinGroup, waiter: Waiter, out: Effects) -> None:
     if member.awaiting_join is not None:
-        out.append(Abandoned(waiter=member.awaiting_join))
+        out.append(Answered(waiter=member.awaiting_join, reply=None))
     member.protocols = command.protocols
     member.rebalance_timeout_ms = command.rebalance_timeout_ms
     member.session_timeout_ms = command.session_timeout_ms
@@ -500,7 +495,7 @@ def _fence(old: ClassicMember, out: Effects) -> None:
     if old.awaiting_join is not None:
         refuse_join(out, old.awaiting_join, fenced, old.member_id)
     if old.awaiting_sync is not None:
-        out.append(SyncAnswered(waiter=old.awaiting_sync, reply=SyncReply(error=fenced)))
+        out.append(Answered(waiter=old.awaiting_sync, reply=SyncReply(error=fenced)))
 
 
 def _rejection(error: ErrorCode, group: ClassicGroup, what: str) -> Rejection:

@@ -114,26 +114,14 @@ class LeaveReply(msgspec.Struct, frozen=True, kw_only=True):
 # Effects
 
 
-class JoinAnswered(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer a waiting JoinGroup."""
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer a waiting JoinGroup or SyncGroup."""
 
     waiter: Waiter
-    reply: JoinReply
-
-
-class SyncAnswered(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer a waiting SyncGroup."""
-
-    waiter: Waiter
-    reply: SyncReply
-
-
-class Abandoned(msgspec.Struct, frozen=True, kw_only=True):
-    """A waiting request that will never be answered: its member asked again elsewhere, or was
-    removed while it waited for an assignment. Kafka forgets the request just so.
+    reply: JoinReply | SyncReply | None
+    """None: it will never be answered, as its member asked again elsewhere, or was removed while it
+    waited for an assignment. Kafka forgets the request just so.
     """
-
-    waiter: Waiter
 
 
 class TimerKind(Enum):
@@ -179,7 +167,6 @@ class AssignmentStored(msgspec.Struct, frozen=True, kw_only=True):
     """What to do once the leader's assignment is in the log."""
 
     group_id: str
-    member_id: str
     generation: int
     assignments: tuple[tuple[str, bytes], ...]
 
@@ -192,7 +179,6 @@ class StaticMemberStored(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     old_member_id: str
     new_member_id: str
-    group_instance_id: str
     old_leader: str
     old_protocols: tuple[tuple[str, bytes], ...]
     old_rebalance_timeout_ms: int
@@ -221,4 +207,4 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     then: AfterWrite | None = None
 
 
-Effect = JoinAnswered | SyncAnswered | Abandoned | TimerSet | TimerCancelled | Written
+Effect = Answered | TimerSet | TimerCancelled | Written

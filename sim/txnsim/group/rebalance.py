@@ -16,11 +16,9 @@ from txnsim.errors import ErrorCode
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.commands import (
     NO_MEMBER,
-    Abandoned,
+    Answered,
     Effect,
-    JoinAnswered,
     JoinReply,
-    SyncAnswered,
     SyncReply,
     TimerCancelled,
     TimerKind,
@@ -97,7 +95,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             if member.awaiting_join is not None:
                 leads = group.leader == member.member_id
                 reply = joined(group, member, with_members=leads)
-                out.append(JoinAnswered(waiter=member.awaiting_join, reply=reply))
+                out.append(Answered(waiter=member.awaiting_join, reply=reply))
                 member.awaiting_join = None
             out.append(session(group, member.member_id, member.session_timeout_ms))
             member.is_new = False
@@ -122,7 +120,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
         if member.awaiting_join is not None:
             refuse_join(out, member.awaiting_join, ErrorCode.unknown_member_id, NO_MEMBER)
         if member.awaiting_sync is not None:
-            out.append(Abandoned(waiter=member.awaiting_sync))
+            out.append(Answered(waiter=member.awaiting_sync, reply=None))
 
     def propagate(
         self, group: ClassicGroup, assignments: dict[str, bytes], error: ErrorCode, out: Effects
@@ -138,7 +136,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
                 protocol=None if error else group.protocol,
                 assignment=member.assignment,
             )
-            out.append(SyncAnswered(waiter=member.awaiting_sync, reply=reply))
+            out.append(Answered(waiter=member.awaiting_sync, reply=reply))
             member.awaiting_sync = None
             out.append(session(group, member.member_id, member.session_timeout_ms))
 
@@ -163,7 +161,7 @@ def joined(group: ClassicGroup, member: ClassicMember, *, with_members: bool) ->
 
 def refuse_join(out: Effects, waiter: Waiter, error: ErrorCode, member_id: str) -> None:
     """Answer a JoinGroup with an error."""
-    out.append(JoinAnswered(waiter=waiter, reply=JoinReply(error=error, member_id=member_id)))
+    out.append(Answered(waiter=waiter, reply=JoinReply(error=error, member_id=member_id)))
 
 
 def session(group: ClassicGroup, member_id: str, delay_ms: int) -> TimerSet:

@@ -21,18 +21,16 @@ from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
     NO_MEMBER,
-    Abandoned,
     AfterWrite,
+    Answered,
     AssignmentStored,
     Heartbeat,
-    JoinAnswered,
     JoinGroup,
     JoinReply,
     LeaveGroup,
     LeaveReply,
     NewGroupStored,
     StaticMemberStored,
-    SyncAnswered,
     SyncGroup,
     SyncReply,
     TimerCancelled,
@@ -148,10 +146,8 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
     def _carry_out(self, shard: GroupShard, effects: Effects) -> None:
         for effect in effects:
             match effect:
-                case JoinAnswered() | SyncAnswered():
+                case Answered():
                     self._answer(effect.waiter, effect.reply)
-                case Abandoned():
-                    self._answer(effect.waiter, None)
                 case TimerSet():
                     self.timers.arm(shard, effect, partial(self._fire, shard))
                 case TimerCancelled():
