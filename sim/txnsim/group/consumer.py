@@ -210,9 +210,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 partitions=target or frozenset(),
                 subscribed=_topic_ids(group, updated, image),
                 subscription_changed=change.is_another,
+                owned=command.owned,
+                owner_of=group.owner_of,
             ),
-            owned=command.owned,
-            owner_of=group.owner_of,
         )
         if isinstance(step, ConsumerMember) and step != updated:
             records.append(current_record(group.group_id, step))

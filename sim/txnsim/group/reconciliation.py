@@ -19,12 +19,9 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_group import ConsumerMember, MemberState
 from txnsim.group.consumer_records import TopicIdPartition
 
-Owned = frozenset[TopicIdPartition] | None
-"""Partitions that a member reports as its own; None: as before."""
-
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a member is to go."""
+    """Where a member is to go, and what keeps it from there."""
 
     epoch: int
     """Epoch of the target assignment."""
@@ -33,22 +30,18 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """Topics that it subscribes to and that exist."""
     subscription_changed: bool = False
     """It has just subscribed to something else."""
+    owned: frozenset[TopicIdPartition] | None
+    """Partitions that it reports as its own; None: as before."""
+    owner_of: Callable[[TopicIdPartition], str | None]
+    """The member that has a partition, or still has to give it up."""
+
+    def still_has(self, revoked: Mapping[TopicIdPartition, int]) -> bool:
+        """Whether the member has not given all of these up yet."""
+        return self.owned is None or any(partition in revoked for partition in self.owned)
 
 
-def reconcile(
-    member: ConsumerMember,
-    goal: Goal,
-    *,
-    owned: Owned,
-    owner_of: Callable[[TopicIdPartition], str | None],
-) -> ConsumerMember | Rejection:
+def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember | Rejection:
     """The member after one step.
-
-    Args:
-        member: The member as it is.
-        goal: Its target.
-        owned: Partitions that it reports as its own.
-        owner_of: The member that has a partition, or still has to give it up.
 
     Returns:
         The member, the same one where there is nothing to do; FENCED_MEMBER_EPOCH where its state
@@ -57,52 +50,36 @@ def reconcile(
     match member.state:
         case MemberState.STABLE:
             if member.epoch != goal.epoch:
-                return _next(member, goal, owned=owned, owner_of=owner_of)
-            return _resubscribed(member, goal, owned) if goal.subscription_changed else member
+                return _next(member, goal)
+            return _resubscribed(member, goal) if goal.subscription_changed else member
         case MemberState.UNREVOKED_PARTITIONS:
-            if _still_owns(owned, member.pending_revocation):
-                return _resubscribed(member, goal, owned) if goal.subscription_changed else member
-            return _next(member, goal, owned=owned, owner_of=owner_of)
+            if goal.still_has(member.pending_revocation):
+                return _resubscribed(member, goal) if goal.subscription_changed else member
+            return _next(member, goal)
         case MemberState.UNRELEASED_PARTITIONS:
-            return _next(member, goal, owned=owned, owner_of=owner_of)
+            return _next(member, goal)
         case MemberState.UNKNOWN:
-            if owned is None or owned:
+            if goal.owned is None or goal.owned:
                 return Rejection(
                     error=ErrorCode.fenced_member_epoch,
                     reason="The consumer group member is in a unknown state. The member must "
                     "abandon all its partitions and rejoin.",
                 )
-            started = msgspec.structs.replace(member, epoch=goal.epoch)
-            return _next(started, goal, owned=owned, owner_of=owner_of)
+            return _next(msgspec.structs.replace(member, epoch=goal.epoch), goal)
         case _:
             assert_never(member.state)
 
 
-def _still_owns(owned: Owned, revoked: Mapping[TopicIdPartition, int]) -> bool:
-    return owned is None or any(partition in revoked for partition in owned)
-
-
-def _next(
-    member: ConsumerMember,
-    goal: Goal,
-    *,
-    owned: Owned,
-    owner_of: Callable[[TopicIdPartition], str | None],
-) -> ConsumerMember:
+def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     """Give up partitions outside of the target, take those that are free."""
     target = {each for each in goal.partitions if each[0] in goal.subscribed}
     kept = {each: epoch for each, epoch in member.assigned.items() if each in target}
     lost = {each: epoch for each, epoch in member.assigned.items() if each not in target}
-    if lost and _still_owns(owned, lost):
-        return msgspec.structs.replace(
-            member,
-            state=MemberState.UNREVOKED_PARTITIONS,
-            previous_epoch=member.epoch,
-            assigned=kept,
-            pending_revocation=lost,
-        )
+    if lost and goal.still_has(lost):
+        return _revoking(member, kept, lost)
     wanted = sorted(each for each in target if each not in kept)
-    free = [each for each in wanted if owner_of(each) is None or each in member.pending_revocation]
+    held = member.pending_revocation
+    free = [each for each in wanted if goal.owner_of(each) is None or each in held]
     return msgspec.structs.replace(
         member,
         state=MemberState.STABLE if len(free) == len(wanted) else MemberState.UNRELEASED_PARTITIONS,
@@ -113,7 +90,7 @@ def _next(
     )
 
 
-def _resubscribed(member: ConsumerMember, goal: Goal, owned: Owned) -> ConsumerMember:
+def _resubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     """It has unsubscribed from a topic: that is taken back at once, whatever the target says."""
     kept = {each: at for each, at in member.assigned.items() if each[0] in goal.subscribed}
     if len(kept) == len(member.assigned):
@@ -122,12 +99,18 @@ def _resubscribed(member: ConsumerMember, goal: Goal, owned: Owned) -> ConsumerM
         **member.pending_revocation,
         **{each: at for each, at in member.assigned.items() if each not in kept},
     }
-    if _still_owns(owned, lost):
-        return msgspec.structs.replace(
-            member,
-            state=MemberState.UNREVOKED_PARTITIONS,
-            previous_epoch=member.epoch,
-            assigned=kept,
-            pending_revocation=lost,
-        )
+    if goal.still_has(lost):
+        return _revoking(member, kept, lost)
     return msgspec.structs.replace(member, previous_epoch=member.epoch, assigned=kept)
+
+
+def _revoking(
+    member: ConsumerMember, kept: dict[TopicIdPartition, int], lost: dict[TopicIdPartition, int]
+) -> ConsumerMember:
+    return msgspec.structs.replace(
+        member,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        previous_epoch=member.epoch,
+        assigned=kept,
+        pending_revocation=lost,
+    )

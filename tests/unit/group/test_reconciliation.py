@@ -9,7 +9,7 @@ import pytest
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_group import ConsumerMember, MemberState
 from txnsim.group.consumer_records import TopicIdPartition
-from txnsim.group.reconciliation import Goal, Owned, reconcile
+from txnsim.group.reconciliation import Goal, reconcile
 
 T = uuid.UUID(int=1)
 U = uuid.UUID(int=2)
@@ -46,16 +46,21 @@ def step(
     target: frozenset[TopicIdPartition],
     *,
     epoch: int = 6,
-    owned: Owned = None,
+    owned: frozenset[TopicIdPartition] | None = None,
     taken: frozenset[TopicIdPartition] = frozenset(),
     subscribed: frozenset[uuid.UUID] = frozenset({T, U}),
     changed: bool = False,
 ) -> ConsumerMember:
     after = reconcile(
         before,
-        Goal(epoch=epoch, partitions=target, subscribed=subscribed, subscription_changed=changed),
-        owned=owned,
-        owner_of=lambda each: "other" if each in taken else None,
+        Goal(
+            epoch=epoch,
+            partitions=target,
+            subscribed=subscribed,
+            subscription_changed=changed,
+            owned=owned,
+            owner_of=lambda each: "other" if each in taken else None,
+        ),
     )
     assert isinstance(after, ConsumerMember)
     return after
@@ -132,12 +137,18 @@ def test_a_target_of_topics_that_it_left_is_not_taken() -> None:
 
 
 @pytest.mark.parametrize("owned", [None, parts(1)])
-def test_a_member_in_a_state_of_a_later_release_begins_anew(owned: Owned) -> None:
+def test_a_member_in_a_state_of_a_later_release_begins_anew(
+    owned: frozenset[TopicIdPartition] | None,
+) -> None:
     outcome = reconcile(
         member(S.UNKNOWN),
-        Goal(epoch=6, partitions=parts(1), subscribed=frozenset({T})),
-        owned=owned,
-        owner_of=lambda _: None,
+        Goal(
+            epoch=6,
+            partitions=parts(1),
+            subscribed=frozenset({T}),
+            owned=owned,
+            owner_of=lambda _: None,
+        ),
     )
     assert isinstance(outcome, Rejection)
     assert outcome.error is ErrorCode.fenced_member_epoch
