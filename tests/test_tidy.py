@@ -57,9 +57,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/pipeline/forensics/states_by_spark.py": "tests/pipeline/test_stores.py",
     "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
     "sim/txnsim/testing/testcontainers.py": "tests/testing/test_testcontainers.py",
-    "sim/txnsim/wire/messages/consumer_group_records.py": (
-        "tests/unit/group/test_consumer_log_format.py"
-    ),
+    "sim/txnsim/wire/messages/consumer_group_records.py": ("tests/unit/group/test_record_kinds.py"),
     "sim/txnsim/wire/messages/group_records.py": "tests/unit/group/test_log_format.py",
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""

@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from txnsim.group.consumer_log_format import PARTITION_METADATA
 from txnsim.group.log_format import decode_record, encode_record
+from txnsim.group.record_kinds import PARTITION_METADATA
 
 FILE: Final = Path(__file__).with_name("golden") / "group_records.jsonl"
 LINES: Final = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]

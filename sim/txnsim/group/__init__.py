@@ -18,8 +18,8 @@ reconciliation.py  a member's next step to its target
 consumer_members.py  who sends a heartbeat, and whether it may
 consumer_regex.py  subscriptions by regular expression
 consumer.py        decisions: heartbeats, leaving, sessions
-consumer_log_format.py  kinds of records, as a table
 subscription.py    the data of consumers in JoinGroup and SyncGroup
+record_kinds.py    kinds of records, as a table
 log_format.py      records as bytes
 shard.py           one partition of ``__consumer_offsets``: groups and positions, replay and load
 """

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.group.consumer_log_format import KIND_OF, KINDS, message_of, record_of
+from txnsim.group.record_kinds import KIND_OF, KINDS, message_of, record_of
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.types import TopicPartition
 from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, pack_batch

@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.group.consumer_log_format import KINDS as GROUP_KINDS
 from txnsim.group.log_format import decode_record
+from txnsim.group.record_kinds import KINDS as GROUP_KINDS
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.pieces import Ints
