@@ -39,8 +39,9 @@ from txnsim.group.commands import (
     TimerSet,
     Waiter,
     Written,
+    session,
 )
-from txnsim.group.rebalance import Effects, Rebalance, joined, refuse_join, session
+from txnsim.group.rebalance import Effects, Rebalance, joined, refuse_join
 from txnsim.group.records import ClassicGroupStored
 from txnsim.group.state import ClassicGroupState
 from txnsim.settings import Settings
@@ -133,7 +134,7 @@ class ClassicProtocol:
             return
         # KIP-394: a client that vanishes after its first request must not become a member.
         group.pending_join[new_id] = None
-        out.append(session(group, new_id, command.session_timeout_ms))
+        out.append(session(group.group_id, new_id, command.session_timeout_ms))
         refuse_join(out, waiter, ErrorCode.member_id_required, new_id)
 
     def _join_known(
@@ -192,7 +193,7 @@ class ClassicProtocol:
         if group.state is _S.PREPARING_REBALANCE and group.previous_state is _S.EMPTY:
             group.new_member_added = True
         group.add(member, waiter=waiter)
-        out.append(session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS))
+        out.append(session(group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS))
         self._rebalance.rebalance_or_complete(group, now_ms, out)
 
     # Static members
@@ -213,7 +214,7 @@ class ClassicProtocol:
         leader_before = group.leader or ""
         old, new = group.replace_static(old_id, new_id)
         _fence(old, out)
-        out.append(session(group, new_id, new.session_timeout_ms))
+        out.append(session(group.group_id, new_id, new.session_timeout_ms))
         before = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
         _update(new, command, waiter, out)
         match group.state:
@@ -257,7 +258,7 @@ class ClassicProtocol:
             member.session_timeout_ms = then.old_session_timeout_ms
             member.awaiting_join = None
             _, old = group.replace_static(then.new_member_id, then.old_member_id)
-            out.append(session(group, old.member_id, old.session_timeout_ms))
+            out.append(session(group.group_id, old.member_id, old.session_timeout_ms))
             reply = JoinReply(
                 error=error,
                 generation=group.generation,
@@ -386,7 +387,7 @@ class ClassicProtocol:
 
     def touched(self, group: ClassicGroup, member_id: str) -> Effects:
         """A request has shown that the member is alive."""
-        return [session(group, member_id, group.members[member_id].session_timeout_ms)]
+        return [session(group.group_id, member_id, group.members[member_id].session_timeout_ms)]
 
     def leave(
         self, group: ClassicGroup, command: LeaveGroup, *, now_ms: int

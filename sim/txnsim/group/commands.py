@@ -155,6 +155,13 @@ class TimerSet(msgspec.Struct, frozen=True, kw_only=True):
     """For JOIN in a group's first rebalance: how long its delay may still be extended."""
 
 
+def session(group_id: str, member_id: str, delay_ms: int) -> TimerSet:
+    """A member's session starts again."""
+    return TimerSet(
+        kind=TimerKind.HEARTBEAT, group_id=group_id, member_id=member_id, delay_ms=delay_ms
+    )
+
+
 class TimerCancelled(msgspec.Struct, frozen=True, kw_only=True):
     """Disarm a timer, armed or not."""
 

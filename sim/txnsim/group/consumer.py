@@ -17,7 +17,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.assignors import ASSIGNORS, Subscriber
-from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
+from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet, session
 from txnsim.group.consumer_commands import (
     ConsumerEffect,
     ConsumerHeartbeat,
@@ -318,12 +318,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def _session(self, group_id: str, member: ConsumerMember) -> TimerSet:
         """Start a member's session. A member of the classic protocol has a timeout of its own."""
         own = member.classic or self.intervals_of(group_id)
-        return TimerSet(
-            kind=TimerKind.HEARTBEAT,
-            group_id=group_id,
-            member_id=member.member_id,
-            delay_ms=own.session_timeout_ms,
-        )
+        return session(group_id, member.member_id, own.session_timeout_ms)
 
 
 def _is_full_request(command: ConsumerHeartbeat) -> bool:

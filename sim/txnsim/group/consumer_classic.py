@@ -26,6 +26,7 @@ from txnsim.group.commands import (
     TimerCancelled,
     TimerKind,
     TimerSet,
+    session,
 )
 from txnsim.group.consumer import ConsumerProtocol
 from txnsim.group.consumer_commands import (
@@ -227,12 +228,7 @@ def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 def _session(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
     assert member.classic is not None
-    return TimerSet(
-        kind=TimerKind.HEARTBEAT,
-        group_id=group.group_id,
-        member_id=member.member_id,
-        delay_ms=member.classic.session_timeout_ms,
-    )
+    return session(group.group_id, member.member_id, member.classic.session_timeout_ms)
 
 
 def _rejoin(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:

@@ -25,6 +25,7 @@ from txnsim.group.commands import (
     TimerSet,
     Waiter,
     Written,
+    session,
 )
 from txnsim.group.state import ClassicGroupState
 
@@ -97,7 +98,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
                 reply = joined(group, member, with_members=leads)
                 out.append(Answered(waiter=member.awaiting_join, reply=reply))
                 member.awaiting_join = None
-            out.append(session(group, member.member_id, member.session_timeout_ms))
+            out.append(session(group.group_id, member.member_id, member.session_timeout_ms))
             member.is_new = False
             group.pending_sync[member.member_id] = None
         out.append(
@@ -138,7 +139,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             )
             out.append(Answered(waiter=member.awaiting_sync, reply=reply))
             member.awaiting_sync = None
-            out.append(session(group, member.member_id, member.session_timeout_ms))
+            out.append(session(group.group_id, member.member_id, member.session_timeout_ms))
 
 
 def joined(group: ClassicGroup, member: ClassicMember, *, with_members: bool) -> JoinReply:
@@ -162,16 +163,6 @@ def joined(group: ClassicGroup, member: ClassicMember, *, with_members: bool) ->
 def refuse_join(out: Effects, waiter: Waiter, error: ErrorCode, member_id: str) -> None:
     """Answer a JoinGroup with an error."""
     out.append(Answered(waiter=waiter, reply=JoinReply(error=error, member_id=member_id)))
-
-
-def session(group: ClassicGroup, member_id: str, delay_ms: int) -> TimerSet:
-    """A member's session starts again."""
-    return TimerSet(
-        kind=TimerKind.HEARTBEAT,
-        group_id=group.group_id,
-        member_id=member_id,
-        delay_ms=delay_ms,
-    )
 
 
 def session_cancelled(group: ClassicGroup, member_id: str) -> TimerCancelled:
