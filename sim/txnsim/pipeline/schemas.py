@@ -6,8 +6,10 @@ Spark is given the types, docs/kafka-log.md the meanings. What there is none of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
+from textwrap import dedent
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
 import msgspec
@@ -26,16 +28,34 @@ class Column(msgspec.Struct, frozen=True):
     is_nullable: bool = True
 
 
-def _always(name: str, kind: str, meaning: str) -> Column:
-    """A column that is never null."""
-    return Column(name, kind, meaning, is_nullable=False)
-
-
 class Table(msgspec.Struct, frozen=True, kw_only=True):
     """One table."""
 
     about: str
     columns: tuple[Column, ...]
+
+    @classmethod
+    def of(
+        cls, about: str, *groups: str | Sequence[Column], nullable: Collection[str] | None = None
+    ) -> Table:
+        """A table of groups of columns.
+
+        Args:
+            about: What it tells.
+            groups: Columns, or lines of name, type and meaning; an indented line goes on with the
+                one before.
+            nullable: The columns that may be null; all unless given.
+        """
+        columns = (
+            one
+            for group in groups
+            for one in (_columns_in(group) if isinstance(group, str) else group)
+        )
+        if nullable is not None:
+            columns = (
+                msgspec.structs.replace(one, is_nullable=one.name in nullable) for one in columns
+            )
+        return cls(about=about, columns=tuple(columns))
 
     @property
     def ddl(self) -> str:
@@ -81,6 +101,12 @@ def _arrow_types() -> dict[str, pa.DataType]:
     }
 
 
+def _columns_in(text: str) -> Iterator[Column]:
+    for line in re.sub(r"\n +", " ", dedent(text).strip()).splitlines():
+        name, kind, meaning = line.split(None, 2)
+        yield Column(name, kind, meaning)
+
+
 def columns_of(row: type[msgspec.Struct]) -> tuple[Column, ...]:
     """The columns that the fields of a row are: a field says its type as Spark has it, and what it
     means.
@@ -118,133 +144,6 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: Annotated[Bigint | None, "Of the record, as a consumer is given it."]
 
 
-_DIRECTORY: Final = (
-    Column("log_dir", "string", "The log directory, as it was found."),
-    Column("broker", "int", "Whose it is (`meta.properties`); -1 where it does not tell."),
-)
-_REPLICA: Final = (
-    *_DIRECTORY,
-    Column("topic", "string", "Of the replica."),
-    Column("partition", "int", "Of the replica."),
-)
-_SEGMENT: Final = (
-    *_REPLICA,
-    Column("segment_base_offset", "bigint", "Of the segment: the number its file is named for."),
-)
-_PRODUCER: Final = (
-    Column("producer_id", "bigint", "Null without one."),
-    Column("producer_epoch", "int", "Null without a producer id."),
-)
-
-_BATCHES: Final = Table(
-    about="A row per record batch, from its header alone.",
-    columns=(
-        *_SEGMENT,
-        Column("position", "bigint", "First byte in the file."),
-        Column("size_bytes", "int", "Of the whole batch."),
-        Column("base_offset", "bigint", "Offset of the first record, also of one cleaned away."),
-        Column("last_offset", "bigint", "Offset of the last record, also of one cleaned away."),
-        Column("leader_epoch", "int", "Of the leader that appended it."),
-        Column("crc", "bigint", "CRC-32C as stated."),
-        Column("codec", "string", "none, gzip, snappy, lz4 or zstd; null for an unknown one."),
-        Column("timestamp_type", "string", "CreateTime or LogAppendTime."),
-        Column("is_transactional", "boolean", "Part of a transaction; markers are, too."),
-        Column("is_control", "boolean", "Holds a marker or another control record."),
-        Column(
-            "has_delete_horizon",
-            "boolean",
-            "The cleaner has been here: `base_timestamp_ms` is when markers and tombstones may go.",
-        ),
-        Column("base_timestamp_ms", "bigint", "What the records' timestamps count from."),
-        Column("max_timestamp_ms", "bigint", "Largest timestamp of its records."),
-        *_PRODUCER,
-        Column("base_sequence", "int", "Sequence of the first record; null without one."),
-        Column("records", "int", "How many there are; 0 in a batch that the cleaner emptied."),
-        Column(
-            "control_type",
-            "string",
-            "abort, commit, or another control record's name; null in a batch of data.",
-        ),
-        Column("coordinator_epoch", "int", "Of the marker's coordinator."),
-        Column("is_valid", "boolean", "Whether the CRC is right; null where it was not computed."),
-    ),
-)
-_FRAGMENTS: Final = Table(
-    about="What one producer did in one segment of one replica, such that the rows of a replica "
-    "can be merged in any grouping, in order of `first_offset`. The *head* is what came in front "
-    "of the first marker, the *tail* what came behind the last one. A segment with very many "
-    "producers has several rows for one (memory is bounded). Batches without a producer have a "
-    "row, too.",
-    columns=(
-        *_SEGMENT,
-        Column("producer_id", "bigint", "The producer; null for batches without one."),
-        Column("first_offset", "bigint", "Of its first batch."),
-        Column("last_offset", "bigint", "Of its last batch."),
-        Column("batches", "bigint", "Of data."),
-        Column("records", "bigint", "In them."),
-        Column("bytes", "bigint", "Of all its batches, markers included."),
-        Column("first_epoch", "int", "Producer epoch of the first batch of data."),
-        Column("first_sequence", "int", "Its sequence."),
-        Column("last_epoch", "int", "Producer epoch of the last batch, a marker included."),
-        Column("last_sequence", "int", "Of the last record of data."),
-        Column("last_timestamp_ms", "bigint", "The largest, markers included."),
-        Column("commits", "bigint", "Markers."),
-        Column("aborts", "bigint", "Markers."),
-        Column("coordinator_epoch", "int", "Of the last marker."),
-        Column("head_offset", "bigint", "Where the transaction in front of the first marker began"
-               ", unless in an older segment."),
-        Column("head_marker_offset", "bigint", "Of the first marker."),
-        Column("head_is_commit", "boolean", "Whether that one commits."),
-        Column("open_offset", "bigint", "Where the transaction behind the last marker began; in a "
-               "segment without a marker the same as `head_offset`."),
-        Column("open_timestamp_ms", "bigint", "Of that batch."),
-        Column("open_last_timestamp_ms", "bigint", "Of the transaction's last batch."),
-        Column("open_epoch", "int", "Producer epoch of that."),
-        Column("open_records", "bigint", "Of the transaction, in this segment."),
-        Column("sequence_gaps", "bigint", "Batches whose sequence is not the next one."),
-        Column("epochs_back", "bigint", "Batches of an older epoch than one before."),
-        Column("idle_markers", "bigint", "Markers behind a marker, nothing in between."),
-    ),
-)  # fmt: skip
-_ENDINGS: Final = Table(
-    about="A row per transaction that ended on a partition: per marker.",
-    columns=(
-        *_SEGMENT,
-        Column("producer_id", "bigint", "Whose transaction."),
-        Column("producer_epoch", "int", "Of the marker."),
-        Column("first_offset", "bigint", "Where it began in this segment; null if before, or if "
-               "there was nothing to end."),
-        Column("marker_offset", "bigint", "Of the marker."),
-        Column("is_commit", "boolean", "Or an abort."),
-        Column("coordinator_epoch", "int", "Of the marker's coordinator."),
-        Column("first_timestamp_ms", "bigint", "Of the batch at `first_offset`."),
-        Column("timestamp_ms", "bigint", "Of the marker."),
-        Column("records", "bigint", "Of data in this segment."),
-    ),
-)  # fmt: skip
-_RECORDS: Final = Table(
-    about="A row per record, decompressed and decoded; control records too. The expensive one.",
-    columns=(
-        *_SEGMENT,
-        *columns_of(RecordRow),
-        Column("timestamp_type", "string", "CreateTime or LogAppendTime."),
-        Column("key", "binary", "Null without one."),
-        Column("value", "binary", "Null in a tombstone."),
-        Column("headers", HEADERS, "In order; may be empty."),
-        *_PRODUCER,
-        Column("sequence", "int", "Of the record; null without one."),
-        Column("is_transactional", "boolean", "As its batch."),
-        Column("is_control", "boolean", "As its batch."),
-        Column("control_type", "string", "abort, commit, or another control record's name."),
-        Column("coordinator_epoch", "int", "Of the marker's coordinator."),
-        Column("codec", "string", "Of its batch."),
-        Column("leader_epoch", "int", "Of its batch."),
-        Column("batch_base_offset", "bigint", "Of its batch."),
-        Column("batch_position", "bigint", "First byte of its batch in the file."),
-    ),
-)
-
-
 class ProducerRow(msgspec.Struct, frozen=True, kw_only=True):
     """One producer in one snapshot."""
 
@@ -260,13 +159,6 @@ class ProducerRow(msgspec.Struct, frozen=True, kw_only=True):
     open_offset: Annotated[Bigint | None, "First offset of its open transaction; null without one."]
 
 
-_PRODUCER_STATE: Final = Table(
-    about="A row per producer and snapshot (`.snapshot`): what a broker knew of it at that offset. "
-    "After a stop in order the last one names every open transaction.",
-    columns=(*_REPLICA, *columns_of(ProducerRow)),
-)
-
-
 class AbortedRow(msgspec.Struct, frozen=True, kw_only=True):
     """One aborted transaction."""
 
@@ -276,23 +168,11 @@ class AbortedRow(msgspec.Struct, frozen=True, kw_only=True):
     last_stable_offset: Annotated[Bigint, "As the marker was appended."]
 
 
-_ABORTED: Final = Table(
-    about="A row per aborted transaction (`.txnindex`), as read_committed consumers get it.",
-    columns=(*_SEGMENT, *columns_of(AbortedRow)),
-)
-
-
 class LeaderEpochRow(msgspec.Struct, frozen=True, kw_only=True):
     """One leader epoch."""
 
     leader_epoch: Annotated[Int, "The epoch."]
     start_offset: Annotated[Bigint, "First offset that was appended in it."]
-
-
-_LEADER_EPOCHS: Final = Table(
-    about="A row per leader epoch of a replica (`leader-epoch-checkpoint`).",
-    columns=(*_REPLICA, *columns_of(LeaderEpochRow)),
-)
 
 
 class TransactionRow(RecordRow, frozen=True, kw_only=True):
@@ -329,13 +209,6 @@ class TransactionRow(RecordRow, frozen=True, kw_only=True):
     ] = None
 
 
-_TRANSACTIONS: Final = Table(
-    about="A row per record of `__transaction_state`: what the coordinator wrote, in order. The "
-    "last one per transactional id, by partition and offset, is its entry.",
-    columns=(*_SEGMENT, *columns_of(TransactionRow)),
-)
-
-
 class OffsetRow(RecordRow, frozen=True, kw_only=True):
     """One record of ``__consumer_offsets``."""
 
@@ -367,14 +240,6 @@ class OffsetRow(RecordRow, frozen=True, kw_only=True):
     ] = None
 
 
-_OFFSETS: Final = Table(
-    about="A row per record of `__consumer_offsets`: offsets that groups committed, and what their "
-    "coordinators wrote about them. A commit inside a transaction counts once its COMMIT marker "
-    "follows (table endings).",
-    columns=(*_SEGMENT, *columns_of(OffsetRow)),
-)
-
-
 class SegmentRow(msgspec.Struct, frozen=True, kw_only=True):
     """One segment."""
 
@@ -389,12 +254,6 @@ class SegmentRow(msgspec.Struct, frozen=True, kw_only=True):
     first_offset: Annotated[Bigint | None, "Null where it is empty."] = None
     last_offset: Annotated[Bigint | None, "Null where it is empty."] = None
     max_timestamp_ms: Annotated[Bigint | None, "Null where it is empty."] = None
-
-
-_SEGMENTS: Final = Table(
-    about="A row per segment: how large it is and what it spans, by its headers.",
-    columns=(*_SEGMENT, *columns_of(SegmentRow)),
-)
 
 
 class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -418,12 +277,6 @@ class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
     is_clean: Annotated[Boolean, "The broker stopped in order (`.kafka_cleanshutdown`)."]
 
 
-_REPLICAS: Final = Table(
-    about="A row per replica, from the small files of its directory: no segment is read.",
-    columns=(*_REPLICA, *columns_of(ReplicaRow)),
-)
-
-
 class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
     """One place where a file stops making sense."""
 
@@ -441,72 +294,209 @@ class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: Annotated[String, "What was found, for people."]
 
 
-_ERRORS: Final = Table(
-    about="A row per place where a file stops making sense. Reading goes on with the next file.",
-    columns=(*_SEGMENT, *columns_of(ErrorRow)),
-)
-
-_FINDINGS: Final = Table(
-    about="A row per open transaction and partition, judged (docs/forensics.md). One task reads "
-    "all directories: for logs of many gigabytes use `txnsim.pipeline.find_hanging`, which shares "
-    "them out.",
-    columns=(
-        _always("log_dir", "string", "Where the replica lies whose word counts."),
-        _always("broker", "int", "Whose replica that is; -1 where its directory does not tell."),
-        _always("topic", "string", "Where the transaction is open."),
-        _always("partition", "int", "Where the transaction is open."),
-        _always("producer_id", "bigint", "Whose transaction."),
-        _always("producer_epoch", "int", "Of its last batch."),
-        Column("coordinator_epoch", "int", "Of the producer's last marker; null before the first."),
-        _always("start_offset", "bigint", "Of its first record."),
-        Column("started_at", TIMESTAMP, "Of its first batch; null where that is "
-               "not there any more."),
-        _always("last_written_at", TIMESTAMP, "Of its last batch."),
-        _always("as_of", TIMESTAMP, "The time that ages are counted to."),
-        _always("age_ms", "bigint", "From `last_written_at` to `as_of`."),
-        _always("verdict", "string", "hanging, decided, alive, replicas_disagree, "
-                "recent or unknown."),
-        _always("rule", "string", "What the coordinator's log decided."),
-        _always("reason", "string", "A sentence for people."),
-        _always("listed_by_kafka", "boolean", "Kafka's own find-hanging would list it."),
-        _always("is_late", "boolean", "Older than its timeout and five minutes."),
-        Column("transactional_id", "string", "Null where no coordinator knows the producer."),
-        Column("state", "string", "Of the transactional id's entry."),
-        Column(
-            "outcome",
-            "string",
-            "The marker that it should have had: commit, abort or unknown; null where it is not"
-            " over.",
-        ),
-        Column("timeout_ms", "int", "`transaction.timeout.ms` of the producer."),
-        _always("open_on", BROKERS, "Brokers whose replica has it open."),
-        _always("behind", BROKERS, "Brokers whose replica has not come that far."),
-        _always("against", BROKERS, "Brokers whose replica contradicts."),
-        _always("evidence_status", "string", "sound, damaged or incomplete."),
-        _always("evidence_reasons", TEXTS, "Why it is not sound; empty where it is."),
-        _always("replicas", "string", "Which replicas were seen, in words."),
-        _always("evidence", "string", "All of the evidence, as JSON."),
-        Column("abort_command", "string", "Null where it must not or need not be aborted, and "
-               "where the evidence is not sound."),
-    ),
-)  # fmt: skip
+_REPLICA: Final = """
+    log_dir string The log directory, as it was found.
+    broker int Whose it is (`meta.properties`); -1 where it does not tell.
+    topic string Of the replica.
+    partition int Of the replica.
+"""
+_SEGMENT: Final = f"""{_REPLICA}\
+    segment_base_offset bigint Of the segment: the number its file is named for.
+"""
+_PRODUCER: Final = """
+    producer_id bigint Null without one.
+    producer_epoch int Null without a producer id.
+"""
 
 TABLES: Final = {
-    "batches": _BATCHES,
-    "fragments": _FRAGMENTS,
-    "endings": _ENDINGS,
-    "records": _RECORDS,
-    "producer_state": _PRODUCER_STATE,
-    "aborted": _ABORTED,
-    "leader_epochs": _LEADER_EPOCHS,
-    "transactions": _TRANSACTIONS,
-    "offsets": _OFFSETS,
-    "segments": _SEGMENTS,
-    "replicas": _REPLICAS,
-    "errors": _ERRORS,
-    "findings": _FINDINGS,
+    "batches": Table.of(
+        "A row per record batch, from its header alone.",
+        _SEGMENT,
+        """
+        position bigint First byte in the file.
+        size_bytes int Of the whole batch.
+        base_offset bigint Offset of the first record, also of one cleaned away.
+        last_offset bigint Offset of the last record, also of one cleaned away.
+        leader_epoch int Of the leader that appended it.
+        crc bigint CRC-32C as stated.
+        codec string none, gzip, snappy, lz4 or zstd; null for an unknown one.
+        timestamp_type string CreateTime or LogAppendTime.
+        is_transactional boolean Part of a transaction; markers are, too.
+        is_control boolean Holds a marker or another control record.
+        has_delete_horizon boolean The cleaner has been here: `base_timestamp_ms` is when markers
+            and tombstones may go.
+        base_timestamp_ms bigint What the records' timestamps count from.
+        max_timestamp_ms bigint Largest timestamp of its records.
+        """,
+        _PRODUCER,
+        """
+        base_sequence int Sequence of the first record; null without one.
+        records int How many there are; 0 in a batch that the cleaner emptied.
+        control_type string abort, commit, or another control record's name; null in a batch of
+            data.
+        coordinator_epoch int Of the marker's coordinator.
+        is_valid boolean Whether the CRC is right; null where it was not computed.
+        """,
+    ),
+    "fragments": Table.of(
+        "What one producer did in one segment of one replica, such that the rows of a replica "
+        "can be merged in any grouping, in order of `first_offset`. The *head* is what came in "
+        "front of the first marker, the *tail* what came behind the last one. A segment with very "
+        "many producers has several rows for one (memory is bounded). Batches without a producer "
+        "have a row, too.",
+        _SEGMENT,
+        """
+        producer_id bigint The producer; null for batches without one.
+        first_offset bigint Of its first batch.
+        last_offset bigint Of its last batch.
+        batches bigint Of data.
+        records bigint In them.
+        bytes bigint Of all its batches, markers included.
+        first_epoch int Producer epoch of the first batch of data.
+        first_sequence int Its sequence.
+        last_epoch int Producer epoch of the last batch, a marker included.
+        last_sequence int Of the last record of data.
+        last_timestamp_ms bigint The largest, markers included.
+        commits bigint Markers.
+        aborts bigint Markers.
+        coordinator_epoch int Of the last marker.
+        head_offset bigint Where the transaction in front of the first marker began, unless in an
+            older segment.
+        head_marker_offset bigint Of the first marker.
+        head_is_commit boolean Whether that one commits.
+        open_offset bigint Where the transaction behind the last marker began; in a segment without
+            a marker the same as `head_offset`.
+        open_timestamp_ms bigint Of that batch.
+        open_last_timestamp_ms bigint Of the transaction's last batch.
+        open_epoch int Producer epoch of that.
+        open_records bigint Of the transaction, in this segment.
+        sequence_gaps bigint Batches whose sequence is not the next one.
+        epochs_back bigint Batches of an older epoch than one before.
+        idle_markers bigint Markers behind a marker, nothing in between.
+        """,
+    ),
+    "endings": Table.of(
+        "A row per transaction that ended on a partition: per marker.",
+        _SEGMENT,
+        """
+        producer_id bigint Whose transaction.
+        producer_epoch int Of the marker.
+        first_offset bigint Where it began in this segment; null if before, or if there was nothing
+            to end.
+        marker_offset bigint Of the marker.
+        is_commit boolean Or an abort.
+        coordinator_epoch int Of the marker's coordinator.
+        first_timestamp_ms bigint Of the batch at `first_offset`.
+        timestamp_ms bigint Of the marker.
+        records bigint Of data in this segment.
+        """,
+    ),
+    "records": Table.of(
+        "A row per record, decompressed and decoded; control records too. The expensive one.",
+        _SEGMENT,
+        columns_of(RecordRow),
+        "timestamp_type string CreateTime or LogAppendTime.",
+        "key binary Null without one.",
+        "value binary Null in a tombstone.",
+        (Column("headers", HEADERS, "In order; may be empty."),),
+        _PRODUCER,
+        """
+        sequence int Of the record; null without one.
+        is_transactional boolean As its batch.
+        is_control boolean As its batch.
+        control_type string abort, commit, or another control record's name.
+        coordinator_epoch int Of the marker's coordinator.
+        codec string Of its batch.
+        leader_epoch int Of its batch.
+        batch_base_offset bigint Of its batch.
+        batch_position bigint First byte of its batch in the file.
+        """,
+    ),
+    "producer_state": Table.of(
+        "A row per producer and snapshot (`.snapshot`): what a broker knew of it at that offset. "
+        "After a stop in order the last one names every open transaction.",
+        _REPLICA,
+        columns_of(ProducerRow),
+    ),
+    "aborted": Table.of(
+        "A row per aborted transaction (`.txnindex`), as read_committed consumers get it.",
+        _SEGMENT,
+        columns_of(AbortedRow),
+    ),
+    "leader_epochs": Table.of(
+        "A row per leader epoch of a replica (`leader-epoch-checkpoint`).",
+        _REPLICA,
+        columns_of(LeaderEpochRow),
+    ),
+    "transactions": Table.of(
+        "A row per record of `__transaction_state`: what the coordinator wrote, in order. The "
+        "last one per transactional id, by partition and offset, is its entry.",
+        _SEGMENT,
+        columns_of(TransactionRow),
+    ),
+    "offsets": Table.of(
+        "A row per record of `__consumer_offsets`: offsets that groups committed, and what their "
+        "coordinators wrote about them. A commit inside a transaction counts once its COMMIT "
+        "marker follows (table endings).",
+        _SEGMENT,
+        columns_of(OffsetRow),
+    ),
+    "segments": Table.of(
+        "A row per segment: how large it is and what it spans, by its headers.",
+        _SEGMENT,
+        columns_of(SegmentRow),
+    ),
+    "replicas": Table.of(
+        "A row per replica, from the small files of its directory: no segment is read.",
+        _REPLICA,
+        columns_of(ReplicaRow),
+    ),
+    "errors": Table.of(
+        "A row per place where a file stops making sense. Reading goes on with the next file.",
+        _SEGMENT,
+        columns_of(ErrorRow),
+    ),
+    "findings": Table.of(
+        "A row per open transaction and partition, judged (docs/forensics.md). One task reads "
+        "all directories: for logs of many gigabytes use `txnsim.pipeline.find_hanging`, which "
+        "shares them out.",
+        f"""
+        log_dir string Where the replica lies whose word counts.
+        broker int Whose replica that is; -1 where its directory does not tell.
+        topic string Where the transaction is open.
+        partition int Where the transaction is open.
+        producer_id bigint Whose transaction.
+        producer_epoch int Of its last batch.
+        coordinator_epoch int Of the producer's last marker; null before the first.
+        start_offset bigint Of its first record.
+        started_at {TIMESTAMP} Of its first batch; null where that is not there any more.
+        last_written_at {TIMESTAMP} Of its last batch.
+        as_of {TIMESTAMP} The time that ages are counted to.
+        age_ms bigint From `last_written_at` to `as_of`.
+        verdict string hanging, decided, alive, replicas_disagree, recent or unknown.
+        rule string What the coordinator's log decided.
+        reason string A sentence for people.
+        listed_by_kafka boolean Kafka's own find-hanging would list it.
+        is_late boolean Older than its timeout and five minutes.
+        transactional_id string Null where no coordinator knows the producer.
+        state string Of the transactional id's entry.
+        outcome string The marker that it should have had: commit, abort or unknown; null where it
+            is not over.
+        timeout_ms int `transaction.timeout.ms` of the producer.
+        open_on {BROKERS} Brokers whose replica has it open.
+        behind {BROKERS} Brokers whose replica has not come that far.
+        against {BROKERS} Brokers whose replica contradicts.
+        evidence_status string sound, damaged or incomplete.
+        evidence_reasons {TEXTS} Why it is not sound; empty where it is.
+        replicas string Which replicas were seen, in words.
+        evidence string All of the evidence, as JSON.
+        abort_command string Null where it must not or need not be aborted, and where the evidence
+            is not sound.
+        """,
+        nullable=(
+            *("coordinator_epoch", "started_at", "transactional_id", "state"),
+            *("outcome", "timeout_ms", "abort_command"),
+        ),
+    ),
 }
 """By name."""
-
-SCHEMAS: Final = {name: table.ddl for name, table in TABLES.items()}
-"""Name -> schema, as Spark takes it."""

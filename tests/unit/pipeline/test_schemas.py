@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from txnsim.pipeline.schemas import BROKERS, SCHEMAS, TABLES, Bigint, Column, String, columns_of
+from txnsim.pipeline.schemas import BROKERS, TABLES, Bigint, Column, String, Table, columns_of
 
 
 def test_no_table_has_a_column_twice() -> None:
@@ -27,7 +27,7 @@ def test_meanings_are_sentences() -> None:
 
 
 def test_a_schema_is_names_and_types() -> None:
-    assert SCHEMAS["leader_epochs"] == (
+    assert TABLES["leader_epochs"].ddl == (
         "log_dir string, broker int, topic string, partition int, leader_epoch int, "
         "start_offset bigint"
     )
@@ -44,4 +44,18 @@ def test_the_fields_of_a_row_are_columns() -> None:
         Column("name", "string", "Its name."),
         Column("size", "bigint", "Null where it is not known."),
         Column("owners", BROKERS, "Brokers that have it."),
+    )
+
+
+def test_lines_are_columns_and_an_indented_one_goes_on() -> None:
+    lines = """
+        name string Its name,
+            in words.
+        size int Of it.
+    """
+    other = Column("key", "binary", "Of it.")
+    assert Table.of("Some.", lines, (other,), nullable=["size"]).columns == (
+        Column("name", "string", "Its name, in words.", is_nullable=False),
+        Column("size", "int", "Of it."),
+        Column("key", "binary", "Of it.", is_nullable=False),
     )

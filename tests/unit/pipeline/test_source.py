@@ -12,7 +12,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from tests.support.log_tables import broker_dir, busy_log, replica
 from txnsim.errors import BadInputError
-from txnsim.pipeline.schemas import SCHEMAS, TABLES
+from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.source import (
     KafkaLogDataSource,
     KafkaLogReader,
@@ -42,7 +42,7 @@ def test_the_schema_is_the_table_s() -> None:
             told.replace(":", ": ")
             .replace(",value", ", value")
             .replace(",partition", ", partition")
-            == SCHEMAS[name]
+            == TABLES[name].ddl
         )
 
 

@@ -60,7 +60,8 @@ LEFT JOIN trace_lines AS trailer
   ON trailer.run = named.run AND startswith(trailer.value, '{TRAILER_START}')
 """
 
-EVENTS: Final = f"""
+OF_LINES: Final = {
+    "events": f"""
 WITH parsed AS (
   SELECT
     of_event.run, of_event.line.* EXCEPT (run), -- the header has one of its own: of a scenario
@@ -93,9 +94,8 @@ SELECT
   nullif(nullif(upper(payload.error), ''), 'NONE') AS error,
   d AS details
 FROM parsed
-"""
-
-UNREADABLE: Final = f"""
+""",
+    "unreadable": f"""
 SELECT
   run,
   file,
@@ -107,9 +107,12 @@ SELECT
   left(value, {TEXT_MAX}) AS text
 FROM trace_lines
 WHERE line.k IS NULL OR line.misfit IS NOT NULL
-"""
+""",
+}
+"""Table -> its query over ``trace_lines``. ``RUNS`` is one of them, but is made last."""
 
-PRODUCERS: Final = f"""
+OF_EVENTS: Final = {
+    "producers": f"""
 SELECT
   run,
   producer_id,
@@ -124,9 +127,8 @@ FROM (
   WHERE kind LIKE 'txn.%' AND transactional_id IS NOT NULL AND producer_id >= 0
 )
 GROUP BY run, producer_id
-"""
-
-STEPS: Final = f"""
+""",
+    "steps": f"""
 WITH parsed AS (
   SELECT
     event.run, event.i, event.at_us, event.kind, event.broker,
@@ -175,9 +177,8 @@ SELECT
     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
   ) AS number
 FROM states
-"""
-
-TRANSACTIONS: Final = """
+""",
+    "transactions": """
 WITH ended AS (
   SELECT
     run,
@@ -218,9 +219,8 @@ SELECT
   CASE WHEN client_version = 2 THEN 2 ELSE least(level, 1) END AS transaction_version,
   coalesce(decided_by = 'timeout', false) AS timed_out
 FROM ended
-"""
-
-MARKERS: Final = """
+""",
+    "markers": """
 WITH parsed AS (
   SELECT
     *,
@@ -259,9 +259,8 @@ SELECT
   cast(count_if(kind = 'marker.written' AND (owed_i IS NULL OR i < owed_i)) AS int) AS strays
 FROM parsed
 GROUP BY run, transactional_id, number, topic, partition
-"""
-
-PARTITION_TRANSACTIONS: Final = f"""
+""",
+    "partition_transactions": f"""
 WITH ends AS (
   SELECT run, max(at_us) AS ended_us FROM trace_events GROUP BY run
 ),
@@ -298,9 +297,8 @@ LEFT JOIN trace_transactions AS txn
   ON txn.run = opened.run AND txn.transactional_id = opened.transactional_id
   AND txn.number = opened.number
 WHERE opened.kind = 'pid.open'
-"""
-
-POSITIONS: Final = f"""
+""",
+    "positions": f"""
 WITH ends AS (
   SELECT run, max(at_us) AS ended_us FROM trace_events GROUP BY run
 ),
@@ -347,9 +345,8 @@ SELECT
     - at_us AS lasts_us
 FROM placed
 JOIN ends ON ends.run = placed.run
-"""
-
-STALLS: Final = """
+""",
+    "stalls": """
 WITH stood AS (
   SELECT
     run, topic, partition, last_stable,
@@ -379,9 +376,8 @@ LEFT JOIN trace_partition_transactions AS holder
   ON holder.run = stood.run AND holder.topic = stood.topic
   AND holder.partition = stood.partition AND holder.first_offset = stood.last_stable
 WHERE stood.stalled_us > 0
-"""
-
-VERIFICATIONS: Final = """
+""",
+    "verifications": """
 WITH parsed AS (
   SELECT *, from_json(details, 'struct<`add` boolean, waited_us bigint>') AS payload
   FROM trace_events
@@ -427,9 +423,8 @@ SELECT
 FROM pairs
 LEFT JOIN trace_producers AS producer
   ON producer.run = pairs.run AND producer.producer_id = pairs.producer_id
-"""
-
-WRITES: Final = f"""
+""",
+    "writes": f"""
 SELECT
   event.run, event.i, event.at_us, event.topic, event.partition, event.broker AS leader,
   coalesce(event.transactional_id, producer.transactional_id) AS transactional_id,
@@ -448,9 +443,8 @@ FROM (
 ) AS event
 LEFT JOIN trace_producers AS producer
   ON producer.run = event.run AND producer.producer_id = event.producer_id
-"""
-
-EPOCH_BUMPS: Final = """
+""",
+    "epoch_bumps": """
 SELECT
   run, i, at_us, transactional_id, broker AS coordinator,
   from_producer_id, from_epoch, producer_id, producer_epoch AS epoch, command, state,
@@ -466,18 +460,16 @@ FROM (
 )
 WHERE from_epoch IS NOT NULL
   AND (from_epoch != producer_epoch OR from_producer_id != producer_id)
-"""
-
-COMMANDS: Final = f"""
+""",
+    "commands": f"""
 SELECT
   run, i, at_us, broker AS coordinator, transactional_id,
   parsed.command, parsed.state, parsed.pending, error, parsed.reason
 FROM (
   SELECT *, from_json(details, '{_TXN}') AS parsed FROM trace_events WHERE kind = 'txn.decide'
 )
-"""
-
-REQUESTS: Final = f"""
+""",
+    "requests": f"""
 WITH messages AS (
   SELECT
     run, i, at_us, broker, kind, error, parsed.peer, parsed.version, parsed.correlation,
@@ -523,9 +515,8 @@ LEFT JOIN peer_answers
   ON NOT asked.from_client AND peer_answers.run = asked.run AND peer_answers.broker = asked.broker
   AND peer_answers.peer = asked.peer AND peer_answers.correlation = asked.correlation
 WHERE asked.kind = 'msg.recv' AND NOT asked.is_response
-"""
-
-FAULTS: Final = """
+""",
+    "faults": """
 SELECT
   run, i, at_us, parsed.rule, parsed.point, parsed.action, parsed.api, parsed.source, parsed.target
 FROM (
@@ -538,24 +529,6 @@ FROM (
   FROM trace_events
   WHERE kind = 'fault.hit'
 )
-"""
-
-OF_LINES: Final = {"events": EVENTS, "unreadable": UNREADABLE}
-"""Table -> its query over ``trace_lines``. ``RUNS`` is one of them, but is made last."""
-
-OF_EVENTS: Final = {
-    "producers": PRODUCERS,
-    "steps": STEPS,
-    "transactions": TRANSACTIONS,
-    "markers": MARKERS,
-    "partition_transactions": PARTITION_TRANSACTIONS,
-    "positions": POSITIONS,
-    "stalls": STALLS,
-    "verifications": VERIFICATIONS,
-    "writes": WRITES,
-    "epoch_bumps": EPOCH_BUMPS,
-    "commands": COMMANDS,
-    "requests": REQUESTS,
-    "faults": FAULTS,
+""",
 }
 """Table -> its query, in the order in which they can be made."""

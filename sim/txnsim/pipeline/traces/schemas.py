@@ -8,22 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.pipeline.schemas import Column, Table
+from txnsim.pipeline.schemas import Table
 
 VIEW_PREFIX: Final = "trace_"
 """A table's view in Spark SQL is called ``trace_transactions``."""
-
-
-def _table(about: str, *groups: str) -> Table:
-    """A table whose columns are written as lines of name, type and meaning."""
-    lines = (line.strip() for group in groups for line in group.strip().splitlines())
-    split = (line.split(None, 2) for line in lines)
-    return Table(about=about, columns=tuple(Column(*words) for words in map(_three, split)))
-
-
-def _three(words: list[str]) -> tuple[str, str, str]:
-    name, kind, meaning = words
-    return name, kind, meaning
 
 
 _RUN: Final = "run string Which trace: the path of its file, as far as it tells it from others."
@@ -46,7 +34,7 @@ _VERSION: Final = """
 """
 
 TABLES: Final[dict[str, Table]] = {
-    "runs": _table(
+    "runs": Table.of(
         "One row for each trace: what its header and trailer say.",
         _RUN,
         """
@@ -70,7 +58,7 @@ TABLES: Final[dict[str, Table]] = {
         verdict string What a scenario's judges found.
         """,
     ),
-    "events": _table(
+    "events": Table.of(
         "One row for each event, whatever its kind: also of kinds that this release does not know.",
         _RUN,
         _EVENT,
@@ -91,7 +79,7 @@ TABLES: Final[dict[str, Table]] = {
         details string The payload as it was written, JSON.
         """,
     ),
-    "producers": _table(
+    "producers": Table.of(
         "One row for each producer id that belongs to a transactional id.",
         _RUN,
         """
@@ -100,7 +88,7 @@ TABLES: Final[dict[str, Table]] = {
         """,
         _VERSION,
     ),
-    "steps": _table(
+    "steps": Table.of(
         "One row for each event that concerns a transactional id: decisions, moves, markers, writes"
         ". In order of `i` they are the life of one.",
         _RUN,
@@ -126,7 +114,7 @@ TABLES: Final[dict[str, Table]] = {
         attempt int Which sending of a marker it is, from 2 on; null for the first.
         """,
     ),
-    "transactions": _table(
+    "transactions": Table.of(
         "One row for each transaction, as its coordinator saw it.",
         _RUN,
         """
@@ -157,7 +145,7 @@ TABLES: Final[dict[str, Table]] = {
         last_error string The last such refusal's error.
         """,
     ),
-    "markers": _table(
+    "markers": Table.of(
         "One row for each marker that a transaction owes a partition, and for each one that was "
         "written without being owed.",
         _RUN,
@@ -176,10 +164,10 @@ TABLES: Final[dict[str, Table]] = {
         leader int The broker that wrote it.
         acked_us bigint When the coordinator knew.
         strays int Markers of this producer written here before this one was owed: late ones of an
-        """.rstrip()
-        + " earlier transaction, or an operator's.\n",
+            earlier transaction, or an operator's.
+        """,
     ),
-    "partition_transactions": _table(
+    "partition_transactions": Table.of(
         "One row for each time that a producer had a transaction open on a partition's log.",
         _RUN,
         _PLACE,
@@ -198,7 +186,7 @@ TABLES: Final[dict[str, Table]] = {
         opened_late boolean Whether its transaction was decided before: it stays open for good.
         """,
     ),
-    "positions": _table(
+    "positions": Table.of(
         "One row for each moment at which a leader's log moved, with what was known of it then.",
         _RUN,
         _EVENT,
@@ -213,7 +201,7 @@ TABLES: Final[dict[str, Table]] = {
         lasts_us bigint How long it stayed so, up to the end of the trace at most.
         """,
     ),
-    "stalls": _table(
+    "stalls": Table.of(
         "One row for each time that a last stable offset stood still below the high watermark.",
         _RUN,
         _PLACE,
@@ -231,7 +219,7 @@ TABLES: Final[dict[str, Table]] = {
         _NUMBER,
         _VERSION,
     ),
-    "verifications": _table(
+    "verifications": Table.of(
         "One row for each question of a leader to a coordinator before a transaction opens (KIP-890"
         ").",
         _RUN,
@@ -250,7 +238,7 @@ TABLES: Final[dict[str, Table]] = {
         error string Why it was refused, as it is answered to the client's Produce or its like.
         """,
     ),
-    "writes": _table(
+    "writes": Table.of(
         "One row for each batch of a client that reached a leader's log.",
         _RUN,
         _EVENT,
@@ -270,7 +258,7 @@ TABLES: Final[dict[str, Table]] = {
         reason string The same in words.
         """,
     ),
-    "epoch_bumps": _table(
+    "epoch_bumps": Table.of(
         "One row for each time that a transactional id's epoch rose or its producer id changed.",
         _RUN,
         _EVENT,
@@ -286,7 +274,7 @@ TABLES: Final[dict[str, Table]] = {
         """,
         _VERSION,
     ),
-    "commands": _table(
+    "commands": Table.of(
         "One row for each command that a coordinator decided, for or against.",
         _RUN,
         _EVENT,
@@ -300,7 +288,7 @@ TABLES: Final[dict[str, Table]] = {
         reason string The same in words.
         """,
     ),
-    "requests": _table(
+    "requests": Table.of(
         "One row for each request that a broker received, from clients and from other brokers.",
         _RUN,
         _EVENT,
@@ -314,7 +302,7 @@ TABLES: Final[dict[str, Table]] = {
         error string Errors in the answer, each once; of clients' requests only.
         """,
     ),
-    "faults": _table(
+    "faults": Table.of(
         "One row for each crossing that a fault rule has struck.",
         _RUN,
         _EVENT,
@@ -327,7 +315,7 @@ TABLES: Final[dict[str, Table]] = {
         target string To whom, or where.
         """,
     ),
-    "unreadable": _table(
+    "unreadable": Table.of(
         "One row for each line that is no event: cut off, damaged, or lost by the listener.",
         _RUN,
         """
