@@ -21,8 +21,6 @@ from txnsim.wire.batch import read_batch_header
 
 _OFFSET: Final = Struct(">ii")
 _TIME: Final = Struct(">qi")
-_OFFSET_ENTRY: Final = _OFFSET.pack
-_TIME_ENTRY: Final = _TIME.pack
 
 
 def encode_indexes(
@@ -39,15 +37,15 @@ def encode_indexes(
         if header.max_timestamp_ms > largest:
             largest, brought_by = header.max_timestamp_ms, header.last_offset
         if unindexed > index_interval_bytes:
-            offsets.append(_OFFSET_ENTRY(header.last_offset - base_offset, position))
+            offsets.append(_OFFSET.pack(header.last_offset - base_offset, position))
             if largest > timed_until:
-                times.append(_TIME_ENTRY(largest, brought_by - base_offset))
+                times.append(_TIME.pack(largest, brought_by - base_offset))
                 timed_until = largest
             unindexed = 0
         unindexed += header.size
         position += header.size
     if largest > timed_until:
-        times.append(_TIME_ENTRY(largest, brought_by - base_offset))
+        times.append(_TIME.pack(largest, brought_by - base_offset))
     return b"".join(offsets), b"".join(times)
 
 

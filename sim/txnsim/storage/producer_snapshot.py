@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Final
 
 import crc32c
+import msgspec
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
@@ -22,23 +23,13 @@ VERSION: Final = 1
 _FRONT: Final = Struct(">hI")
 _COUNT: Final = Struct(">i")
 _ENTRY: Final = Struct(">qhiqiqiq")
+_FIELDS: Final = SnapshotEntry.__struct_fields__
+"""In the order of the file."""
 
 
 def encode(entries: Iterable[SnapshotEntry]) -> bytes:
     """The bytes of the file."""
-    packed = [
-        _ENTRY.pack(
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.last_sequence,
-            entry.last_offset,
-            entry.offset_delta,
-            entry.timestamp,
-            entry.coordinator_epoch,
-            entry.txn_first_offset,
-        )
-        for entry in entries
-    ]
+    packed = [_ENTRY.pack(*msgspec.structs.astuple(entry)) for entry in entries]
     covered = _COUNT.pack(len(packed)) + b"".join(packed)
     crc: int = crc32c.crc32c(covered)
     return _FRONT.pack(VERSION, crc) + covered
@@ -63,24 +54,6 @@ def decode(data: bytes) -> tuple[SnapshotEntry, ...]:
     if len(data) != start + count * _ENTRY.size:
         raise CorruptLogRecordError(f"a producer snapshot of {count} producers, {len(data)} bytes")
     return tuple(
-        SnapshotEntry(
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            last_sequence=last_sequence,
-            last_offset=last_offset,
-            offset_delta=offset_delta,
-            timestamp=timestamp,
-            coordinator_epoch=coordinator_epoch,
-            txn_first_offset=txn_first_offset,
-        )
-        for (
-            producer_id,
-            epoch,
-            last_sequence,
-            last_offset,
-            offset_delta,
-            timestamp,
-            coordinator_epoch,
-            txn_first_offset,
-        ) in _ENTRY.iter_unpack(data[start:])
+        SnapshotEntry(**dict(zip(_FIELDS, values, strict=True)))
+        for values in _ENTRY.iter_unpack(data[start:])
     )

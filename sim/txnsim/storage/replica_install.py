@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -138,16 +138,14 @@ def _plant(target: Target, source: StoredFolder) -> Planted:
     with tempfile.TemporaryDirectory(dir=target.log_dir.parent, prefix="txnsim-") as fresh:
         for path in sorted(source.replica.path.iterdir()):
             if path.suffix == names.LOG_SUFFIX:
-                _copy_segment(path, Path(fresh) / path.name)
+                _write(_of_epoch(path), Path(fresh) / path.name)
             elif _NUMBERED.fullmatch(path.name):
-                _copy(path.read_bytes(), Path(fresh) / path.name)
+                _write([path.read_bytes()], Path(fresh) / path.name)
         first = names.numbered_files(source.replica.path, names.LOG_SUFFIX)[0][0]
         start = max(first, source.noted.log_start_offset)
         is_written = source.noted.recovery_point > start
-        _copy(
-            checkpoints.encode_leader_epochs([(EPOCH, start)] if is_written else []).encode(),
-            Path(fresh) / names.LEADER_EPOCHS_NAME,
-        )
+        epochs = checkpoints.encode_leader_epochs([(EPOCH, start)] if is_written else [])
+        _write([epochs.encode()], Path(fresh) / names.LEADER_EPOCHS_NAME)
         for path in sorted(folder.iterdir()):
             if _NUMBERED.fullmatch(path.name):
                 path.unlink()
@@ -162,19 +160,14 @@ def _plant(target: Target, source: StoredFolder) -> Planted:
     )
 
 
-def _copy_segment(path: Path, target: Path) -> None:
-    with target.open("wb") as file:
-        for stored in read_log_file(path, on_torn=lambda _: None, check_crc=False):
-            file.write(
-                assign(stored.data, base_offset=stored.header.base_offset, leader_epoch=EPOCH)
-            )
-        file.flush()
-        os.fsync(file.fileno())
+def _of_epoch(segment: Path) -> Iterator[bytes]:
+    for stored in read_log_file(segment, on_torn=lambda _: None, check_crc=False):
+        yield assign(stored.data, base_offset=stored.header.base_offset, leader_epoch=EPOCH)
 
 
-def _copy(data: bytes, target: Path) -> None:
+def _write(parts: Iterable[bytes], target: Path) -> None:
     with target.open("wb") as file:
-        file.write(data)
+        file.writelines(parts)
         file.flush()
         os.fsync(file.fileno())
 
@@ -196,7 +189,7 @@ def _note(log_dir: Path, topic_partition: TopicPartition, source: StoredFolder) 
         if offset is not None:
             offsets[topic_partition] = offset
         partial = path.with_name(path.name + ".tmp")  # as CheckpointFile.write does it
-        _copy(checkpoints.encode_offsets(offsets).encode(), partial)
+        _write([checkpoints.encode_offsets(offsets).encode()], partial)
         partial.replace(path)
 
 

@@ -11,26 +11,21 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final
 
+import msgspec
+
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.txn_index import AbortedTxn
 
 VERSION: Final = 0
 _ENTRY: Final = Struct(">hqqqq")
 ENTRY_BYTES: Final = _ENTRY.size
+_FIELDS: Final = AbortedTxn.__struct_fields__
+"""In the order of the file, behind the version."""
 
 
 def encode(entries: Iterable[AbortedTxn]) -> bytes:
     """The bytes of the file."""
-    return b"".join(
-        _ENTRY.pack(
-            VERSION,
-            entry.producer_id,
-            entry.first_offset,
-            entry.last_offset,
-            entry.last_stable_offset,
-        )
-        for entry in entries
-    )
+    return b"".join(_ENTRY.pack(VERSION, *msgspec.structs.astuple(entry)) for entry in entries)
 
 
 def decode(data: bytes, *, place: str) -> tuple[AbortedTxn, ...]:
@@ -51,20 +46,16 @@ def iter_entries(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
     """
     whole = len(data) - len(data) % ENTRY_BYTES
     before = -1
-    for number, (version, producer_id, first, last, stable) in enumerate(
-        _ENTRY.iter_unpack(data[:whole])
-    ):
+    for number, (version, *values) in enumerate(_ENTRY.iter_unpack(data[:whole])):
+        entry = AbortedTxn(**dict(zip(_FIELDS, values, strict=True)))
         at = f"{place}, byte {number * ENTRY_BYTES}"
         if version != VERSION:
             raise CorruptLogRecordError(f"{at}: an aborted transaction of version {version}")
-        if last <= before:
-            raise CorruptLogRecordError(f"{at}: the marker at {last} comes behind that at {before}")
-        before = last
-        yield AbortedTxn(
-            producer_id=producer_id,
-            first_offset=first,
-            last_offset=last,
-            last_stable_offset=stable,
-        )
+        if entry.last_offset <= before:
+            raise CorruptLogRecordError(
+                f"{at}: the marker at {entry.last_offset} comes behind that at {before}"
+            )
+        before = entry.last_offset
+        yield entry
     if whole != len(data):
         raise CorruptLogRecordError(f"{place}, byte {whole}: {len(data) - whole} bytes too many")
