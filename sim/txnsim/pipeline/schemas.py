@@ -286,11 +286,13 @@ class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
         "torn, format, length, crc, behind, records, txn_index, snapshot, checkpoint, metadata or "
         "unreadable.",
     ]
-    position: Annotated[Bigint, "First byte that makes no sense."]
+    position: Annotated[Bigint, "First byte that makes no sense."] = 0
     size_bytes: Annotated[
         Bigint, "From there to the end of the file; of kinds crc and records the batch's."
     ]
-    is_cut: Annotated[Boolean, "A broker that starts here cuts it off (LogSegment.recover)."]
+    is_cut: Annotated[Boolean, "A broker that starts here cuts it off (LogSegment.recover)."] = (
+        False
+    )
     reason: Annotated[String, "What was found, for people."]
 
 

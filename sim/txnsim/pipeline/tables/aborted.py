@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.schemas import AbortedRow
-from txnsim.pipeline.tables.rows import Job, Make, Rows, of_replica, of_structs, same
+from txnsim.pipeline.tables.rows import Job, Rows, of_file, of_structs
 from txnsim.storage import names, txn_index
 from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
@@ -21,14 +22,7 @@ def read(replica: Replica, job: Job) -> Iterator[Rows]:
         OSError: The folder can't be read.
     """
     for base_offset, path in txn_indexes(Path(replica.path)):
-
-        def place(count: int, base_offset: int = base_offset) -> dict[str, Make]:
-            return {
-                **of_replica(replica, count),
-                "segment_base_offset": same(base_offset, count),
-            }
-
-        yield from of_structs(_rows(path, job), place)
+        yield from of_structs(_rows(path, job), partial(of_file, replica, base_offset))
 
 
 def txn_indexes(folder: Path) -> list[tuple[int, Path]]:

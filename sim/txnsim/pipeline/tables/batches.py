@@ -71,25 +71,33 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
 
 def _columns(table: Ints) -> dict[str, Make]:
     attributes = table[kernel.ATTRIBUTES]
-    no_producer = table[kernel.PRODUCER_ID] < 0
     return {
+        **of_headers(table),
         "position": integers(table[kernel.POSITION]),
         "size_bytes": integers(table[kernel.SIZE]),
         "base_offset": integers(table[kernel.BASE_OFFSET]),
         "last_offset": integers(table[kernel.LAST_OFFSET]),
-        "leader_epoch": integers(table[kernel.LEADER_EPOCH]),
         "crc": integers(table[kernel.CRC]),
+        "has_delete_horizon": truths((attributes & DELETE_HORIZON_FLAG) != 0),
+        "base_timestamp_ms": integers(table[kernel.BASE_TIMESTAMP]),
+        "max_timestamp_ms": integers(table[kernel.MAX_TIMESTAMP]),
+        "base_sequence": not_negative(table[kernel.BASE_SEQUENCE]),
+        "records": integers(table[kernel.RECORDS]),
+    }
+
+
+def of_headers(table: Ints) -> dict[str, Make]:
+    """The columns of a batch's header that are true of each of its records, too."""
+    attributes = table[kernel.ATTRIBUTES]
+    no_producer = table[kernel.PRODUCER_ID] < 0
+    return {
+        "leader_epoch": integers(table[kernel.LEADER_EPOCH]),
         "codec": words(attributes & COMPRESSION_MASK, CODECS),
         "timestamp_type": words((attributes & LOG_APPEND_TIME_FLAG) >> 3, TIMESTAMP_TYPES),
         "is_transactional": truths((attributes & TRANSACTIONAL_FLAG) != 0),
         "is_control": truths((attributes & CONTROL_FLAG) != 0),
-        "has_delete_horizon": truths((attributes & DELETE_HORIZON_FLAG) != 0),
-        "base_timestamp_ms": integers(table[kernel.BASE_TIMESTAMP]),
-        "max_timestamp_ms": integers(table[kernel.MAX_TIMESTAMP]),
         "producer_id": integers(table[kernel.PRODUCER_ID], absent=no_producer),
         "producer_epoch": integers(table[kernel.PRODUCER_EPOCH], absent=no_producer),
-        "base_sequence": not_negative(table[kernel.BASE_SEQUENCE]),
-        "records": integers(table[kernel.RECORDS]),
         "control_type": words(table[kernel.CONTROL_TYPE], CONTROL_TYPES),
         "coordinator_epoch": not_negative(table[kernel.COORDINATOR_EPOCH]),
     }

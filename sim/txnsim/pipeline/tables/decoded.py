@@ -22,6 +22,7 @@ from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import Damage, batch_rows
 from txnsim.pipeline.tables.rows import Job, ignored, in_span
 from txnsim.wire.batch import Record
+from txnsim.wire.batch_header import CONTROL_FLAG
 from txnsim.wire.compression import DECOMPRESSED_MAX
 from txnsim.wire.records import iter_records
 
@@ -70,6 +71,14 @@ def decoded_batches(
             for first, last in runs_of(table):
                 if chosen[first:last].any():
                     yield from _of_run(file, table[:, first:last], chosen[first:last], on_damage)
+
+
+def decoded_records(segment: SegmentFile, job: Job) -> Iterator[tuple[Record, Ints]]:
+    """Each record of data with the columns of its batch (``decoded_batches``)."""
+    for batch in decoded_batches(segment, job):
+        if not batch.columns[kernel.ATTRIBUTES] & CONTROL_FLAG:
+            for record in batch.records():
+                yield record, batch.columns
 
 
 def _chosen(segment: SegmentFile, table: Ints, job: Job) -> Any:

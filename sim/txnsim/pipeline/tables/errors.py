@@ -28,7 +28,7 @@ from txnsim.pipeline.tables.rows import (
     Rows,
     ignored,
     nothing,
-    of_replica,
+    of_file,
     of_segment,
     of_structs,
     same,
@@ -89,7 +89,6 @@ def _wrong_crcs(segment: SegmentFile, path: Path) -> Iterator[ErrorRow]:
                 kind="crc",
                 position=int(table[kernel.POSITION, number]),
                 size_bytes=int(table[kernel.SIZE, number]),
-                is_cut=False,
                 reason=f"the batch at offset {table[kernel.BASE_OFFSET, number]} has another CRC "
                 "than it states",
             )
@@ -113,14 +112,7 @@ def read_replica(replica: Replica, job: Job) -> Iterator[Rows]:
     """The rows of a replica's files beside its segments."""
     del job
     for base_offset, rows in _of_replica(Path(replica.path)):
-
-        def place(count: int, base_offset: int | None = base_offset) -> dict[str, Make]:
-            return {
-                **of_replica(replica, count),
-                "segment_base_offset": same(base_offset, count),
-            }
-
-        yield from of_structs(rows, place)
+        yield from of_structs(rows, partial(of_file, replica, base_offset))
 
 
 def _of_replica(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]:
@@ -134,10 +126,8 @@ def _of_replica(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]
     for base_offset, path in aborted:
         yield base_offset, _of_txn_index(path)
     for base_offset, path in snapshots:
-        yield (
-            base_offset,
-            _of_file(path, "snapshot", lambda data, _: producer_snapshot.decode(data)),
-        )
+        found = _of_file(path, "snapshot", lambda data, _: producer_snapshot.decode(data))
+        yield base_offset, found
     epochs, metadata = folder / names.LEADER_EPOCHS_NAME, folder / names.PARTITION_METADATA_NAME
     if epochs.exists():
         yield None, _of_file(epochs, "checkpoint", _text(checkpoints.decode_leader_epochs))
@@ -187,9 +177,7 @@ def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
     except OSError as error:
         yield _unreadable(path, error, size)
     except (UnicodeDecodeError, CorruptLogRecordError) as error:
-        yield ErrorRow(
-            file=str(path), kind=kind, position=0, size_bytes=size, is_cut=False, reason=str(error)
-        )
+        yield ErrorRow(file=str(path), kind=kind, size_bytes=size, reason=str(error))
 
 
 def _of_txn_index(path: Path) -> Iterator[ErrorRow]:
@@ -208,17 +196,10 @@ def _of_txn_index(path: Path) -> Iterator[ErrorRow]:
             kind="txn_index",
             position=position,
             size_bytes=size - position,
-            is_cut=False,
             reason=str(error),
         )
 
 
 def _unreadable(path: Path, error: OSError, size: int) -> ErrorRow:
-    return ErrorRow(
-        file=str(path),
-        kind="unreadable",
-        position=0,
-        size_bytes=size,
-        is_cut=False,
-        reason=error.strerror or str(error),
-    )
+    reason = error.strerror or str(error)
+    return ErrorRow(file=str(path), kind="unreadable", size_bytes=size, reason=reason)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from txnsim.errors import CorruptLogRecordError
+from txnsim.pipeline.scan.log_dirs import read_small, untold
 from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.schemas import LeaderEpochRow
 from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from txnsim.storage import checkpoints, names
-from txnsim.storage.regular_file import read_regular
 
 
 def read(replica: Replica, job: Job) -> Iterator[Rows]:
@@ -22,9 +21,6 @@ def read(replica: Replica, job: Job) -> Iterator[Rows]:
 
 def _rows(folder: Path) -> Iterator[LeaderEpochRow]:
     path = folder / names.LEADER_EPOCHS_NAME
-    try:
-        epochs = checkpoints.decode_leader_epochs(read_regular(path).decode(), place=str(path))
-    except (OSError, UnicodeDecodeError, CorruptLogRecordError):
-        return  # the table of errors tells, unless there is no such file
-    for epoch, start_offset in epochs:
+    # Of one that can't be read the table of errors tells.
+    for epoch, start_offset in read_small(path, checkpoints.decode_leader_epochs, untold) or ():
         yield LeaderEpochRow(leader_epoch=epoch, start_offset=start_offset)

@@ -22,12 +22,12 @@ from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.schemas import OffsetRow
-from txnsim.pipeline.tables.decoded import DecodedBatch, decoded_batches
-from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
+from txnsim.pipeline.tables.decoded import decoded_records
+from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs, or_none
 from txnsim.pipeline.tables.transactions import version_of
 from txnsim.storage.metadata_files import uuid_text
 from txnsim.wire.batch import Record
-from txnsim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from txnsim.wire.batch_header import TRANSACTIONAL_FLAG
 
 KINDS: Final = {
     0: "offset_commit",
@@ -65,14 +65,8 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     Raises:
         OSError: The file can't be read.
     """
-    return of_structs(_found(decoded_batches(segment, job)), partial(of_segment, segment))
-
-
-def _found(batches: Iterator[DecodedBatch]) -> Iterator[OffsetRow]:
-    for batch in batches:
-        if not batch.columns[kernel.ATTRIBUTES] & CONTROL_FLAG:
-            for record in batch.records():
-                yield row_of(record, batch.columns)
+    found = (row_of(record, batch) for record, batch in decoded_records(segment, job))
+    return of_structs(found, partial(of_segment, segment))
 
 
 def row_of(record: Record, batch: Ints) -> OffsetRow:
@@ -101,10 +95,10 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
         committed_partition=None if place is None else place.topic_partition.partition,
         committed_topic_id=None if commit is None else _uuid_or_none(commit.topic_id),
         committed_offset=None if commit is None else commit.offset,
-        committed_leader_epoch=None if commit is None else _or_none(commit.leader_epoch),
+        committed_leader_epoch=None if commit is None else or_none(commit.leader_epoch),
         committed_metadata=None if commit is None else commit.metadata,
-        commit_timestamp_ms=None if commit is None else _or_none(commit.commit_timestamp_ms),
-        expire_timestamp_ms=None if commit is None else _or_none(commit.expire_timestamp_ms),
+        commit_timestamp_ms=None if commit is None else or_none(commit.commit_timestamp_ms),
+        expire_timestamp_ms=None if commit is None else or_none(commit.expire_timestamp_ms),
         detail=None if decoded is None or place is not None else _detail(decoded),
         producer_id=None if producer_id < 0 else producer_id,
         producer_epoch=None if producer_id < 0 else int(batch[kernel.PRODUCER_EPOCH]),
@@ -134,10 +128,6 @@ def _detail(record: GroupRecord) -> str:
         name: getattr(record, name) for name in record.__struct_fields__ if name != "group_id"
     }
     return msgspec.json.encode(fields).decode()
-
-
-def _or_none(number: int) -> int | None:
-    return None if number < 0 else number
 
 
 def _uuid_or_none(topic_id: uuid.UUID | None) -> str | None:

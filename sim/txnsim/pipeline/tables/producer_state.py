@@ -10,7 +10,7 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.schemas import ProducerRow
-from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
+from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs, or_none
 from txnsim.storage import producer_snapshot
 from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
@@ -51,11 +51,7 @@ def _row(entry: SnapshotEntry, offset: int, *, is_last: bool) -> ProducerRow:
         last_sequence=entry.last_sequence if has_data else None,
         last_offset=entry.last_offset if has_data else None,
         offset_delta=entry.offset_delta if has_data else None,
-        last_timestamp_ms=_or_none(entry.timestamp),
-        coordinator_epoch=_or_none(entry.coordinator_epoch),
-        open_offset=_or_none(entry.txn_first_offset),
+        last_timestamp_ms=or_none(entry.timestamp),
+        coordinator_epoch=or_none(entry.coordinator_epoch),
+        open_offset=or_none(entry.txn_first_offset),
     )
-
-
-def _or_none(number: int) -> int | None:
-    return None if number < 0 else number

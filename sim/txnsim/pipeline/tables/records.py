@@ -10,27 +10,10 @@ import numpy as np
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
-from txnsim.pipeline.tables.batches import CODECS, CONTROL_TYPES, TIMESTAMP_TYPES
+from txnsim.pipeline.tables.batches import of_headers
 from txnsim.pipeline.tables.decoded import decoded_batches
-from txnsim.pipeline.tables.rows import (
-    ROWS_MAX,
-    Job,
-    Make,
-    Rows,
-    integers,
-    not_negative,
-    of_segment,
-    truths,
-    values,
-    words,
-)
-from txnsim.wire.batch_header import (
-    COMPRESSION_MASK,
-    CONTROL_FLAG,
-    LOG_APPEND_TIME_FLAG,
-    SEQUENCE_MAX,
-    TRANSACTIONAL_FLAG,
-)
+from txnsim.pipeline.tables.rows import ROWS_MAX, Job, Make, Rows, integers, of_segment, values
+from txnsim.wire.batch_header import SEQUENCE_MAX
 from txnsim.wire.records import Record
 
 BYTES_MAX: Final = 8 << 20
@@ -91,7 +74,9 @@ class _Chunk:
                 "value": values(lambda: [record.value for record in records]),
                 "headers": values(lambda: [_headers(record) for record in records]),
                 "sequence": _sequences(table, offsets),
-                **_of_batches(table),
+                "batch_base_offset": integers(table[kernel.BASE_OFFSET]),
+                "batch_position": integers(table[kernel.POSITION]),
+                **of_headers(table),
             },
         )
 
@@ -105,21 +90,3 @@ def _sequences(table: Ints, offsets: Ints) -> Make:
     base = table[kernel.BASE_SEQUENCE]
     sequences = (base + offsets - table[kernel.BASE_OFFSET]) & SEQUENCE_MAX
     return integers(sequences, absent=base < 0)
-
-
-def _of_batches(table: Ints) -> dict[str, Make]:
-    attributes = table[kernel.ATTRIBUTES]
-    no_producer = table[kernel.PRODUCER_ID] < 0
-    return {
-        "timestamp_type": words((attributes & LOG_APPEND_TIME_FLAG) >> 3, TIMESTAMP_TYPES),
-        "producer_id": integers(table[kernel.PRODUCER_ID], absent=no_producer),
-        "producer_epoch": integers(table[kernel.PRODUCER_EPOCH], absent=no_producer),
-        "is_transactional": truths((attributes & TRANSACTIONAL_FLAG) != 0),
-        "is_control": truths((attributes & CONTROL_FLAG) != 0),
-        "control_type": words(table[kernel.CONTROL_TYPE], CONTROL_TYPES),
-        "coordinator_epoch": not_negative(table[kernel.COORDINATOR_EPOCH]),
-        "codec": words(attributes & COMPRESSION_MASK, CODECS),
-        "leader_epoch": integers(table[kernel.LEADER_EPOCH]),
-        "batch_base_offset": integers(table[kernel.BASE_OFFSET]),
-        "batch_position": integers(table[kernel.POSITION]),
-    }

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from txnsim.errors import CorruptLogRecordError
-from txnsim.pipeline.scan.log_dirs import LogDirectory
+from txnsim.pipeline.scan.log_dirs import LogDirectory, read_small, untold
 from txnsim.pipeline.scan.segments import Replica, size_of
 from txnsim.pipeline.schemas import ReplicaRow
 from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from txnsim.storage import names
 from txnsim.storage.metadata_files import decode_partition_metadata, uuid_text
-from txnsim.storage.regular_file import read_regular
 from txnsim.storage.replica_files import replica_files
 
 
@@ -52,8 +50,5 @@ def _row(replica: Replica, directory: LogDirectory) -> ReplicaRow:
 
 
 def _topic_id(folder: Path) -> str | None:
-    path = folder / names.PARTITION_METADATA_NAME
-    try:
-        return uuid_text(decode_partition_metadata(read_regular(path).decode(), place=str(path)))
-    except (OSError, UnicodeDecodeError, CorruptLogRecordError):
-        return None
+    found = read_small(folder / names.PARTITION_METADATA_NAME, decode_partition_metadata, untold)
+    return None if found is None else uuid_text(found)

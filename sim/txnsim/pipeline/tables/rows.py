@@ -71,12 +71,14 @@ def of_replica(replica: Replica, count: int) -> dict[str, Make]:
     }
 
 
+def of_file(replica: Replica, base_offset: int | None, count: int) -> dict[str, Make]:
+    """The columns that say which segment's file it is; None of a file of them all."""
+    return {**of_replica(replica, count), "segment_base_offset": same(base_offset, count)}
+
+
 def of_segment(segment: SegmentFile, count: int) -> dict[str, Make]:
     """The columns that say which segment it is."""
-    return {
-        **of_replica(segment.replica, count),
-        "segment_base_offset": same(segment.base_offset, count),
-    }
+    return of_file(segment.replica, segment.base_offset, count)
 
 
 def in_span(offsets: Ints, segment: SegmentFile) -> Any:
@@ -134,6 +136,11 @@ def values(found: Callable[[], list[Any]]) -> Make:
 
 
 # Decoded tables
+
+
+def or_none(number: int) -> int | None:
+    """A number of Kafka's, which says with one below 0 that there is none."""
+    return None if number < 0 else number
 
 
 def of_structs(

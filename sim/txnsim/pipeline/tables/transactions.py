@@ -12,16 +12,14 @@ from functools import partial
 from typing import Final
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.schemas import TransactionRow
-from txnsim.pipeline.tables.decoded import decoded_batches
-from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
+from txnsim.pipeline.tables.decoded import decoded_records
+from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs, or_none
 from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import Tombstone, TransactionState, TxnTransition
 from txnsim.wire.batch import Record
-from txnsim.wire.batch_header import CONTROL_FLAG
 
 STATES: Final = {
     TransactionState.EMPTY: "Empty",
@@ -40,12 +38,7 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     Raises:
         OSError: The file can't be read.
     """
-    found = (
-        row_of(record)
-        for batch in decoded_batches(segment, job)
-        if not batch.columns[kernel.ATTRIBUTES] & CONTROL_FLAG
-        for record in batch.records()
-    )
+    found = (row_of(record) for record, _ in decoded_records(segment, job))
     return of_structs(found, partial(of_segment, segment))
 
 
@@ -86,20 +79,16 @@ def _entry(record: Record, entry: TxnTransition) -> TransactionRow:
         state=STATES[entry.state],
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,
-        previous_producer_id=_or_none(entry.prev_producer_id),
-        next_producer_id=_or_none(entry.next_producer_id),
+        previous_producer_id=or_none(entry.prev_producer_id),
+        next_producer_id=or_none(entry.next_producer_id),
         timeout_ms=entry.txn_timeout_ms,
         partitions=tuple(
             {"topic": one.topic, "partition": one.partition} for one in sorted(entry.partitions)
         ),
-        start_timestamp_ms=_or_none(entry.start_timestamp_ms),
-        last_update_timestamp_ms=_or_none(entry.last_update_timestamp_ms),
+        start_timestamp_ms=or_none(entry.start_timestamp_ms),
+        last_update_timestamp_ms=or_none(entry.last_update_timestamp_ms),
         client_transaction_version=int(entry.client_version),
     )
-
-
-def _or_none(number: int) -> int | None:
-    return None if number < 0 else number
 
 
 def version_of(data: bytes | None) -> int | None:
