@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -12,29 +11,16 @@ from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.pieces import Ints
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.scan.walk import ending_rows
-from txnsim.pipeline.tables.fragments import of_producers
+from txnsim.pipeline.tables.fragments import numbers_of, of_producers
 from txnsim.pipeline.tables.rows import (
     Job,
     Make,
     Rows,
     ignored,
     in_span,
-    not_negative,
     of_segment,
     truths,
 )
-
-COLUMNS: Final = {
-    "producer_id": fk.ENDED_PRODUCER,
-    "producer_epoch": fk.ENDED_EPOCH,
-    "first_offset": fk.ENDED_FIRST_OFFSET,
-    "marker_offset": fk.ENDED_MARKER,
-    "coordinator_epoch": fk.ENDED_COORDINATOR_EPOCH,
-    "first_timestamp_ms": fk.ENDED_FIRST_TIMESTAMP,
-    "timestamp_ms": fk.ENDED_TIMESTAMP,
-    "records": fk.ENDED_RECORDS,
-}
-"""Column -> that of the kernel's table; ``is_commit`` is none of numbers."""
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
@@ -54,6 +40,6 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
 
 def _columns(table: Ints) -> dict[str, Make]:
     return {
-        **{name: not_negative(table[:, at]) for name, at in COLUMNS.items()},
+        **numbers_of("endings", table),
         "is_commit": truths(table[:, fk.ENDED_COMMITTED] == 1),
     }

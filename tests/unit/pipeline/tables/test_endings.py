@@ -8,13 +8,25 @@ from pyspark.sql.datasource import EqualTo
 
 from tests.support.log_tables import broker_dir, busy_log, replica, table
 from tests.support.logs import NOW, LogDriver
+from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.tables.endings import COLUMNS
+
+COLUMNS = {
+    "producer_id": fk.ENDED_PRODUCER,
+    "producer_epoch": fk.ENDED_EPOCH,
+    "first_offset": fk.ENDED_FIRST_OFFSET,
+    "marker_offset": fk.ENDED_MARKER,
+    "coordinator_epoch": fk.ENDED_COORDINATOR_EPOCH,
+    "first_timestamp_ms": fk.ENDED_FIRST_TIMESTAMP,
+    "timestamp_ms": fk.ENDED_TIMESTAMP,
+    "records": fk.ENDED_RECORDS,
+    "is_commit": fk.ENDED_COMMITTED,
+}
 
 
-def test_every_column_of_the_table_is_filled() -> None:
-    places = {"log_dir", "broker", "topic", "partition", "segment_base_offset"}
-    assert {*COLUMNS, "is_commit"} == {*TABLES["endings"].names} - places
+def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order() -> None:
+    assert TABLES["endings"].names[5:] == tuple(sorted(COLUMNS, key=COLUMNS.__getitem__))
+    assert sorted(COLUMNS.values()) == list(range(fk.ENDING_COLUMNS))
 
 
 def test_a_marker_tells_of_the_transaction_that_it_ends(tmp_path: Path) -> None:

@@ -8,13 +8,41 @@ from pyspark.sql.datasource import In
 
 from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
 from tests.support.logs import NOW, LogDriver, batch, plain
+from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.tables.fragments import COLUMNS
+
+COLUMNS = {
+    "producer_id": fk.PRODUCER,
+    "first_offset": fk.FIRST_OFFSET,
+    "last_offset": fk.LAST_OFFSET,
+    "batches": fk.BATCHES,
+    "records": fk.RECORDS,
+    "bytes": fk.BYTES,
+    "first_epoch": fk.FIRST_EPOCH,
+    "first_sequence": fk.FIRST_SEQUENCE,
+    "last_epoch": fk.LAST_EPOCH,
+    "last_sequence": fk.LAST_SEQUENCE,
+    "last_timestamp_ms": fk.LAST_TIMESTAMP,
+    "commits": fk.COMMITS,
+    "aborts": fk.ABORTS,
+    "coordinator_epoch": fk.COORDINATOR_EPOCH,
+    "head_offset": fk.HEAD_OFFSET,
+    "head_marker_offset": fk.HEAD_MARKER,
+    "open_offset": fk.OPEN_OFFSET,
+    "open_timestamp_ms": fk.OPEN_TIMESTAMP,
+    "open_last_timestamp_ms": fk.OPEN_LAST_TIMESTAMP,
+    "open_epoch": fk.OPEN_EPOCH,
+    "open_records": fk.OPEN_RECORDS,
+    "sequence_gaps": fk.SEQUENCE_GAPS,
+    "epochs_back": fk.EPOCHS_BACK,
+    "idle_markers": fk.IDLE_MARKERS,
+    "head_is_commit": fk.HEAD_IS_COMMIT,
+}
 
 
-def test_every_column_of_the_table_is_filled() -> None:
-    places = {"log_dir", "broker", "topic", "partition", "segment_base_offset"}
-    assert {*COLUMNS, "head_is_commit"} == {*TABLES["fragments"].names} - places
+def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order() -> None:
+    assert TABLES["fragments"].names[5:] == tuple(sorted(COLUMNS, key=COLUMNS.__getitem__))
+    assert sorted(COLUMNS.values()) == list(range(fk.FRAGMENT_COLUMNS))
 
 
 def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None:
