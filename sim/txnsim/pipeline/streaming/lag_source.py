@@ -28,22 +28,24 @@ from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag, probe
 from txnsim.runtime.wall_clock import wall_ms
 
 HELD_BY: Final = columns_of(HeldBy)
-LAG: Final = Table(
-    about="A row per partition and probe.",
-    columns=(
-        Column("probed_at_ms", "bigint", "Wall clock of the prober, as it had its answers."),
-        Column("topic", "string", "Null where not even the topics could be asked for."),
-        Column("partition", "int", "Null where the topic's partitions could not."),
-        Column("last_stable_offset", "bigint", "Where `read_committed` readers stop."),
-        Column("high_watermark", "bigint", "Where all other readers stop."),
-        Column("lag", "bigint", "The second less the first: offsets withheld."),
+LAG: Final = Table.of(
+    "A row per partition and probe.",
+    """
+    probed_at_ms bigint Wall clock of the prober, as it had its answers.
+    topic string Null where not even the topics could be asked for.
+    partition int Null where the topic's partitions could not.
+    last_stable_offset bigint Where `read_committed` readers stop.
+    high_watermark bigint Where all other readers stop.
+    lag bigint The second less the first: offsets withheld.
+    """,
+    (
         Column(
             "held_by",
             f"array<struct<{', '.join(f'{one.name}: {one.type}' for one in HELD_BY)}>>",
             "Open transactions without a write for longer than `olderThanMs`, oldest start first.",
         ),
-        Column("error", "string", "Why something could not be asked; null if all was."),
     ),
+    "error string Why something could not be asked; null if all was.",
 )
 _AT: Final = "probed_at_ms"
 
@@ -115,33 +117,11 @@ async def _probe(options: LagOptions) -> tuple[PartitionLag, ...]:
 
 
 def _as_tuple(probed_at_ms: int, row: PartitionLag) -> tuple[Any, ...]:
-    return (
-        probed_at_ms,
-        row.topic,
-        row.partition,
-        row.last_stable_offset,
-        row.high_watermark,
-        row.lag,
-        [
-            (
-                *(held.producer_id, held.producer_epoch, held.start_offset),
-                *(held.last_timestamp_ms, str(held.verdict), held.reason),
-                *(held.transactional_id, held.state, held.coordinator_id),
-            )
-            for held in row.held_by
-        ],
-        row.error,
-    )
+    told = {**msgspec.to_builtins(row), _AT: probed_at_ms, "lag": row.lag}
+    told["held_by"] = [tuple(held.values()) for held in told["held_by"]]
+    return tuple(told[name] for name in LAG.names)
 
 
 def lag_of(row: Any) -> PartitionLag:
     """A row of the table as the value that it was made from."""
-    values = row.asDict(recursive=True)
-    return PartitionLag(
-        topic=values["topic"],
-        partition=values["partition"],
-        last_stable_offset=values["last_stable_offset"],
-        high_watermark=values["high_watermark"],
-        held_by=tuple(msgspec.convert(held, HeldBy) for held in values["held_by"]),
-        error=values["error"],
-    )
+    return msgspec.convert(row.asDict(recursive=True), PartitionLag)

@@ -40,10 +40,15 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to call the tool that repairs, for the commands that alerts tell."""
 
     @property
+    def kafka_options(self) -> dict[str, str]:
+        """Kafka's own properties, as Spark's connector and the probe are given them."""
+        return {f"{CLIENT_PREFIX}{name}": text for name, text in self.client.items()}
+
+    @property
     def lag_options(self) -> dict[str, str]:
         """What the source ``kafka_lso_lag`` is given."""
         return {
-            **{f"{CLIENT_PREFIX}{name}": text for name, text in self.client.items()},
+            **self.kafka_options,
             "subscribe": ",".join(self.topics),
             "olderThanMs": str(self.older_than_ms),
             "intervalMs": "0",  # the trigger is the clock

@@ -57,9 +57,7 @@ class RecordsQuery:
             ClientError: The cluster did not answer.
             MissingExtraError: There is no connector.
         """
-        reader = spark.readStream.format("kafka")
-        for name, value in self._connector_options().items():
-            reader = reader.option(name, value)
+        reader = spark.readStream.format("kafka").options(**self._connector_options())
         try:
             return reader.load()
         except AnalysisException as failure:
@@ -85,7 +83,7 @@ class RecordsQuery:
 
     def _connector_options(self) -> dict[str, str]:
         options = {
-            **{f"{CLIENT_PREFIX}{name}": text for name, text in self._options.client.items()},
+            **self._options.kafka_options,
             f"{CLIENT_PREFIX}isolation.level": "read_committed",
             "subscribe": ",".join(self._options.topics),
             "startingOffsets": self._starting_offsets(),

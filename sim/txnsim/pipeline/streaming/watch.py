@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, step
 from txnsim.pipeline.streaming.checkpoint import Checkpoint
 from txnsim.pipeline.streaming.events import AlertChanged, NotAsked, OnEvent
-from txnsim.pipeline.streaming.lag_options import CLIENT_PREFIX, FORMAT
+from txnsim.pipeline.streaming.lag_options import FORMAT
 from txnsim.pipeline.streaming.lag_probe import PartitionLag
 from txnsim.pipeline.streaming.lag_source import LagDataSource, lag_of
 from txnsim.pipeline.streaming.options import StreamOptions
@@ -51,10 +51,7 @@ class AlertsQuery:
     def rows(self, spark: SparkSession) -> DataFrame:
         """What is read."""
         spark.dataSource.register(LagDataSource)
-        reader = spark.readStream.format(FORMAT)
-        for name, value in self._options.lag_options.items():
-            reader = reader.option(name, value)
-        return reader.load()
+        return spark.readStream.format(FORMAT).options(**self._options.lag_options).load()
 
     def take(self, rows: DataFrame, batch: int) -> None:
         """Take in a probe; only what an alert may come of leaves the workers."""
@@ -103,9 +100,7 @@ class AlertsQuery:
         """To a topic, keyed by the alert's id: a compacted one holds how each of them stands."""
         rows = [(one.id, msgspec.json.encode(one).decode()) for one in alerts]
         writer = spark.createDataFrame(rows, "key string, value string").write.format("kafka")
-        for name, text in self._options.client.items():
-            writer = writer.option(f"{CLIENT_PREFIX}{name}", text)
-        writer.option("topic", topic).save()
+        writer.options(**self._options.kafka_options, topic=topic).save()
 
     def _tell_not_asked(self, lags: Iterable[PartitionLag]) -> None:
         """Each trouble once, until it is over."""
@@ -116,9 +111,7 @@ class AlertsQuery:
 
 
 def _fill(alerts: tuple[Alert, ...], spark: SparkSession, url: str) -> int:
-    rows = [
-        (str(one.event), *(getattr(one, name) for name in ALERT_TABLE.names[1:])) for one in alerts
-    ]
+    rows = [tuple(msgspec.to_builtins(one).values()) for one in alerts]
     spark.createDataFrame(rows, ALERT_TABLE.ddl).coalesce(1).write.parquet(url)
     return len(rows)
 
