@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, untold
@@ -49,10 +50,9 @@ def described(
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    directories: dict[str, LogDirectory] = {}
+    directory_at = cache(partial(LogDirectory.at, on_problem=on_problem))
     for replica in replicas_in(paths, topics, on_problem):
-        if replica.log_dir not in directories:
-            directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir), on_problem)
+        directory = directory_at(Path(replica.log_dir))
         progress(f"reading {replica.path}")
         folder = PartitionDirectory(
             topic_partition=replica.topic_partition, path=Path(replica.path)
@@ -63,7 +63,7 @@ def described(
             file = error.filename or replica.path
             on_problem(f"{file}: {error.strerror or error}; its replica is passed by")
             continue
-        yield described_of(replica, directories[replica.log_dir], summary)
+        yield described_of(replica, directory, summary)
 
 
 def described_of(replica: Replica, directory: LogDirectory, summary: ReplicaSummary) -> Described:

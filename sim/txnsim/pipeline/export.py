@@ -7,7 +7,7 @@ is complete.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -112,15 +112,9 @@ def export_here(wanted: Export, table: str) -> Written:
     """
     from txnsim.pipeline.tables.read_here import read_here
 
-    part = _part(wanted, table)
-    if part.exists():
-        shutil.rmtree(part)
-    part.mkdir(parents=True)
-    written = TopicFiles(part)
-    for batch in read_here(table, wanted.paths, topics=wanted.topics):
-        written.take(batch)
-    written.finish()
-    return _done(wanted, table, lambda _: written.rows)
+    rows = read_here(table, wanted.paths, topics=wanted.topics)
+    count = write_topics(rows, _part(wanted, table))
+    return _done(wanted, table, lambda _: count)
 
 
 def _part(wanted: Export, table: str) -> Path:
@@ -144,8 +138,31 @@ def _done(wanted: Export, table: str, count: Callable[[Path], int]) -> Written:
     )
 
 
-class TopicFiles:
-    """Files by topic, one open at a time: rows come topic by topic."""
+def write_topics(batches: Iterable[pa.RecordBatch], directory: Path) -> int:
+    """Write rows as files by topic; what the folder holds goes.
+
+    Args:
+        batches: Rows of one topic each, topic by topic.
+        directory: The folder.
+
+    Returns:
+        How many rows.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    if directory.exists():
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True)
+    files = _TopicFiles(directory)
+    for batch in batches:
+        files.take(batch)
+    files.close()
+    return files.rows
+
+
+class _TopicFiles:
+    """Files by topic, one open at a time."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -162,17 +179,13 @@ class TopicFiles:
             return
         topic = batch[BY][0].as_py() or NO_TOPIC
         if topic != self._topic:
-            self._close()
+            self.close()
             self._topic = topic
         self._held.append(batch.drop_columns([BY]))
         self._held_rows += batch.num_rows
         self.rows += batch.num_rows
         if self._held_rows >= GROUP_ROWS:
             self._write()
-
-    def finish(self) -> None:
-        """No more rows."""
-        self._close()
 
     def _write(self) -> None:
         import pyarrow as pa
@@ -189,7 +202,8 @@ class TopicFiles:
             self._files += 1
         self._writer.write_table(table)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """No more rows of this topic."""
         if self._held:
             self._write()
         if self._writer is not None:

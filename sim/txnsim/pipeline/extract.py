@@ -4,7 +4,6 @@ Parquet. Read in this process: batches of other producers are not unpacked.
 
 from __future__ import annotations
 
-import shutil
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.pipeline.export import TopicFiles
+from txnsim.pipeline.export import write_topics
 from txnsim.pipeline.targets import refuse_existing
 
 if TYPE_CHECKING:
@@ -120,13 +119,7 @@ def written_to(target: Path, batches: Iterable[pa.RecordBatch], lots: Lots) -> i
         OSError: It can't be written.
     """
     part = target.with_name(f".{target.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    files = TopicFiles(part)
-    for batch in batches:
-        files.take(batch)
-        lots.take(batch)
-    files.finish()
+    write_topics(lots.counted(batches), part)
     part.rename(target)
     return sum(1 for _ in target.rglob("*.parquet"))
 
@@ -227,6 +220,12 @@ class Lots:
         self._offsets: dict[tuple[Any, ...], list[int]] = {}
         self._bytes: Counter[tuple[Any, ...]] = Counter()
         self._keys: defaultdict[tuple[Any, ...], set[bytes]] = defaultdict(set)
+
+    def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same batches, each counted."""
+        for batch in batches:
+            self.take(batch)
+            yield batch
 
     def take(self, batch: pa.RecordBatch) -> None:
         """More of them."""

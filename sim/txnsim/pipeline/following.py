@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -73,13 +74,12 @@ def shares_between(options: KafkaLogOptions, start: StreamOffset, end: StreamOff
 
 def _ends(options: KafkaLogOptions) -> dict[str, int]:
     """Folder of each replica -> where its log ends."""
-    directories: dict[str, LogDirectory] = {}
+    directory_at = cache(LogDirectory.at)
     ends: dict[str, int] = {}
     for replica in replicas_of(options, Wanted(), READS[options.table]):
-        if replica.log_dir not in directories:
-            directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir))
+        directory = directory_at(Path(replica.log_dir))
         try:
-            segments = list(segments_of(replica, directories[replica.log_dir]))
+            segments = list(segments_of(replica, directory))
             if segments:
                 ends[replica.path] = end_offset_of(segments[-1])
         except OSError:

@@ -9,6 +9,7 @@ files are cheap: many replicas share a task.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -171,11 +172,9 @@ def in_tasks(
 def _segments_of(
     replicas: Iterable[Replica], start_offsets: Mapping[str, int]
 ) -> Iterator[SegmentFile]:
-    directories: dict[str, LogDirectory] = {}
+    directory_at = cache(LogDirectory.at)
     for replica in replicas:
-        directory = directories.get(replica.log_dir)
-        if directory is None:
-            directory = directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir))
+        directory = directory_at(Path(replica.log_dir))
         try:
             found = tuple(segments_of(replica, directory))
         except OSError:

@@ -71,7 +71,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """The schema as Arrow has it; of these columns, all where empty."""
         import pyarrow as pa
 
-        types = _arrow_types()
+        types = arrow_types()
         fields = {
             column.name: pa.field(column.name, types[column.type], nullable=column.is_nullable)
             for column in self.columns
@@ -80,7 +80,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _arrow_types() -> dict[str, pa.DataType]:
+def arrow_types() -> dict[str, pa.DataType]:
     """A type as Spark's DDL has it -> as Arrow has it, its parts named as Spark names them."""
     import pyarrow as pa
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from txnsim.pipeline.hadoop.mirror import carried, carry
+from txnsim.pipeline.schemas import arrow_types
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,13 +51,7 @@ def arrow_schema(columns: str) -> pa.Schema:
     """Columns of plain types in Spark's DDL, as Arrow has them."""
     import pyarrow as pa
 
-    types = {
-        "string": pa.string(),
-        "int": pa.int32(),
-        "bigint": pa.int64(),
-        "boolean": pa.bool_(),
-        "binary": pa.binary(),
-    }
+    types = arrow_types()
     return pa.schema(
         [(name, types[kind]) for name, kind in (column.split() for column in columns.split(", "))]
     )

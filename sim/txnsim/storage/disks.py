@@ -122,18 +122,10 @@ def _directory(path: Path) -> LogDirectory:
         )
     try:
         meta = decode_meta_properties(properties.read_text(errors="replace"), place=str(properties))
-        noted = {name: _offsets(path / name) for name in _CHECKPOINTS}
+        noted = {name: _offsets(path / name) for name in names.CHECKPOINTS}
         return LogDirectory(path=path, meta=meta, folders=_folders(path, noted))
     except CorruptLogRecordError as error:
         raise ConfigError(str(error)) from error
-
-
-_CHECKPOINTS: Final = (
-    names.HIGH_WATERMARKS_NAME,
-    names.RECOVERY_POINTS_NAME,
-    names.LOG_STARTS_NAME,
-    names.CLEANER_OFFSETS_NAME,
-)
 
 
 def _offsets(path: Path) -> dict[TopicPartition, int]:

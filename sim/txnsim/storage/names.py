@@ -28,6 +28,11 @@ HIGH_WATERMARKS_NAME: Final = "replication-offset-checkpoint"
 RECOVERY_POINTS_NAME: Final = "recovery-point-offset-checkpoint"
 LOG_STARTS_NAME: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS_NAME: Final = "cleaner-offset-checkpoint"
+CHECKPOINTS: Final = (
+    *(HIGH_WATERMARKS_NAME, RECOVERY_POINTS_NAME),
+    *(LOG_STARTS_NAME, CLEANER_OFFSETS_NAME),
+)
+"""Offsets of all replicas of a log directory."""
 
 _DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _GOING: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")

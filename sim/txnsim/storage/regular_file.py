@@ -181,10 +181,6 @@ class _Stream(io.RawIOBase):
         self._position = begin[whence] + offset
         return self._position
 
-    def tell(self) -> int:
-        """Where it is."""
-        return self._position
-
     def close(self) -> None:
         """It is read no more."""
         if not self.closed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -26,14 +26,6 @@ OnProblem = Callable[[str], object]
 
 def untold(_problem: str) -> None:
     """The caller goes on without the file."""
-
-
-CHECKPOINTS: Final = (
-    names.HIGH_WATERMARKS_NAME,
-    names.RECOVERY_POINTS_NAME,
-    names.LOG_STARTS_NAME,
-    names.CLEANER_OFFSETS_NAME,
-)
 
 
 class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,6 @@ import numpy as np
 from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.scan import kernel
-from txnsim.pipeline.scan.log_dirs import CHECKPOINTS
 from txnsim.pipeline.scan.recovery import crcs_are_right
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, broker_of
 from txnsim.pipeline.scan.walk import Damage, batch_rows, damage_of
@@ -152,7 +151,7 @@ def read_log_dir(path: Path, job: Job) -> Iterator[Rows]:
 
 
 def _of_log_dir(path: Path) -> Iterator[ErrorRow]:
-    for name in CHECKPOINTS:
+    for name in names.CHECKPOINTS:
         if (path / name).exists():
             yield from _of_file(path / name, "checkpoint", _text(checkpoints.decode_offsets))
     meta = path / names.META_PROPERTIES_NAME

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -79,11 +79,10 @@ def _rows(table: Table, share: Share, job: Job) -> Iterator[Rows]:
 
 
 def _replicas(share: Share, job: Job) -> Iterator[Rows]:
-    directories: dict[str, LogDirectory] = {}
+    directory_at = cache(LogDirectory.at)
     for replica in share.replicas:
-        if replica.log_dir not in directories:
-            directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir))
-        yield from _sound(partial(replicas.read, replica, job, directories[replica.log_dir]))
+        directory = directory_at(Path(replica.log_dir))
+        yield from _sound(partial(replicas.read, replica, job, directory))
 
 
 def _errors(share: Share, job: Job) -> Iterator[Rows]:
