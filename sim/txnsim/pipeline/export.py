@@ -7,7 +7,8 @@ is complete.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,6 @@ from txnsim.pipeline.schemas import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
     from pyspark.sql import SparkSession
 
 ALL: Final = "all"
@@ -151,61 +151,41 @@ def write_topics(batches: Iterable[pa.RecordBatch], directory: Path) -> int:
     Raises:
         OSError: It can't be written.
     """
+    import pyarrow.parquet as pq
+
     if directory.exists():
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
-    files = _TopicFiles(directory)
+    rows = 0
+    filled = (batch for batch in batches if batch.num_rows)
+    for number, (topic, several) in enumerate(groupby(filled, _topic_of)):
+        folder = directory / f"{BY}={topic}"
+        folder.mkdir(exist_ok=True)
+        groups = _row_groups(several)
+        first = next(groups)
+        file = folder / f"part-{number:05}.snappy.parquet"
+        with pq.ParquetWriter(file, first.schema) as writer:
+            for group in chain([first], groups):
+                writer.write_table(group)
+                rows += group.num_rows
+    return rows
+
+
+def _topic_of(batch: pa.RecordBatch) -> str:
+    return batch[BY][0].as_py() or NO_TOPIC
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of a topic, without its name, which is that of the folder."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    rows = 0
     for batch in batches:
-        files.take(batch)
-    files.close()
-    return files.rows
-
-
-class _TopicFiles:
-    """Files by topic, one open at a time."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._topic: str | None = None
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
-        self._writer: pq.ParquetWriter | None = None
-        self._files = 0
-        self.rows = 0
-
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Rows of one topic."""
-        if not batch.num_rows:
-            return
-        topic = batch[BY][0].as_py() or NO_TOPIC
-        if topic != self._topic:
-            self.close()
-            self._topic = topic
-        self._held.append(batch.drop_columns([BY]))
-        self._held_rows += batch.num_rows
-        self.rows += batch.num_rows
-        if self._held_rows >= GROUP_ROWS:
-            self._write()
-
-    def _write(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        table = pa.Table.from_batches(self._held)
-        self._held, self._held_rows = [], 0
-        if self._writer is None:
-            folder = self._directory / f"{BY}={self._topic}"
-            folder.mkdir(exist_ok=True)
-            self._writer = pq.ParquetWriter(
-                folder / f"part-{self._files:05}.snappy.parquet", table.schema
-            )
-            self._files += 1
-        self._writer.write_table(table)
-
-    def close(self) -> None:
-        """No more rows of this topic."""
-        if self._held:
-            self._write()
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        held.append(batch.drop_columns([BY]))
+        rows += batch.num_rows
+        if rows >= GROUP_ROWS:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
