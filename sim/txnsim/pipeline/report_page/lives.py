@@ -19,10 +19,6 @@ from txnsim.types import TopicPartition
 
 KEPT: Final = 120
 """Transactions of a partition that are shown, the newest ones; all of them are counted."""
-_COLUMNS: Final = (
-    *("topic", "partition", "producer_id", "producer_epoch", "first_offset", "marker_offset"),
-    *("is_commit", "first_timestamp_ms", "timestamp_ms", "records"),
-)
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +100,8 @@ class Lives:
 
 
 def _ended(paths: Sequence[Path]) -> Iterator[tuple[TopicPartition, Ended]]:
-    for batch in read_here("endings", paths, columns=_COLUMNS):
+    columns = ("topic", "partition", *Ended.__struct_fields__)
+    for batch in read_here("endings", paths, columns=columns):
         for row in batch.to_pylist():
             partition = TopicPartition(row.pop("topic"), row.pop("partition"))
             yield partition, Ended(**row)

@@ -15,12 +15,6 @@ from txnsim.pipeline.tables.rows import Job, Make, Rows, values
 from txnsim.runtime.wall_clock import wall_ms
 
 _US_PER_MS: Final = 1_000
-_SAME: Final = (
-    *("log_dir", "broker", "topic", "partition", "producer_id", "producer_epoch"),
-    *("coordinator_epoch", "start_offset", "age_ms", "reason", "listed_by_kafka", "is_late"),
-    *("transactional_id", "state", "outcome", "timeout_ms", "open_on", "behind", "against"),
-)
-"""Fields of a finding that are columns as they are."""
 
 
 def read(job: Job) -> Iterator[Rows]:
@@ -56,7 +50,7 @@ def _columns(found: list[Finding], as_of_ms: int) -> dict[str, Make]:
         return values(lambda: [getattr(one, name) for one in found])
 
     return {
-        **{name: column(name) for name in _SAME},
+        **{name: column(name) for name in Finding.__struct_fields__},
         "started_at": values(lambda: [_us(one.start_timestamp_ms) for one in found]),
         "last_written_at": values(lambda: [_us(one.last_timestamp_ms) for one in found]),
         "as_of": values(lambda: [_us(as_of_ms)] * len(found)),

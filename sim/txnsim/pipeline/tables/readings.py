@@ -7,8 +7,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from txnsim.pipeline.options import Check
 from txnsim.pipeline.planning import Share
 from txnsim.pipeline.scan.log_dirs import LogDirectory
@@ -30,25 +28,19 @@ from txnsim.pipeline.tables import (
 )
 from txnsim.pipeline.tables.rows import Job, Rows
 
-
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """How the rows of a table are made."""
-
-    of_segment: Callable[[SegmentFile, Job], Iterator[Rows]] | None = None
-    of_replica: Callable[[Replica, Job], Iterator[Rows]] | None = None
-
-
-TABLES: Final[Mapping[str, Table]] = {
-    "batches": Table(of_segment=batches.read),
-    "fragments": Table(of_segment=fragments.read),
-    "endings": Table(of_segment=endings.read),
-    "records": Table(of_segment=records.read),
-    "producer_state": Table(of_replica=producer_state.read),
-    "aborted": Table(of_replica=aborted.read),
-    "leader_epochs": Table(of_replica=leader_epochs.read),
-    "transactions": Table(of_segment=transactions.read),
-    "offsets": Table(of_segment=offsets.read),
-    "segments": Table(of_segment=segments.read),
+OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = {
+    "batches": batches.read,
+    "fragments": fragments.read,
+    "endings": endings.read,
+    "records": records.read,
+    "transactions": transactions.read,
+    "offsets": offsets.read,
+    "segments": segments.read,
+}
+OF_REPLICA: Final[Mapping[str, Callable[[Replica, Job], Iterator[Rows]]]] = {
+    "producer_state": producer_state.read,
+    "aborted": aborted.read,
+    "leader_epochs": leader_epochs.read,
 }
 """All but those that need more than their unit: ``replicas``, ``errors`` and ``findings``."""
 
@@ -65,17 +57,20 @@ def rows_of(share: Share, job: Job) -> Iterator[Rows]:
             return findings.read(job)
         case "replicas":
             return _replicas(share, job)
+        case name if name in OF_SEGMENT:
+            return _of_segments(name, share, job)
         case name:
-            return _rows(TABLES[name], share, job)
+            return _of_replicas(name, share, job)
 
 
-def _rows(table: Table, share: Share, job: Job) -> Iterator[Rows]:
-    if table.of_segment is not None:
-        for segment, _ in cut_short(share.segments, is_cut=_cuts(job)):
-            yield from _sound(partial(table.of_segment, segment, job))
-    if table.of_replica is not None:
-        for replica in share.replicas:
-            yield from _sound(partial(table.of_replica, replica, job))
+def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
+    for segment, _ in cut_short(share.segments, is_cut=_cuts(job)):
+        yield from _sound(partial(OF_SEGMENT[name], segment, job))
+
+
+def _of_replicas(name: str, share: Share, job: Job) -> Iterator[Rows]:
+    for replica in share.replicas:
+        yield from _sound(partial(OF_REPLICA[name], replica, job))
 
 
 def _replicas(share: Share, job: Job) -> Iterator[Rows]:

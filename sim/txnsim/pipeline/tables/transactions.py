@@ -18,17 +18,9 @@ from txnsim.pipeline.tables.decoded import decoded_records
 from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs, or_none
 from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record
-from txnsim.txn.state import Tombstone, TransactionState, TxnTransition
+from txnsim.txn.state import Tombstone, TxnTransition
 from txnsim.wire.batch import Record
 
-STATES: Final = {
-    TransactionState.EMPTY: "Empty",
-    TransactionState.ONGOING: "Ongoing",
-    TransactionState.PREPARE_COMMIT: "PrepareCommit",
-    TransactionState.PREPARE_ABORT: "PrepareAbort",
-    TransactionState.COMPLETE_COMMIT: "CompleteCommit",
-    TransactionState.COMPLETE_ABORT: "CompleteAbort",
-}
 _INT16: Final = struct.Struct(">h")
 
 
@@ -76,7 +68,7 @@ def _entry(record: Record, entry: TxnTransition) -> TransactionRow:
         transactional_id=entry.transactional_id,
         is_tombstone=False,
         value_version=version_of(record.value),
-        state=STATES[entry.state],
+        state=entry.state.wire_name,
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,
         previous_producer_id=or_none(entry.prev_producer_id),

@@ -115,13 +115,7 @@ def svg(plot: Plot, rows: Iterable[Row]) -> bytes:
 
 def _shares(axes: Axes, rows: Iterable[Row]) -> None:
     """How many are done after how long, by version."""
-    by_version: dict[Cell, tuple[list[float], list[float]]] = {}
-    for version, share, ms in rows:
-        times, shares = by_version.setdefault(version, ([], []))
-        times.append(float(ms or 0))
-        shares.append(float(share or 0))
-    for color, (version, (times, shares)) in zip(COLORS, by_version.items(), strict=False):
-        axes.plot(times, shares, color=color, label=_version(version), drawstyle="steps-post")
+    _curves(axes, ((_version(version), ms, share) for version, share, ms in rows))
     axes.set_xscale("symlog", linthresh=0.1)
     axes.set_xlabel("milliseconds")
     axes.set_ylabel("share that takes no longer")
@@ -130,16 +124,21 @@ def _shares(axes: Axes, rows: Iterable[Row]) -> None:
 
 def _over_time(axes: Axes, rows: Iterable[Row]) -> None:
     """How far last stable offsets are behind, by run."""
-    by_run: dict[str, tuple[list[float], list[float]]] = {}
-    for run, at_s, lag in rows:
-        times, lags = by_run.setdefault(str(run), ([], []))
-        times.append(float(at_s or 0))
-        lags.append(float(lag or 0))
-    for color, (run, (times, lags)) in zip(COLORS * 2, by_run.items(), strict=False):
-        axes.plot(times, lags, color=color, label=run, drawstyle="steps-post")
+    _curves(axes, ((str(run), at_s, lag) for run, at_s, lag in rows))
     axes.set_xlabel("seconds")
     axes.set_ylabel("offsets behind, worst partition")
     legend(axes)
+
+
+def _curves(axes: Axes, rows: Iterable[tuple[str, Cell, Cell]]) -> None:
+    """A curve for each label: label, x and y of its points."""
+    curves: dict[str, tuple[list[float], list[float]]] = {}
+    for label, x, y in rows:
+        xs, ys = curves.setdefault(label, ([], []))
+        xs.append(float(x or 0))
+        ys.append(float(y or 0))
+    for color, (label, (xs, ys)) in zip(COLORS * 2, curves.items(), strict=False):
+        axes.plot(xs, ys, color=color, label=label, drawstyle="steps-post")
 
 
 def _bars(*labels: str) -> Callable[[Axes, Iterable[Row]], None]:
