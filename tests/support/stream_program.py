@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from pathlib import Path
 
+from tests.support.watched_store import WatchedStore
 from txnsim.cli.stream import connector_config
 from txnsim.pipeline.session import spark_session
 from txnsim.pipeline.streaming.events import BatchWritten, StreamEvent
 from txnsim.pipeline.streaming.options import StreamOptions
 from txnsim.pipeline.streaming.sink import BatchSink
-from txnsim.pipeline.streaming.store import open_store
 from txnsim.pipeline.streaming.stream import RECORDS, Stream
 
 
@@ -46,13 +47,13 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
         "local[2]", config={"spark.driver.memory": "1g", **connector_config(jars)}
     )
     options = options_for(bootstrap, topic, directory)
-    store = open_store(f"{options.sink}/{RECORDS}", spark)
-    records = (
-        BatchSink(store, at_staged=stand_still)
+    place = Path(directory) / "sink" / RECORDS
+    store = (
+        WatchedStore(place, at_staged=stand_still)
         if point == "staged"
-        else BatchSink(store, at_committed=stand_still)
+        else WatchedStore(place, at_committed=stand_still)
     )
-    stream = Stream(spark, options, tell, records=records)
+    stream = Stream(spark, options, tell, records=BatchSink(store))
     stream.start()
     stream.wait(threading.Event())
 

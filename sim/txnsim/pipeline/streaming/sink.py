@@ -32,7 +32,6 @@ STAGING: Final = "_staging"
 
 Fill = Callable[[str], int]
 """Writes a batch's rows to this URL, which is not there yet, and says how many."""
-Hook = Callable[[], None]
 
 
 class SinkError(BadInputError):
@@ -53,26 +52,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What the next batch has to know."""
 
 
-def _nothing() -> None:
-    """Progress is not shown."""
-
-
 class BatchSink:
-    """One such table."""
+    """One such table.
 
-    def __init__(
-        self, store: Store, *, at_staged: Hook = _nothing, at_committed: Hook = _nothing
-    ) -> None:
-        """A table in a store.
+    Args:
+        store: Where.
+    """
 
-        Args:
-            store: Where.
-            at_staged: Called when a batch is written and not yet committed.
-            at_committed: Called when it is committed and Spark does not know yet.
-        """
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._at_staged = at_staged
-        self._at_committed = at_committed
         self._runs: dict[str, int] = {}
         """By query id, as far as they were looked up: there may be very many batches to list."""
 
@@ -171,11 +159,9 @@ class BatchSink:
             state=msgspec.Raw(msgspec.json.encode(state)),
         )
         self._store.write(f"{staged}/{MANIFEST}", msgspec.json.encode(manifest))
-        self._at_staged()
         if not self._store.publish(staged, f"run={run}/batch={batch}"):
             self._store.remove(staged)
             return None
-        self._at_committed()
         return manifest
 
     # Names

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.watched_store import WatchedStore
 from txnsim.pipeline.streaming.sink import BatchSink, Fill, Manifest, SinkError
 from txnsim.pipeline.streaming.store import LocalStore
 
@@ -62,7 +63,7 @@ def test_a_batch_that_is_given_again_is_not_written_twice(tmp_path: Path) -> Non
 
 def test_who_dies_before_the_commit_has_written_nothing(tmp_path: Path) -> None:
     with pytest.raises(Died):
-        BatchSink(LocalStore(tmp_path), at_staged=die).commit(0, rows("a"), query_id="q")
+        BatchSink(WatchedStore(tmp_path, at_staged=die)).commit(0, rows("a"), query_id="q")
     assert read(tmp_path) == []
     again = BatchSink(LocalStore(tmp_path))
     assert again.last() is None
@@ -73,13 +74,13 @@ def test_who_dies_before_the_commit_has_written_nothing(tmp_path: Path) -> None:
 
 def test_who_dies_behind_the_commit_has_written_it(tmp_path: Path) -> None:
     with pytest.raises(Died):
-        BatchSink(LocalStore(tmp_path), at_committed=die).commit(0, rows("a"), query_id="q")
+        BatchSink(WatchedStore(tmp_path, at_committed=die)).commit(0, rows("a"), query_id="q")
     assert BatchSink(LocalStore(tmp_path)).commit(0, never, query_id="q") is None
     assert read(tmp_path) == ["a"]
 
 
 def test_of_two_who_write_the_same_batch_one_is_first(tmp_path: Path) -> None:
-    slow = BatchSink(LocalStore(tmp_path), at_staged=lambda: _commit(tmp_path, rows("quick")))
+    slow = BatchSink(WatchedStore(tmp_path, at_staged=lambda: _commit(tmp_path, rows("quick"))))
     assert slow.commit(0, rows("slow"), query_id="q") is None
     assert read(tmp_path) == ["quick"]
     assert list((tmp_path / "_staging").iterdir()) == []
