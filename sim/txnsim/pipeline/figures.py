@@ -25,7 +25,7 @@ _SETTINGS: Final[Any] = {
 
 
 def figure(title: str, draw: Callable[[Axes], None]) -> bytes:
-    """One figure as SVG.
+    """One figure as SVG, with a legend where something has a label.
 
     Args:
         title: Stands above it.
@@ -41,12 +41,8 @@ def figure(title: str, draw: Callable[[Axes], None]) -> bytes:
         axes = made.add_subplot()
         axes.set_title(title)
         draw(axes)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
         buffer = io.BytesIO()
         made.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
-
-
-def legend(axes: Axes) -> None:
-    """A legend, where there is something to name."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False)

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.runtime.trace import Event
 from txnsim.trace.reading import Recording
 
 LEFT_OUT: Final = "(left out)"
@@ -22,11 +21,12 @@ _TEXTS: Final = frozenset({"text", "found", "expected", "subject"})
 
 def redacted(run: Recording) -> Recording:
     """The same run; what its clients wrote and read is replaced by ``(left out)``."""
-    known = sorted({one for event in run.events for one in _values(event.d) if one}, key=len)
-    longest_first = tuple(reversed(known))
-    return msgspec.structs.replace(
-        run, events=tuple(_event(event, longest_first) for event in run.events)
+    known = {one for event in run.events for one in _values(event.d) if one}
+    longest_first = tuple(sorted(known, key=len, reverse=True))
+    events = (
+        msgspec.structs.replace(event, d=_payload(event.d, longest_first)) for event in run.events
     )
+    return msgspec.structs.replace(run, events=tuple(events))
 
 
 def _values(data: object) -> Iterator[str]:
@@ -51,10 +51,6 @@ def _texts(one: object) -> Iterator[str]:
     elif isinstance(one, list | tuple):
         for part in one:
             yield from _texts(part)
-
-
-def _event(event: Event, known: tuple[str, ...]) -> Event:
-    return msgspec.structs.replace(event, d=_payload(event.d, known))
 
 
 def _payload(data: object, known: tuple[str, ...]) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from txnsim.pipeline.figures import figure, legend
+from txnsim.pipeline.figures import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,12 +13,10 @@ if TYPE_CHECKING:
 
 def curve(axes: Axes) -> None:
     axes.plot([1, 2], label="curve")
-    legend(axes)
 
 
 def nameless(axes: Axes) -> None:
     axes.plot([1, 2])
-    legend(axes)
 
 
 def test_the_same_data_give_the_same_bytes() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from txnsim.pipeline.figures import COLORS, figure, legend
+from txnsim.pipeline.figures import COLORS, figure
 from txnsim.pipeline.forensics.findings import PartitionFigures
 from txnsim.pipeline.report_page.lives import Lives
 
@@ -51,7 +51,6 @@ def _durations(axes: Axes, lives: Lives) -> None:
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xlabel("milliseconds")
     axes.set_ylabel("share that takes no longer")
-    legend(axes)
 
 
 def _over_time(axes: Axes, lives: Lives) -> None:
@@ -68,7 +67,6 @@ def _over_time(axes: Axes, lives: Lives) -> None:
     first = datetime.fromtimestamp(float(edges[0]) / 1_000, UTC)
     axes.set_xlabel(f"seconds since {first:%Y-%m-%dT%H:%M:%SZ}")
     axes.set_ylabel("transactions")
-    legend(axes)
 
 
 def _withheld(axes: Axes, figures: Sequence[PartitionFigures]) -> None:

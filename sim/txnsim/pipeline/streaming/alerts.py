@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import msgspec
 
 from txnsim.pipeline.schemas import Bigint, Int, String, Table, columns_of
-from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
+from txnsim.pipeline.streaming.lag_probe import PartitionLag
 from txnsim.txn.withheld import OpenTxnStatus
 
 
@@ -114,37 +114,34 @@ def step(
 
 def _hanging(row: PartitionLag, *, at_ms: int, program: str) -> Iterator[Alert]:
     """An alert for each transaction that hangs there."""
-    for held in row.held_by:
-        if held.verdict is OpenTxnStatus.HANGING:
-            yield _alert(row, held, at_ms=at_ms, program=program)
-
-
-def _alert(row: PartitionLag, held: HeldBy, *, at_ms: int, program: str) -> Alert:
     assert row.topic is not None, "only of a partition is known who holds it"
     assert row.partition is not None, "the same"
     assert row.last_stable_offset is not None, "asked for before"
     assert row.high_watermark is not None, "the same"
     assert row.lag is not None, "both are known"
     where = f"--topic {row.topic} --partition {row.partition}"
-    return Alert(
-        event=AlertEvent.RAISED,
-        id=f"{row.topic}-{row.partition}@{held.start_offset}"
-        f"/{held.producer_id}:{held.producer_epoch}",
-        at_ms=at_ms,
-        since_ms=at_ms,
-        topic=row.topic,
-        partition=row.partition,
-        producer_id=held.producer_id,
-        producer_epoch=held.producer_epoch,
-        transactional_id=held.transactional_id,
-        start_offset=held.start_offset,
-        last_timestamp_ms=held.last_timestamp_ms,
-        last_stable_offset=row.last_stable_offset,
-        high_watermark=row.high_watermark,
-        lag=row.lag,
-        reason=held.reason,
-        command=f"{program} abort {where} --start-offset {held.start_offset}",
-    )
+    for held in row.held_by:
+        if held.verdict is not OpenTxnStatus.HANGING:
+            continue
+        yield Alert(
+            event=AlertEvent.RAISED,
+            id=f"{row.topic}-{row.partition}@{held.start_offset}"
+            f"/{held.producer_id}:{held.producer_epoch}",
+            at_ms=at_ms,
+            since_ms=at_ms,
+            topic=row.topic,
+            partition=row.partition,
+            producer_id=held.producer_id,
+            producer_epoch=held.producer_epoch,
+            transactional_id=held.transactional_id,
+            start_offset=held.start_offset,
+            last_timestamp_ms=held.last_timestamp_ms,
+            last_stable_offset=row.last_stable_offset,
+            high_watermark=row.high_watermark,
+            lag=row.lag,
+            reason=held.reason,
+            command=f"{program} abort {where} --start-offset {held.start_offset}",
+        )
 
 
 def _ended(old: Alert, row: PartitionLag, at_ms: int) -> Alert:

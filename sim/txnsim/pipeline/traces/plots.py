@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.pipeline.figures import COLORS, figure, legend
+from txnsim.pipeline.figures import COLORS, figure
 from txnsim.pipeline.traces.analyses import (
     BY_VERSION,
     epoch_bumps,
@@ -119,7 +119,6 @@ def _shares(axes: Axes, rows: Iterable[Row]) -> None:
     axes.set_xscale("symlog", linthresh=0.1)
     axes.set_xlabel("milliseconds")
     axes.set_ylabel("share that takes no longer")
-    legend(axes)
 
 
 def _over_time(axes: Axes, rows: Iterable[Row]) -> None:
@@ -127,7 +126,6 @@ def _over_time(axes: Axes, rows: Iterable[Row]) -> None:
     _curves(axes, ((str(run), at_s, lag) for run, at_s, lag in rows))
     axes.set_xlabel("seconds")
     axes.set_ylabel("offsets behind, worst partition")
-    legend(axes)
 
 
 def _curves(axes: Axes, rows: Iterable[tuple[str, Cell, Cell]]) -> None:
@@ -157,7 +155,6 @@ def _bars(*labels: str) -> Callable[[Axes, Iterable[Row]], None]:
         axes.set_xticks(range(len(found)), [_version(row[0]) for row in found])
         axes.grid(visible=False, axis="x")
         axes.set_ylabel("count")
-        legend(axes)
 
     return draw
 
