@@ -26,6 +26,7 @@ from txnsim.wire.batch_header import (
 )
 
 CHUNK_BYTES: Final = 1 << 20
+"""How much is read at once; more only for a larger batch."""
 BATCH_BYTES_MAX: Final = 1 << 30
 """No broker takes a larger batch; a larger size means damage."""
 
@@ -61,7 +62,6 @@ def read_log_file(
     *,
     on_torn: Callable[[TornTail], object],
     check_crc: bool = True,
-    chunk_bytes: int = CHUNK_BYTES,
     on_old: Callable[[OldMessage], object] | None = None,
     start: int = 0,
     until: int | None = None,
@@ -73,7 +73,6 @@ def read_log_file(
         on_torn: Called once with the place where the file stops making sense, if it does; nothing
             follows then.
         check_crc: Compute each batch's CRC; without it, damaged records stay undetected.
-        chunk_bytes: How much is read at once; more only for a larger batch.
         on_old: Called with each message of format 0 or 1, which is skipped; without it, the file
             stops making sense there.
         start: Position of the first batch.
@@ -86,7 +85,7 @@ def read_log_file(
         size = size_of_open(file)
         if until is not None:
             size = min(size, until)
-        window = Window(file, chunk_bytes)
+        window = Window(file, CHUNK_BYTES)
         position = start
         while position < size:
             front = window.bytes_at(position, HEADER_SIZE)

@@ -33,19 +33,17 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 def moments(
     run: Recording,
     *,
-    answers_max: int = ANSWERS_MAX,
     tell: Callable[[int, int], object] = lambda _so, _of: None,
 ) -> Iterator[Moment]:
     """The moments at which something else is to be said; only of partitions of users.
 
     Args:
         run: The trace.
-        answers_max: How much is explained at most.
         tell: Called now and then with how many events are done, of how many.
     """
     nodes = run.nodes
     places = {tp for event in run.events if (tp := _partition(event.d)) is not None}
-    begin = len(run.events) - answers_max // max(1, len(places))
+    begin = len(run.events) - ANSWERS_MAX // max(1, len(places))
     state = TraceState(level=run.level)
     remembered = Remembered()
     last: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None

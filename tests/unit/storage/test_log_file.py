@@ -25,11 +25,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "00000000000000000000.log"
 
 
-def test_batches_come_in_order_with_their_places(path: Path) -> None:
+def test_batches_come_in_order_with_their_places(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnsim.storage.log_file.CHUNK_BYTES", 1_000)
     stored = [batch(0), batch(1, 5_000), batch(2)]
     path.write_bytes(b"".join(stored))
     torn: list[TornTail] = []
-    found = list(read_log_file(path, on_torn=torn.append, chunk_bytes=1_000))
+    found = list(read_log_file(path, on_torn=torn.append))
     assert [one.data for one in found] == stored
     assert [one.position for one in found] == [0, len(stored[0]), len(stored[0] + stored[1])]
     assert [one.header.base_offset for one in found] == [0, 1, 2]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.support.traces import hung_at, told_run
 from txnsim.trace.explain import explain_lso
 from txnsim.trace.moments import moments
@@ -24,7 +26,10 @@ def test_between_two_moments_nothing_else_would_be_said() -> None:
     assert len(found) < len(run.events) / 2
 
 
-def test_a_long_trace_is_explained_from_where_the_work_is_bounded() -> None:
+def test_a_long_trace_is_explained_from_where_the_work_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("txnsim.trace.moments.ANSWERS_MAX", 50)
     run = told_run()
-    found = list(moments(run, answers_max=50))
+    found = list(moments(run))
     assert found[0].at >= run.events[-50].i
