@@ -77,9 +77,9 @@ class CompletedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
 
-class SnapshotEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One producer in a snapshot: of its batches only the newest, -1 where it has none
-    (ProducerSnapshot.json).
+class SnapshotEntry(msgspec.Struct, frozen=True, gc=False):
+    """One producer in a snapshot, field by field as in its file: of its batches only the newest, -1
+    where it has none (ProducerSnapshot.json).
     """
 
     producer_id: int

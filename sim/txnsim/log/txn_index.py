@@ -17,8 +17,10 @@ import msgspec
 from txnsim.log.producer_state import CompletedTxn
 
 
-class AbortedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One aborted transaction; ``last_offset`` is the offset of its marker."""
+class AbortedTxn(msgspec.Struct, frozen=True, gc=False):
+    """One aborted transaction, field by field as in its file; ``last_offset`` is the offset of its
+    marker.
+    """
 
     producer_id: int
     first_offset: int

@@ -10,6 +10,7 @@ ProducerStateManager.readSnapshot and writeSnapshot, ProducerSnapshot.json.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import starmap
 from struct import Struct
 from typing import Final
 
@@ -23,8 +24,6 @@ VERSION: Final = 1
 _FRONT: Final = Struct(">hI")
 _COUNT: Final = Struct(">i")
 _ENTRY: Final = Struct(">qhiqiqiq")
-_FIELDS: Final = SnapshotEntry.__struct_fields__
-"""In the order of the file."""
 
 
 def encode(entries: Iterable[SnapshotEntry]) -> bytes:
@@ -53,7 +52,4 @@ def decode(data: bytes) -> tuple[SnapshotEntry, ...]:
     (count,) = _COUNT.unpack_from(data, _FRONT.size)
     if len(data) != start + count * _ENTRY.size:
         raise CorruptLogRecordError(f"a producer snapshot of {count} producers, {len(data)} bytes")
-    return tuple(
-        SnapshotEntry(**dict(zip(_FIELDS, values, strict=True)))
-        for values in _ENTRY.iter_unpack(data[start:])
-    )
+    return tuple(starmap(SnapshotEntry, _ENTRY.iter_unpack(data[start:])))

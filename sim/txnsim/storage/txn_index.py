@@ -19,8 +19,6 @@ from txnsim.log.txn_index import AbortedTxn
 VERSION: Final = 0
 _ENTRY: Final = Struct(">hqqqq")
 ENTRY_BYTES: Final = _ENTRY.size
-_FIELDS: Final = AbortedTxn.__struct_fields__
-"""In the order of the file, behind the version."""
 
 
 def encode(entries: Iterable[AbortedTxn]) -> bytes:
@@ -47,7 +45,7 @@ def iter_entries(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
     whole = len(data) - len(data) % ENTRY_BYTES
     before = -1
     for number, (version, *values) in enumerate(_ENTRY.iter_unpack(data[:whole])):
-        entry = AbortedTxn(**dict(zip(_FIELDS, values, strict=True)))
+        entry = AbortedTxn(*values)
         at = f"{place}, byte {number * ENTRY_BYTES}"
         if version != VERSION:
             raise CorruptLogRecordError(f"{at}: an aborted transaction of version {version}")
