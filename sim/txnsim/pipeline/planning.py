@@ -179,15 +179,7 @@ def _segments_of(
             found = tuple(segments_of(replica, directory))
         except OSError:
             continue  # the table of errors tells
-        start = start_offsets.get(replica.path)
-        for one in found:
-            if (
-                start is None
-                or one.is_recovered  # what is cut in it ends those behind
-                or one.next_base_offset is None
-                or one.next_base_offset > start
-            ):
-                yield one
+        yield from filter(Wanted(offset_min=start_offsets.get(replica.path)).has_segment, found)
 
 
 def _go_together(before: SegmentFile, segment: SegmentFile) -> bool:
