@@ -33,11 +33,7 @@ LANGUAGES: Final = {"", "console", "go", "java", "js", "mermaid", "properties", 
 that are run (`tests/recipes/test_pages.py`).
 """
 
-BODIES: Final = {
-    one.path: list[one.body] if one.body_is_list else one.body  # type: ignore[name-defined]
-    for one in OPERATIONS
-    if one.body is not None
-}
+BODIES: Final = {one.path: one.body for one in OPERATIONS if one.body is not None}
 
 
 class Block(NamedTuple):

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.durations import whole_ms
 from txnsim.errors import ConfigError
 from txnsim.http.messages import Advance, ClockState
-from txnsim.http.operation import PREFIX, Noun, Operation
-from txnsim.http.replies import RefusedError, as_json, body_of
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation
+from txnsim.http.replies import Body, RefusedError
 from txnsim.runtime.env import Clock
-from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import advance, shift
 from txnsim.types import BrokerId
 
 
-class ClockRoutes(Noun):
+class ClockRoutes(ClusterNoun):
     """The routes over one cluster."""
 
-    def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
-
-    @Operation("get", f"{PREFIX}/clock", answer=ClockState)
-    async def read(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/clock")
+    async def read(self, _request: Request) -> ClockState:
         """The cluster clock."""
-        return as_json(self._state())
+        return self._state()
 
-    @Operation("post", f"{PREFIX}/clock", body=Advance, answer=ClockState, refusals=("404", "422"))
-    async def advance(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/clock", refusals=("404", "422"))
+    async def advance(self, _request: Request, body: Body[Advance]) -> ClockState:
         """Let time pass on the cluster clock; or set it, or one broker's, ahead or back."""
-        wanted = await body_of(request, Advance)
+        wanted = await body.read()
         try:
             match wanted:
                 case Advance(set_by_ms=None, broker=None) if wanted.advance_ms is not None:
@@ -43,7 +38,7 @@ class ClockRoutes(Noun):
                     )
         except ValueError as error:
             raise RefusedError(422, str(error)) from error
-        return as_json(self._state())
+        return self._state()
 
     def _clock_of(self, broker: int | None) -> Clock:
         if broker is None:

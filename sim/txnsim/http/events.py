@@ -23,7 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from txnsim.client.waiting import pause
 from txnsim.http.messages import fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
+from txnsim.http.replies import Body, RefusedError, digits_of, number_of
 from txnsim.http.report import report
 from txnsim.runtime.env import Environment
 from txnsim.runtime.trace import TraceLevel, Tracer
@@ -114,19 +114,17 @@ class EventRoutes(Noun):
             yield piece
             await self._pause(0)
 
-    @Operation("post", f"{PREFIX}/trace", body=SetTrace, answer=TraceState, refusals=("422",))
-    async def set_level(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/trace", refusals=("422",))
+    async def set_level(self, _request: Request, body: Body[SetTrace]) -> TraceState:
         """Record nothing, the important (brief) or everything (full) from now on."""
-        self._tracer.level = (await body_of(request, SetTrace)).level
-        return as_json(
-            TraceState(
-                level=self._tracer.level.value,
-                first=self._tracer.first,
-                next=len(self._tracer),
-                written=self._tracer.written,
-                kept=self._tracer.size,
-                listeners=self._listeners,
-            )
+        self._tracer.level = (await body.read()).level
+        return TraceState(
+            level=self._tracer.level.value,
+            first=self._tracer.first,
+            next=len(self._tracer),
+            written=self._tracer.written,
+            kept=self._tracer.size,
+            listeners=self._listeners,
         )
 
     @Operation(

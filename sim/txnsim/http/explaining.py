@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -23,8 +22,8 @@ from txnsim.client.inspection.repair import Repair, repair
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.errors import BadInputError
 from txnsim.http.events import CURSOR_MAX
-from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import RefusedError, as_json, body_of, number_of
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
+from txnsim.http.replies import Body, RefusedError, number_of
 from txnsim.http.topics import partition_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.scenario import practise_situation
@@ -73,11 +72,11 @@ class Practised(msgspec.Struct, frozen=True, kw_only=True):
     """The fault rule that holds the marker of another one."""
 
 
-class ExplainRoutes(Noun):
+class ExplainRoutes(ClusterNoun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster, run_trace: RunTrace) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._run_trace = run_trace
         self._thread = WorkThread("explain")
         self._is_closed = False
@@ -90,7 +89,6 @@ class ExplainRoutes(Noun):
     @Operation(
         "get",
         f"{PREFIX}/explain",
-        answer=Explained,
         query=(
             Query("at", "Position of the event; the last one unless given"),
             Query("partition", "Only this one, as orders-0", "string"),
@@ -102,7 +100,7 @@ class ExplainRoutes(Noun):
         ),
         refusals=("404", "409", "422", "503"),
     )
-    async def explain(self, request: Request) -> Response:
+    async def explain(self, request: Request) -> Explained:
         """What the trace says after an event: why each last stable offset stands where it does,
         open transactions with both views, the whole state.
         """
@@ -119,24 +117,17 @@ class ExplainRoutes(Noun):
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
-            return as_json(await self._thread.do(reading))
+            return await self._thread.do(reading)
         except BadInputError as error:
             raise RefusedError(404, str(error)) from error
 
-    @Operation(
-        "post",
-        f"{PREFIX}/repairs",
-        body=RepairPartition,
-        answer=Repair,
-        is_list=True,
-        refusals=("404", "422", "503"),
-    )
-    async def repair(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/repairs", refusals=("404", "422", "503"))
+    async def repair(self, _request: Request, body: Body[RepairPartition]) -> list[Repair]:
         """End what hangs on a partition, as `txnsim txns repair` does.
 
         It is looked for and ended over the wire.
         """
-        wanted = await body_of(request, RepairPartition)
+        wanted = await body.read()
         place = partition_of(self._cluster, wanted.topic, wanted.partition)
         environment = self._cluster.environment
         settings = ClientSettings(client_id=REPAIRER, api_timeout_ms=REPAIR_TIMEOUT_MS)
@@ -158,10 +149,10 @@ class ExplainRoutes(Noun):
                 ]
         except ClientError as error:
             raise RefusedError(503, f"the cure was not answered: {error}") from error
-        return as_json(done)
+        return done
 
-    @Operation("post", f"{PREFIX}/practise", answer=Practised, refusals=("409", "503"))
-    async def practise(self, _request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/practise", refusals=("409", "503"))
+    async def practise(self, _request: Request) -> Practised:
         """Make what `txnsim practise` finds open: a transaction that hangs on orders-0, and two
         that only look like it.
         """
@@ -181,7 +172,7 @@ class ExplainRoutes(Noun):
                 503,
                 f"it could not be made: {why}; are brokers stopped, links cut or faults armed?",
             ) from error
-        return as_json(Practised(hangs="orders-0", rule=practise_situation.MARKER_RULE))
+        return Practised(hangs="orders-0", rule=practise_situation.MARKER_RULE)
 
     async def _make_practise(self) -> None:
         async with Cluster(self._cluster.bootstrap) as outside:

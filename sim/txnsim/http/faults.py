@@ -9,12 +9,11 @@ from typing import Final, Protocol
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.faults.plan import FaultRule
 from txnsim.http.messages import Fault, Released, fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import RefusedError, as_json, body_of, flag_of, number_of
+from txnsim.http.replies import Body, RefusedError, WithStatus, flag_of, number_of
 from txnsim.injection.injector import CannotStrikeError, Injector
 from txnsim.runtime.env import Environment
 from txnsim.server.inputs import input_event
@@ -51,37 +50,20 @@ class FaultRoutes(Noun):
     def __init__(self, cluster: Struck) -> None:
         self._cluster = cluster
 
-    @Operation("get", f"{PREFIX}/faults", answer=Fault, is_list=True)
-    async def faults(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/faults")
+    async def faults(self, _request: Request) -> list[Fault]:
         """Every fault rule in force."""
-        return as_json([fault(armed) for armed in self._cluster.injector.rules()])
+        return [fault(armed) for armed in self._cluster.injector.rules()]
 
-    @Operation(
-        "post",
-        f"{PREFIX}/faults",
-        body=FaultRule,
-        answer=Fault,
-        status="201",
-        refusals=("409", "422"),
-    )
-    async def arm(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/faults", status="201", refusals=("409", "422"))
+    async def arm(self, _request: Request, body: Body[FaultRule]) -> Fault:
         """Put a fault rule in force."""
-        rule = await body_of(request, FaultRule)
-        return as_json(self._arm(rule), status=201)
+        return self._arm(await body.read())
 
-    @Operation(
-        "post",
-        f"{PREFIX}/faults/plan",
-        body=FaultRule,
-        body_is_list=True,
-        answer=Fault,
-        is_list=True,
-        status="201",
-        refusals=("409", "422"),
-    )
-    async def arm_plan(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/faults/plan", status="201", refusals=("409", "422"))
+    async def arm_plan(self, _request: Request, body: Body[list[FaultRule]]) -> list[Fault]:
         """Put a whole plan in force, in its order: all of its rules or none."""
-        rules = await body_of(request, list[FaultRule])
+        rules = await body.read()
         if len(rules) > PLAN_RULES_MAX:
             raise RefusedError(422, f"{len(rules)} rules, expected at most {PLAN_RULES_MAX}")
         armed: list[Fault] = []
@@ -93,7 +75,7 @@ class FaultRoutes(Noun):
                 with self._told("disarm-fault", rule=rule.id):
                     self._cluster.injector.disarm(rule.id)
             raise
-        return as_json(armed, status=201)
+        return armed
 
     def _arm(self, rule: FaultRule) -> Fault:
         injector = self._cluster.injector
@@ -118,12 +100,11 @@ class FaultRoutes(Noun):
     @Operation(
         "post",
         f"{PREFIX}/faults/verify",
-        answer=NeverStruck,
         also=("409",),
         query=(Query("forget", "Begin a new account: judge only later ones next time", "boolean"),),
         refusals=("422",),
     )
-    async def verify(self, request: Request) -> Response:
+    async def verify(self, request: Request) -> WithStatus[NeverStruck]:
         """Whether every rule that was armed has struck, also of those that were taken back; 409
         names those that have not.
 
@@ -135,7 +116,7 @@ class FaultRoutes(Noun):
         if forgets:
             injector.forget()
         if not idle:
-            return as_json(NeverStruck(error=None, never_struck=()))
+            return WithStatus(NeverStruck(error=None, never_struck=()))
         doubts = [injector.doubt(one.rule, in_hindsight=True) for one in idle]
         counts = "; ".join(
             f"{one.rule.id}: {one.matched} crossings matched{', ' if why else ''}{why or ''}"
@@ -146,50 +127,46 @@ class FaultRoutes(Noun):
             f"what the clients do (GET {PREFIX}/report shows it), or leave them out",
             never_struck=tuple(map(fault, idle, doubts)),
         )
-        return as_json(answer, status=409)
+        return WithStatus(answer, status=409)
 
-    @Operation("delete", f"{PREFIX}/faults", answer=Fault, is_list=True)
-    async def disarm_all(self, _request: Request) -> Response:
+    @Operation("delete", f"{PREFIX}/faults")
+    async def disarm_all(self, _request: Request) -> list[Fault]:
         """Take every rule back, oldest first; what they hold goes on."""
         injector = self._cluster.injector
         with self._told("disarm-faults"):
-            gone = [fault(injector.disarm(one.rule.id)) for one in injector.rules()]
-        return as_json(gone)
+            return [fault(injector.disarm(one.rule.id)) for one in injector.rules()]
 
-    @Operation("get", f"{PREFIX}/faults/{{id}}", answer=Fault, refusals=("404",))
-    async def fault(self, request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/faults/{{id}}", refusals=("404",))
+    async def fault(self, request: Request) -> Fault:
         """One rule and what has come of it."""
         armed = self._cluster.injector.get(self._known(request))
         assert armed is not None
-        return as_json(fault(armed))
+        return fault(armed)
 
-    @Operation("delete", f"{PREFIX}/faults/{{id}}", answer=Fault, refusals=("404",))
-    async def disarm(self, request: Request) -> Response:
+    @Operation("delete", f"{PREFIX}/faults/{{id}}", refusals=("404",))
+    async def disarm(self, request: Request) -> Fault:
         """Take a rule back; what it holds goes on."""
         rule_id = self._known(request)
         with self._told("disarm-fault", rule=rule_id):
-            gone = fault(self._cluster.injector.disarm(rule_id))
-        return as_json(gone)
+            return fault(self._cluster.injector.disarm(rule_id))
 
-    @Operation("post", f"{PREFIX}/faults/{{id}}/release", answer=Released, refusals=("404",))
-    async def release(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/faults/{{id}}/release", refusals=("404",))
+    async def release(self, request: Request) -> Released:
         """Let go what a rule holds; it stays in force."""
         rule_id = self._known(request)
         with self._told("release-fault", rule=rule_id):
-            released = self._cluster.injector.release(rule_id)
-        return as_json(Released(released=released))
+            return Released(released=self._cluster.injector.release(rule_id))
 
     @Operation(
         "get",
         f"{PREFIX}/faults/{{id}}/wait",
-        answer=Fault,
         query=(
             Query("struck", "How many times; 1 unless given"),
             Query("timeout_ms", f"Answer 408 after so long; {WAIT_MS} unless given"),
         ),
         refusals=("404", "408", "422"),
     )
-    async def wait(self, request: Request) -> Response:
+    async def wait(self, request: Request) -> Fault:
         """Answer once the rule has struck so many times."""
         rule_id = self._known(request)
         count = number_of(request, "struck", default=1, least=1, most=STRIKES_MAX)
@@ -202,7 +179,7 @@ class FaultRoutes(Noun):
         armed = injector.get(rule_id)
         if armed is None:
             raise RefusedError(404, f"rule {rule_id!r} was disarmed meanwhile")
-        return as_json(fault(armed))
+        return fault(armed)
 
     def _known(self, request: Request) -> str:
         rule_id = str(request.path_params["id"])

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.check.history import History
 from txnsim.check.judge import judge
@@ -21,7 +20,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.http.operation import PREFIX, Noun, Operation
-from txnsim.http.replies import RefusedError, as_json, body_of
+from txnsim.http.replies import Body, RefusedError
 from txnsim.http.topics import partition_of
 from txnsim.runtime.env import Environment
 from txnsim.scenario.onlooker import ONLOOKER, look
@@ -95,19 +94,12 @@ class JudgingRoutes(Noun):
             place_of=lambda topic, partition: partition_of(cluster, topic, partition),
         )
 
-    @Operation(
-        "post",
-        f"{PREFIX}/looks",
-        body=Look,
-        answer=Seen,
-        is_list=True,
-        refusals=("404", "422", "503"),
-    )
-    async def look(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/looks", refusals=("404", "422", "503"))
+    async def look(self, _request: Request, body: Body[Look]) -> list[Seen]:
         """What an onlooker sees over the wire: open transactions of a partition, every
         transactional id, the open transactions again, and what readers get from an offset on.
         """
-        wanted = await body_of(request, Look)
+        wanted = await body.read()
         place = self._place_of(wanted.topic, wanted.partition)
         recorder = Recorder(self._environment.clock)
         settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
@@ -120,26 +112,17 @@ class JudgingRoutes(Noun):
                 f"the onlooker was not answered: {error}; see GET {PREFIX}/brokers, and whether a "
                 "fault without client_id strikes it",
             ) from error
-        return as_json(list(recorder.history))
+        return list(recorder.history)
 
-    @Operation(
-        "post",
-        f"{PREFIX}/verdicts",
-        body=Seen,
-        body_is_list=True,
-        answer=VerdictView,
-        refusals=("413", "422"),
-    )
-    async def judge(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/verdicts", refusals=("413", "422"))
+    async def judge(self, _request: Request, body: Body[list[Seen]]) -> VerdictView:
         """What the checkers make of a history: an array of observations, in order."""
-        verdict = judge(History(await body_of(request, list[Seen])))
-        return as_json(
-            VerdictView(
-                healthy=verdict.healthy,
-                kinds=tuple(kind.value for kind in verdict.kinds),
-                anomalies=tuple(
-                    AnomalyView(kind=one.kind.value, because=one.because, evidence=one.evidence)
-                    for one in verdict.anomalies
-                ),
-            )
+        verdict = judge(History(await body.read()))
+        return VerdictView(
+            healthy=verdict.healthy,
+            kinds=tuple(kind.value for kind in verdict.kinds),
+            anomalies=tuple(
+                AnomalyView(kind=one.kind.value, because=one.because, evidence=one.evidence)
+                for one in verdict.anomalies
+            ),
         )

@@ -11,7 +11,6 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.controller.elections import ElectionType, elect_leader
 from txnsim.errors import ConfigError, ErrorCode, Rejection
@@ -24,10 +23,9 @@ from txnsim.http.messages import (
     PartitionView,
     Start,
 )
-from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
+from txnsim.http.replies import Body, RefusedError, WithStatus, digits_of, number_of
 from txnsim.http.topics import known_partition, partition_of, partition_view
-from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import input_event
 from txnsim.server.member import Member, MemberState
 from txnsim.types import BrokerId
@@ -54,33 +52,29 @@ def broker_id_of(request: Request) -> BrokerId:
     return BrokerId(number)
 
 
-class LifeRoutes(Noun):
+class LifeRoutes(ClusterNoun):
     """The routes over one cluster."""
-
-    def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
 
     # Brokers
 
-    @Operation("get", f"{PREFIX}/brokers", answer=BrokerView, is_list=True)
-    async def brokers(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/brokers")
+    async def brokers(self, _request: Request) -> list[BrokerView]:
         """Every broker, whether it runs or not."""
-        return as_json([self._view(member) for member in self._cluster.members.values()])
+        return [self._view(member) for member in self._cluster.members.values()]
 
-    @Operation("get", f"{PREFIX}/brokers/{{id}}", answer=BrokerView, refusals=("404",))
-    async def broker(self, request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/brokers/{{id}}", refusals=("404",))
+    async def broker(self, request: Request) -> BrokerView:
         """One broker."""
-        return as_json(self._view(self._member(request)))
+        return self._view(self._member(request))
 
     @Operation(
         "post",
         f"{PREFIX}/brokers/{{id}}/stop",
-        answer=BrokerView,
         may_take_longer=True,
         query=(WAIT,),
         refusals=("404", "409", "422"),
     )
-    async def stop(self, request: Request) -> Response:
+    async def stop(self, request: Request) -> WithStatus[BrokerView]:
         """Stop a broker in good order: its leaders move away first."""
         member = self._member(request)
         self._expect(member, MemberState.RUNNING, "only one that runs can be stopped")
@@ -89,64 +83,55 @@ class LifeRoutes(Noun):
     @Operation(
         "post",
         f"{PREFIX}/brokers/{{id}}/start",
-        body=Start,
         body_is_optional=True,
-        answer=BrokerView,
         may_take_longer=True,
         query=(WAIT,),
         refusals=("404", "409", "422"),
     )
-    async def start(self, request: Request) -> Response:
+    async def start(self, request: Request, body: Body[Start]) -> WithStatus[BrokerView]:
         """Start a broker that is down, on its port and its disk."""
         member = self._member(request)
         self._expect(member, MemberState.DOWN, "stop or kill it first")
-        wanted = await body_of(request, Start, default=Start())
+        wanted = await body.read()
         work = self._cluster.start_broker(member.broker_id, as_version=wanted.as_version)
         return await self._carry_out(request, member, work)
 
     @Operation(
         "post",
         f"{PREFIX}/brokers/{{id}}/kill",
-        body=Kill,
         body_is_optional=True,
-        answer=BrokerView,
         refusals=("404", "409", "422"),
     )
-    async def kill(self, request: Request) -> Response:
+    async def kill(self, request: Request, body: Body[Kill]) -> BrokerView:
         """End a broker at once; the controller notices when its session ends."""
         member = self._member(request)
-        wanted = await body_of(request, Kill, default=Kill())
+        wanted = await body.read()
         if member.state is MemberState.DOWN:
             raise RefusedError(409, f"broker {member.broker_id} is down already: start it first")
         lost = wanted.lose_unflushed
         await self._cluster.kill_broker(member.broker_id, lose_unflushed=lost)
-        return as_json(self._view(member))
+        return self._view(member)
 
     @Operation(
-        "post",
-        f"{PREFIX}/brokers/{{id}}/isolate",
-        body=Isolate,
-        body_is_optional=True,
-        answer=BrokerView,
-        refusals=("404", "422"),
+        "post", f"{PREFIX}/brokers/{{id}}/isolate", body_is_optional=True, refusals=("404", "422")
     )
-    async def isolate(self, request: Request) -> Response:
+    async def isolate(self, request: Request, body: Body[Isolate]) -> BrokerView:
         """Cut a broker off from the controller and from the other brokers."""
         member = self._member(request)
-        wanted = await body_of(request, Isolate, default=Isolate())
+        wanted = await body.read()
         self._cluster.isolate(member.broker_id, from_clients=wanted.from_clients)
-        return as_json(self._view(member))
+        return self._view(member)
 
-    @Operation("post", f"{PREFIX}/brokers/{{id}}/heal", answer=BrokerView, refusals=("404",))
-    async def heal(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/brokers/{{id}}/heal", refusals=("404",))
+    async def heal(self, request: Request) -> BrokerView:
         """Undo an isolation."""
         member = self._member(request)
         self._cluster.heal(member.broker_id)
-        return as_json(self._view(member))
+        return self._view(member)
 
     async def _carry_out(
         self, request: Request, member: Member, work: Coroutine[Any, Any, None]
-    ) -> Response:
+    ) -> WithStatus[BrokerView]:
         """Do it in the background and wait a while for it."""
         try:
             wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
@@ -174,7 +159,7 @@ class LifeRoutes(Noun):
         if problem:
             raise RefusedError(409, problem)
         is_done = member.state in (MemberState.RUNNING, MemberState.DOWN)
-        return as_json(self._view(member), status=200 if is_done else 202)
+        return WithStatus(self._view(member), 200 if is_done else 202)
 
     def _expect(self, member: Member, state: MemberState, advice: str) -> None:
         if member.state is not state:
@@ -212,16 +197,10 @@ class LifeRoutes(Noun):
 
     # Leaders
 
-    @Operation(
-        "post",
-        f"{PREFIX}/leaders",
-        body=LeaderMove,
-        answer=PartitionView,
-        refusals=("404", "409", "422"),
-    )
-    async def move_leader(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/leaders", refusals=("404", "409", "422"))
+    async def move_leader(self, _request: Request, body: Body[LeaderMove]) -> PartitionView:
         """Hand a partition to another in-sync replica, under the next leader epoch."""
-        wanted = await body_of(request, LeaderMove)
+        wanted = await body.read()
         where = partition_of(self._cluster, wanted.topic, wanted.partition)
         try:
             self._cluster.move_leader(where, BrokerId(wanted.leader))
@@ -230,18 +209,12 @@ class LifeRoutes(Noun):
             raise RefusedError(
                 409, f"{error}; in sync are {', '.join(map(str, isr)) or 'none'}"
             ) from error
-        return as_json(partition_view(where.partition, known_partition(self._cluster, where)))
+        return partition_view(where.partition, known_partition(self._cluster, where))
 
-    @Operation(
-        "post",
-        f"{PREFIX}/elections",
-        body=Elect,
-        answer=PartitionView,
-        refusals=("404", "409", "422"),
-    )
-    async def elect(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/elections", refusals=("404", "409", "422"))
+    async def elect(self, _request: Request, body: Body[Elect]) -> PartitionView:
         """Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)."""
-        wanted = await body_of(request, Elect)
+        wanted = await body.read()
         where = partition_of(self._cluster, wanted.topic, wanted.partition)
         kind = _ELECTIONS.get(wanted.type)
         if kind is None:
@@ -257,4 +230,4 @@ class LifeRoutes(Noun):
             environment = self._cluster.environment
             with input_event(environment, "elect-leader", tp=str(where), election=wanted.type):
                 metadata.publish(elected)
-        return as_json(partition_view(where.partition, known_partition(self._cluster, where)))
+        return partition_view(where.partition, known_partition(self._cluster, where))

@@ -11,9 +11,8 @@ from starlette.responses import Response, StreamingResponse
 
 from txnsim.errors import ConfigError
 from txnsim.http.life import broker_id_of
-from txnsim.http.operation import PREFIX, Noun, Operation
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import RefusedError
-from txnsim.server.cluster import SimCluster
 from txnsim.server.log_dirs import log_dir_in_steps
 from txnsim.storage.stored_file import StoredFile, tar_of
 
@@ -22,11 +21,8 @@ TURN_BYTES: Final = 262_144
 """Of the archive that are made before others have their turn."""
 
 
-class LogDirRoutes(Noun):
+class LogDirRoutes(ClusterNoun):
     """The routes over one cluster."""
-
-    def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
 
     @Operation("get", f"{PREFIX}/brokers/{{id}}/log-dir", media_type=TAR, refusals=("404",))
     async def log_dir(self, request: Request) -> Response:

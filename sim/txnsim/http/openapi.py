@@ -103,9 +103,8 @@ def document(
 
 
 def _operation(operation: Operation, references: References) -> dict[str, Any]:
-    def content_of(kind: Message, *, is_list: bool = False) -> dict[str, Any]:
-        schema = references[kind]
-        return {JSON: {"schema": {"type": "array", "items": schema} if is_list else schema}}
+    def content_of(kind: Message) -> dict[str, Any]:
+        return {JSON: {"schema": references[kind]}}
 
     described: dict[str, Any] = {"summary": operation.summary, "responses": {}}
     parameters = [
@@ -118,7 +117,7 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = {
             "required": not operation.body_is_optional,
-            "content": content_of(operation.body, is_list=operation.body_is_list),
+            "content": content_of(operation.body),
         }
     if operation.status == NO_CONTENT:
         content: dict[str, Any] = {}
@@ -127,7 +126,7 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
         schema = {} if operation.media_type in STREAMS else {"type": "string"}
         content = {operation.media_type: {"schema": schema}}
     else:
-        content = content_of(operation.answer, is_list=operation.is_list)
+        content = content_of(operation.answer)
     responses = described["responses"]
     responses[operation.status] = {"description": operation.summary}
     if content:

@@ -10,23 +10,25 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from types import MethodType, UnionType
-from typing import Any, Final, overload
+from typing import Any, Final, get_args, get_origin, get_type_hints, overload
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from txnsim.http.replies import no_body_of
+from txnsim.http.replies import Body, WithStatus, as_json, no_body_of
+from txnsim.server.cluster import SimCluster
 
-Answerer = Callable[[Request], Awaitable[Response]]
+Answerer = Callable[..., Awaitable[Any]]
+"""What answers an operation: takes the request, and its ``Body`` where it has one."""
 
 JSON: Final = "application/json"
 PREFIX: Final = "/api/v1"
 
 
 Message = type | UnionType
-"""What goes over the port: a struct, or one of several."""
+"""What goes over the port: a struct, one of several, or a list of these."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -41,7 +43,12 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """A method on a path."""
+    """A method on a path.
+
+    What goes over the port is said by the signature of the method that answers it: ``answer`` is
+    what it returns (or has in a ``WithStatus``; none where it makes a ``Response``), ``body`` that
+    of its ``Body``.
+    """
 
     method: str
     path: str
@@ -58,11 +65,8 @@ class Operation(msgspec.Struct, frozen=True):
     may_take_longer: bool = False
     """Then 202 comes with the state so far, and the work goes on."""
     body: Message | None = None
-    is_list: bool = False
-    """The answer is an array of it."""
-    body_is_list: bool = False
-    """The body is an array of it."""
     body_is_optional: bool = False
+    """Without one it is what all defaults come to."""
     query: tuple[Query, ...] = ()
     refusals: tuple[str, ...] = ()
     takes_slashes: bool = False
@@ -73,11 +77,21 @@ class Operation(msgspec.Struct, frozen=True):
         """Names of the parameters in the path."""
         return tuple(re.findall(r"{(\w+)}", self.path))
 
-    def __call__(self, method: Callable[[Any, Request], Awaitable[Response]]) -> Answered:
+    def __call__(self, method: Answerer) -> Answered:
         """The method of a ``Noun`` that answers it, whose docstring says what it does."""
         first, _, _ = inspect.cleandoc(method.__doc__ or "").partition("\n\n")
         summary = " ".join(first.split()).removesuffix(".")
-        return Answered(msgspec.structs.replace(self, summary=summary), method)
+        hints = get_type_hints(method)
+        answer, body = hints["return"], hints.get("body")
+        if get_origin(answer) is WithStatus:
+            (answer,) = get_args(answer)
+        described = msgspec.structs.replace(
+            self,
+            summary=summary,
+            answer=None if answer is Response else answer,
+            body=None if body is None else get_args(body)[0],
+        )
+        return Answered(described, method)
 
     def route(self, answerer: Answerer) -> Route:
         """The route on which ``answerer`` obeys it."""
@@ -85,21 +99,28 @@ class Operation(msgspec.Struct, frozen=True):
         if self.takes_slashes:
             name = self.parameters[-1]
             path = path.replace(f"{{{name}}}", f"{{{name}:path}}")
-        if self.body is not None:
-            return Route(path, answerer, methods=[self.method.upper()])
 
-        async def without_body(request: Request) -> Response:
-            await no_body_of(request)
-            return await answerer(request)
+        async def respond(request: Request) -> Response:
+            if self.body is None:
+                await no_body_of(request)
+                found = await answerer(request)
+            else:
+                body = Body[Any](request, self.body, is_optional=self.body_is_optional)
+                found = await answerer(request, body)
+            if isinstance(found, Response):
+                return found
+            if isinstance(found, WithStatus):
+                return as_json(found.value, status=found.status)
+            return as_json(found, status=int(self.status))
 
-        return Route(path, without_body, methods=[self.method.upper()])
+        return Route(path, respond, methods=[self.method.upper()])
 
 
 class Answered(msgspec.Struct, frozen=True):
     """An operation, and the method that answers it; on an instance it is that method."""
 
     operation: Operation
-    method: Callable[[Any, Request], Awaitable[Response]]
+    method: Answerer
 
     @overload
     def __get__(self, noun: None, kind: type[Noun]) -> Answered: ...
@@ -111,7 +132,7 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Noun:
-    """The answers to the operations of one noun, over one cluster."""
+    """The answers to the operations of one noun."""
 
     @classmethod
     def operations(cls) -> tuple[Operation, ...]:
@@ -126,3 +147,10 @@ class Noun:
     def _answered(cls) -> list[Answered]:
         kinds = reversed(cls.__mro__)
         return [one for kind in kinds for one in vars(kind).values() if isinstance(one, Answered)]
+
+
+class ClusterNoun(Noun):
+    """One over a simulated cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster

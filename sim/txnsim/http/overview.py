@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from txnsim import settings as settings_module
 from txnsim.http.messages import Health
-from txnsim.http.operation import PREFIX, Noun, Operation
-from txnsim.http.replies import as_json
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.metrics.exposition import CONTENT_TYPE, exposition
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.readings import readings
@@ -43,24 +42,22 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """Rules in force."""
 
 
-class LookRoutes(Noun):
+class LookRoutes(ClusterNoun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._metrics = exposition(lambda: readings(cluster))
 
-    @Operation("get", "/healthz", answer=Health)
-    async def health(self, _request: Request) -> Response:
+    @Operation("get", "/healthz")
+    async def health(self, _request: Request) -> Health:
         """The cluster answers."""
         cluster = self._cluster
-        return as_json(
-            Health(
-                status="ok",
-                brokers=len(cluster.brokers),
-                bootstrap=cluster.bootstrap,
-                kip_text_bootstrap=cluster.kip_text_bootstrap,
-            )
+        return Health(
+            status="ok",
+            brokers=len(cluster.brokers),
+            bootstrap=cluster.bootstrap,
+            kip_text_bootstrap=cluster.kip_text_bootstrap,
         )
 
     @Operation("get", "/metrics", media_type="text/plain")
@@ -68,32 +65,30 @@ class LookRoutes(Noun):
         """Metrics for Prometheus."""
         return Response(self._metrics(), media_type=CONTENT_TYPE)
 
-    @Operation("get", f"{PREFIX}/cluster", answer=ClusterView)
-    async def cluster(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/cluster")
+    async def cluster(self, _request: Request) -> ClusterView:
         """The cluster in short: addresses, releases, features, changed settings."""
         cluster = self._cluster
         image = cluster.metadata.image
         partitions = [one for topic in image.topics.values() for one in topic.partitions]
-        return as_json(
-            ClusterView(
-                cluster_id=image.cluster_id,
-                bootstrap=cluster.bootstrap,
-                kip_text_bootstrap=cluster.kip_text_bootstrap,
-                brokers=len(cluster.members),
-                brokers_running=len(cluster.brokers),
-                releases={
-                    str(broker_id): cluster.fleet.of(broker_id).patch_release
-                    for broker_id in cluster.members
-                },
-                features=dict(sorted(image.features.items())),
-                features_epoch=image.features_epoch,
-                metadata_offset=image.offset,
-                topics=len(image.topics),
-                partitions=len(partitions),
-                partitions_without_leader=sum(one.leader < 0 for one in partitions),
-                settings=self._changed_settings(),
-                faults=len(cluster.injector.rules()),
-            )
+        return ClusterView(
+            cluster_id=image.cluster_id,
+            bootstrap=cluster.bootstrap,
+            kip_text_bootstrap=cluster.kip_text_bootstrap,
+            brokers=len(cluster.members),
+            brokers_running=len(cluster.brokers),
+            releases={
+                str(broker_id): cluster.fleet.of(broker_id).patch_release
+                for broker_id in cluster.members
+            },
+            features=dict(sorted(image.features.items())),
+            features_epoch=image.features_epoch,
+            metadata_offset=image.offset,
+            topics=len(image.topics),
+            partitions=len(partitions),
+            partitions_without_leader=sum(one.leader < 0 for one in partitions),
+            settings=self._changed_settings(),
+            faults=len(cluster.injector.rules()),
         )
 
     def _changed_settings(self) -> dict[str, str]:

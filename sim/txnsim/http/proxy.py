@@ -26,7 +26,7 @@ from txnsim.http.judging import JudgingRoutes
 from txnsim.http.messages import Health
 from txnsim.http.operation import JSON, PREFIX, Noun, Operation
 from txnsim.http.overview import LookRoutes
-from txnsim.http.replies import RefusedError, as_json
+from txnsim.http.replies import RefusedError
 from txnsim.proxy.fault_proxy import FaultProxy
 from txnsim.proxy.meanings import CLIENT_POINTS
 from txnsim.types import TopicPartition
@@ -104,33 +104,31 @@ class ProxyApi(Noun):
         return Response(self._openapi, media_type=JSON)
 
     @LookRoutes.health.operation
-    async def health(self, _request: Request) -> Response:
+    async def health(self, _request: Request) -> Health:
         """The cluster answers."""
         doors = list(self._proxy.clients)
-        return as_json(Health(status="ok", brokers=len(doors), bootstrap=self._proxy.bootstrap))
+        return Health(status="ok", brokers=len(doors), bootstrap=self._proxy.bootstrap)
 
-    @Operation("get", f"{PREFIX}/cluster", answer=ProxyView)
-    async def cluster(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/cluster")
+    async def cluster(self, _request: Request) -> ProxyView:
         """The proxy in short: the cluster behind it, a door for each broker."""
         proxy = self._proxy
-        return as_json(
-            ProxyView(
-                cluster_id=proxy.cluster_id,
-                upstream=proxy.options.bootstrap,
-                bootstrap=proxy.bootstrap,
-                doors=tuple(
-                    DoorView(
-                        node_id=door.node_id,
-                        side="peer" if door.is_peer else "client",
-                        port=door.port,
-                        upstream=f"{door.upstream[0]}:{door.upstream[1]}",
-                        connections=len(door.relays),
-                        accepted=door.accepted,
-                    )
-                    for door in (*proxy.clients, *proxy.peers)
-                ),
-                faults=len(proxy.injector.rules()),
-            )
+        return ProxyView(
+            cluster_id=proxy.cluster_id,
+            upstream=proxy.options.bootstrap,
+            bootstrap=proxy.bootstrap,
+            doors=tuple(
+                DoorView(
+                    node_id=door.node_id,
+                    side="peer" if door.is_peer else "client",
+                    port=door.port,
+                    upstream=f"{door.upstream[0]}:{door.upstream[1]}",
+                    connections=len(door.relays),
+                    accepted=door.accepted,
+                )
+                for door in (*proxy.clients, *proxy.peers)
+            ),
+            faults=len(proxy.injector.rules()),
         )
 
 

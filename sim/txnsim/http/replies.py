@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -20,7 +20,7 @@ DIGITS_MAX: Final = 18
 
 _TOO_DEEP: Final = "the body is nested too deep: at most some hundred levels"
 
-BodyT = TypeVar("BodyT")
+T = TypeVar("T")
 
 
 class RefusedError(Exception):
@@ -42,31 +42,46 @@ async def refused(_request: Request, error: Exception) -> Response:
     return as_json(Problem(error=str(error)), status=error.status)
 
 
-async def body_of(request: Request, kind: type[BodyT], *, default: BodyT | None = None) -> BodyT:
-    """The request's body.
+class WithStatus(msgspec.Struct, Generic[T], frozen=True):
+    """An answer in JSON whose status is not always the same."""
 
-    Args:
+    value: T
+    status: int = 200
+
+
+class Body(Generic[T]):
+    """The body of a request, which is read when it is wanted."""
+
+    def __init__(self, request: Request, kind: Any, *, is_optional: bool = False) -> None:
+        """Args:
         request: The request.
         kind: What its JSON is.
-        default: Stands for an empty body; without it an empty one is refused.
+        is_optional: An empty body stands for all defaults; else it is refused.
+        """
+        self._request = request
+        self._kind = kind
+        self._is_optional = is_optional
 
-    Raises:
-        RefusedError: It is too large, or not what is expected.
-    """
-    body = await _read(request)
-    if not body and default is not None:
-        return default
-    try:
-        return _decoded(body, kind)
-    except WrongValueError as error:
-        raise RefusedError(422, str(error)) from error
-    except RecursionError as error:
-        raise RefusedError(422, _TOO_DEEP) from error
-    except (msgspec.DecodeError, ValueError) as error:
-        raise RefusedError(422, f"the body is no JSON: {error}") from error
+    async def read(self) -> T:
+        """What it says.
+
+        Raises:
+            RefusedError: It is too large, or not what is expected.
+        """
+        body = await _read(self._request)
+        found: T
+        try:
+            found = self._kind() if self._is_optional and not body else _decoded(body, self._kind)
+        except WrongValueError as error:
+            raise RefusedError(422, str(error)) from error
+        except RecursionError as error:
+            raise RefusedError(422, _TOO_DEEP) from error
+        except (msgspec.DecodeError, ValueError) as error:
+            raise RefusedError(422, f"the body is no JSON: {error}") from error
+        return found
 
 
-def _decoded(body: bytearray, kind: type[BodyT]) -> BodyT:
+def _decoded(body: bytearray, kind: type[T]) -> T:
     """The body; a wrong value is explained, unless what follows it is no JSON at all.
 
     Raises:

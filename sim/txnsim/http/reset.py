@@ -9,11 +9,10 @@ from typing import Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.http.messages import Fault, fault
-from txnsim.http.operation import PREFIX, Noun, Operation
-from txnsim.http.replies import RefusedError, as_json, body_of
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation
+from txnsim.http.replies import Body, RefusedError
 from txnsim.server.cluster import SimCluster
 from txnsim.server.snapshot import Snapshot
 
@@ -55,31 +54,24 @@ class WasReset(msgspec.Struct, frozen=True, kw_only=True):
     """The rules that were in force, with what had come of each."""
 
 
-class RoundRoutes(Noun):
+class RoundRoutes(ClusterNoun):
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._snapshots: dict[str, Snapshot] = {START: cluster.snapshot()}
 
-    @Operation("get", f"{PREFIX}/snapshots", answer=SnapshotView, is_list=True)
-    async def snapshots(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/snapshots")
+    async def snapshots(self, _request: Request) -> list[SnapshotView]:
         """Every state that the cluster can be taken back to; start is always there."""
-        return as_json([_view(name, one) for name, one in self._snapshots.items()])
+        return [_view(name, one) for name, one in self._snapshots.items()]
 
-    @Operation(
-        "post",
-        f"{PREFIX}/snapshots",
-        body=TakeSnapshot,
-        answer=SnapshotView,
-        status="201",
-        refusals=("409", "422"),
-    )
-    async def take(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/snapshots", status="201", refusals=("409", "422"))
+    async def take(self, _request: Request, body: Body[TakeSnapshot]) -> SnapshotView:
         """Name the present state: topics with their configs, features, dynamic configs, quotas,
         ACLs, users, releases. Records and transactions are not part of it.
         """
-        name = (await body_of(request, TakeSnapshot)).name
+        name = (await body.read()).name
         if not name or name == START:
             raise RefusedError(422, f"name is {name!r}: give it one other than {START!r}")
         if name not in self._snapshots and len(self._snapshots) >= SNAPSHOTS_MAX:
@@ -87,22 +79,15 @@ class RoundRoutes(Noun):
                 409, f"there are {SNAPSHOTS_MAX} snapshots: give it the name of one to replace it"
             )
         snapshot = self._snapshots[name] = self._cluster.snapshot()
-        return as_json(_view(name, snapshot), status=201)
+        return _view(name, snapshot)
 
-    @Operation(
-        "post",
-        f"{PREFIX}/reset",
-        body=Reset,
-        body_is_optional=True,
-        answer=WasReset,
-        refusals=("404", "409", "422"),
-    )
-    async def reset(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/reset", body_is_optional=True, refusals=("404", "409", "422"))
+    async def reset(self, _request: Request, body: Body[Reset]) -> WasReset:
         """Make it a fresh cluster on the same ports: clients are disconnected, records,
         transactions, producers and groups forgotten, faults disarmed, clock and links healed, every
         broker runs.
         """
-        name = (await body_of(request, Reset, default=Reset())).to
+        name = (await body.read()).to
         snapshot = self._snapshots.get(name)
         if snapshot is None:
             raise RefusedError(
@@ -119,14 +104,12 @@ class RoundRoutes(Noun):
             raise RefusedError(
                 409, f"{error}: a broker is down and its port was taken meanwhile; free it"
             ) from error
-        return as_json(
-            WasReset(
-                to=name,
-                bootstrap=cluster.bootstrap,
-                took_ms=(clock.monotonic_us() - began_us) / 1_000,
-                connections_closed=connections,
-                faults=faults,
-            )
+        return WasReset(
+            to=name,
+            bootstrap=cluster.bootstrap,
+            took_ms=(clock.monotonic_us() - began_us) / 1_000,
+            connections_closed=connections,
+            faults=faults,
         )
 
 

@@ -9,13 +9,12 @@ from typing import Annotated
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.http.messages import PartitionView, TopicView
-from txnsim.http.operation import PREFIX, Noun, Operation
-from txnsim.http.replies import RefusedError, as_json, body_of
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation
+from txnsim.http.replies import Body, RefusedError
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import PartitionImage, TopicImage
 from txnsim.server.cluster import SimCluster
@@ -71,29 +70,19 @@ class TopicOffsets(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[PartitionOffsets, ...]
 
 
-class TopicRoutes(Noun):
+class TopicRoutes(ClusterNoun):
     """The routes over one cluster."""
 
-    def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
-
-    @Operation("get", f"{PREFIX}/topics", answer=TopicView, is_list=True)
-    async def topics(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/topics")
+    async def topics(self, _request: Request) -> list[TopicView]:
         """Every topic with leaders, ISR, ELR and epochs, as the controller has it."""
         image = self._cluster.metadata.image
-        return as_json([topic_view(topic) for _, topic in sorted(image.topics.items())])
+        return [topic_view(topic) for _, topic in sorted(image.topics.items())]
 
-    @Operation(
-        "post",
-        f"{PREFIX}/topics",
-        body=CreateTopic,
-        answer=TopicView,
-        status="201",
-        refusals=("409", "422"),
-    )
-    async def create(self, request: Request) -> Response:
+    @Operation("post", f"{PREFIX}/topics", status="201", refusals=("409", "422"))
+    async def create(self, _request: Request, body: Body[CreateTopic]) -> TopicView:
         """Create a topic, as CreateTopics does."""
-        wanted = await body_of(request, CreateTopic)
+        wanted = await body.read()
         environment = self._cluster.environment
         given = {
             "topic": wanted.name,
@@ -113,33 +102,31 @@ class TopicRoutes(Noun):
         if isinstance(created, Rejection):
             status = 409 if created.error is ErrorCode.topic_already_exists else 422
             raise RefusedError(status, f"{created.error.name.upper()}: {created.reason}")
-        return as_json(topic_view(created), status=201)
+        return topic_view(created)
 
-    @Operation("get", f"{PREFIX}/topics/{{topic}}", answer=TopicOffsets, refusals=("404",))
-    async def describe(self, request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/topics/{{topic}}", refusals=("404",))
+    async def describe(self, request: Request) -> TopicOffsets:
         """One topic with log start, last stable offset, high watermark and log end per replica."""
         topic = self._known(request)
-        return as_json(
-            TopicOffsets(
-                name=topic.name,
-                id=str(topic.topic_id),
-                is_internal=topic.is_internal,
-                configs=dict(sorted(topic.configs.items())),
-                partitions=tuple(
-                    self._offsets(TopicPartition(topic.name, index), partition)
-                    for index, partition in enumerate(topic.partitions)
-                ),
-            )
+        return TopicOffsets(
+            name=topic.name,
+            id=str(topic.topic_id),
+            is_internal=topic.is_internal,
+            configs=dict(sorted(topic.configs.items())),
+            partitions=tuple(
+                self._offsets(TopicPartition(topic.name, index), partition)
+                for index, partition in enumerate(topic.partitions)
+            ),
         )
 
-    @Operation("delete", f"{PREFIX}/topics/{{topic}}", answer=TopicView, refusals=("404",))
-    async def delete(self, request: Request) -> Response:
+    @Operation("delete", f"{PREFIX}/topics/{{topic}}", refusals=("404",))
+    async def delete(self, request: Request) -> TopicView:
         """Delete a topic with all of its records, as DeleteTopics does."""
         topic = self._known(request)
         metadata = self._cluster.metadata
         with input_event(self._cluster.environment, "delete-topic", topic=topic.name):
             metadata.publish(metadata.image.without_topic(topic.name))
-        return as_json(topic_view(topic))
+        return topic_view(topic)
 
     def _known(self, request: Request) -> TopicImage:
         return topic_of(self._cluster, str(request.path_params["topic"]))

@@ -12,17 +12,15 @@ from typing import Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.errors import ConfigError
-from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import RefusedError, as_json, number_of
+from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
+from txnsim.http.replies import RefusedError, number_of
 from txnsim.http.topics import partition_of, replica_log
 from txnsim.log.answers import ProducerSnapshot
-from txnsim.server.cluster import SimCluster
 from txnsim.server.views.waiting import WAIT_MS, entry_of, until_state
 from txnsim.txn.state import (
     NO_TIMESTAMP,
@@ -101,42 +99,33 @@ class OpenView(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of ``txnsim txns`` that abort it, and nothing else."""
 
 
-class TransactionRoutes(Noun):
+class TransactionRoutes(ClusterNoun):
     """The routes over one cluster."""
-
-    def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
 
     @Operation(
         "get",
         f"{PREFIX}/transactions",
-        answer=TransactionView,
-        is_list=True,
         query=(Query("state", "Only in this state, as Ongoing or PrepareCommit", "string"),),
         refusals=("422",),
     )
-    async def transactions(self, request: Request) -> Response:
+    async def transactions(self, request: Request) -> list[TransactionView]:
         """Every transactional id as its coordinator has it, with what is pending."""
         wanted = request.query_params.get("state")
         if wanted is not None and wanted not in WIRE_NAMES.values():
             known = ", ".join(WIRE_NAMES.values())
             raise RefusedError(422, f"state is {wanted!r}, expected one of {known}")
         found = (self._view(broker_id, txn) for broker_id, txn in self._entries())
-        return as_json([view for view in found if wanted in (None, view.state)])
+        return [view for view in found if wanted in (None, view.state)]
 
     @Operation(
-        "get",
-        f"{PREFIX}/transactions/{{transactional_id}}",
-        answer=TransactionView,
-        refusals=("404",),
-        takes_slashes=True,
+        "get", f"{PREFIX}/transactions/{{transactional_id}}", refusals=("404",), takes_slashes=True
     )
-    async def transaction(self, request: Request) -> Response:
+    async def transaction(self, request: Request) -> TransactionView:
         """One transactional id as its coordinator has it."""
         wanted = str(request.path_params["transactional_id"])
         found = entry_of(self._cluster, wanted)
         if found is not None:
-            return as_json(self._view(*found))
+            return self._view(*found)
         raise RefusedError(
             404,
             f"no coordinator knows transactional id {wanted!r}: it was never initialised, or has "
@@ -146,7 +135,6 @@ class TransactionRoutes(Noun):
     @Operation(
         "get",
         f"{PREFIX}/transaction-wait",
-        answer=TransactionView,
         query=(
             Query("transactional_id", "Whose", "string"),
             Query("state", "As CompleteCommit; may be given several times", "string", many=True),
@@ -157,7 +145,7 @@ class TransactionRoutes(Noun):
         ),
         refusals=("408", "422"),
     )
-    async def wait(self, request: Request) -> Response:
+    async def wait(self, request: Request) -> TransactionView:
         """Answer once a transactional id is in one of some states."""
         wanted = request.query_params.get("transactional_id")
         if not wanted:
@@ -170,20 +158,18 @@ class TransactionRoutes(Noun):
             raise RefusedError(422, str(error)) from error
         except TimeoutError as error:
             raise RefusedError(408, str(error)) from error
-        return as_json(self._view(*found))
+        return self._view(*found)
 
     @Operation(
         "get",
         f"{PREFIX}/producers",
-        answer=ProducerView,
-        is_list=True,
         query=(
             Query("topic", "Only of this topic", "string"),
             Query("partition", "Only of this partition of the topic"),
         ),
         refusals=("404", "422"),
     )
-    async def producers(self, request: Request) -> Response:
+    async def producers(self, request: Request) -> list[ProducerView]:
         """Every producer that the leaders of partitions know."""
         topic = request.query_params.get("topic")
         partition = number_of(request, "partition", default=-1, least=0, most=PARTITION_MAX)
@@ -191,33 +177,29 @@ class TransactionRoutes(Noun):
             raise RefusedError(422, f"partition {partition} needs a topic")
         if topic is not None:
             partition_of(self._cluster, topic, max(partition, 0))
-        return as_json(
-            [
-                ProducerView(
-                    topic=where.topic,
-                    partition=where.partition,
-                    leader=leader,
-                    producer_id=one.producer_id,
-                    producer_epoch=one.producer_epoch,
-                    last_sequence=one.last_sequence,
-                    last_timestamp_ms=one.last_timestamp,
-                    coordinator_epoch=one.coordinator_epoch,
-                    open_since_offset=_start(one),
-                )
-                for where, leader, one in self._producers()
-                if topic in (None, where.topic) and partition in (-1, where.partition)
-            ]
-        )
+        return [
+            ProducerView(
+                topic=where.topic,
+                partition=where.partition,
+                leader=leader,
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                last_sequence=one.last_sequence,
+                last_timestamp_ms=one.last_timestamp,
+                coordinator_epoch=one.coordinator_epoch,
+                open_since_offset=_start(one),
+            )
+            for where, leader, one in self._producers()
+            if topic in (None, where.topic) and partition in (-1, where.partition)
+        ]
 
     @Operation(
         "get",
         f"{PREFIX}/open-transactions",
-        answer=OpenView,
-        is_list=True,
         query=(Query("verdict", "Only with this verdict: hanging, decided or alive", "string"),),
         refusals=("422",),
     )
-    async def open_transactions(self, request: Request) -> Response:
+    async def open_transactions(self, request: Request) -> list[OpenView]:
         """Transactions that are open on partitions, judged: alive, decided or hanging, however
         young they are.
         """
@@ -226,9 +208,7 @@ class TransactionRoutes(Noun):
             raise RefusedError(
                 422, f"verdict is {wanted!r}, expected one of {', '.join(sorted(OpenTxnStatus))}"
             )
-        return as_json(
-            [_open(one) for one in self._judged() if wanted in (None, one.verdict.value)]
-        )
+        return [_open(one) for one in self._judged() if wanted in (None, one.verdict.value)]
 
     # What there is
 

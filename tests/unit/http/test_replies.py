@@ -11,9 +11,9 @@ from starlette.requests import Request
 from txnsim.http.messages import Kill
 from txnsim.http.replies import (
     BODY_BYTES_MAX,
+    Body,
     RefusedError,
     as_json,
-    body_of,
     no_body_of,
     number_of,
     refused,
@@ -30,31 +30,31 @@ def request(
 
 
 async def test_an_empty_body_stands_for_the_default_where_there_is_one() -> None:
-    assert await body_of(request(), Kill, default=Kill()) == Kill()
+    assert await Body[Kill](request(), Kill, is_optional=True).read() == Kill()
     with pytest.raises(RefusedError) as caught:
-        await body_of(request(), Kill)
+        await Body[Kill](request(), Kill).read()
     assert caught.value.status == 422
 
 
 async def test_a_body_is_what_it_says_and_not_too_large() -> None:
-    wanted = await body_of(request(b'{"lose_unflushed": true}'), Kill)
+    wanted = await Body[Kill](request(b'{"lose_unflushed": true}'), Kill).read()
     assert wanted.lose_unflushed
     with pytest.raises(RefusedError) as caught:
-        await body_of(request(b" " * (BODY_BYTES_MAX + 1)), Kill)
+        await Body[Kill](request(b" " * (BODY_BYTES_MAX + 1)), Kill).read()
     assert caught.value.status == 413
 
 
 @pytest.mark.parametrize("rest", [b"}}", b",tru}", b',"a":"\xff"}'])
 async def test_a_wrong_value_in_front_of_what_is_no_json_is_refused(rest: bytes) -> None:
     with pytest.raises(RefusedError, match="no JSON") as caught:
-        await body_of(request(b'{"lose_unflushed": 5' + rest), Kill)
+        await Body[Kill](request(b'{"lose_unflushed": 5' + rest), Kill).read()
     assert caught.value.status == 422
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"x": ' + b"[" * 9_000 + b"]" * 9_000 + b"}"])
 async def test_a_body_that_is_nested_too_deep_is_refused(body: bytes) -> None:
     with pytest.raises(RefusedError, match="nested too deep") as caught:
-        await body_of(request(body), Kill)
+        await Body[Kill](request(body), Kill).read()
     assert caught.value.status == 422
     with pytest.raises(RefusedError, match="nested too deep") as caught:
         await no_body_of(request(body, headers=((b"content-length", b"7"),)))

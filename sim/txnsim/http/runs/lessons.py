@@ -12,11 +12,10 @@ from functools import partial
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import RefusedError, as_json, digits_of
+from txnsim.http.replies import RefusedError, digits_of
 from txnsim.scenario.lessons import Lesson, fact, lesson, lessons
 from txnsim.trace.reading import recording
 
@@ -55,23 +54,22 @@ class LessonRoutes(Noun):
         self._trace_of = trace_of
         self._warm_up = warm_up
 
-    @Operation("get", f"{PREFIX}/lessons", answer=Lesson, is_list=True)
-    async def lessons(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/lessons")
+    async def lessons(self, _request: Request) -> list[Lesson]:
         """Every lesson: its run, its texts, its questions, its goal."""
         self._warm_up()
-        return as_json(list((await asyncio.to_thread(lessons)).values()))
+        return list((await asyncio.to_thread(lessons)).values())
 
     @Operation(
         "get",
         f"{PREFIX}/lessons/{{id}}/parts/{{part}}/answer",
-        answer=LessonAnswer,
         query=(
             Query("of", "Id of the run", "string"),
             Query("take", "armed unless given", "string"),
         ),
         refusals=("404", "409", "422"),
     )
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> LessonAnswer:
         """What a run answers to the question of a part of a lesson, read from its trace."""
         one = lesson_of(str(request.path_params["id"]))
         number = digits_of(str(request.path_params["part"]))
@@ -85,7 +83,7 @@ class LessonRoutes(Noun):
             key = await asyncio.to_thread(partial(_answered, trace, part.fact))
         except BadInputError as error:
             raise RefusedError(409, str(error)) from error
-        return as_json(LessonAnswer(key=key, text=part.choices.get(key, key)))
+        return LessonAnswer(key=key, text=part.choices.get(key, key))
 
 
 def _answered(trace: bytes, words: str) -> str:

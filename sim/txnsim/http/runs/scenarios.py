@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from txnsim.errors import ConfigError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import RefusedError, as_json, body_of, number_of
+from txnsim.http.replies import Body, RefusedError, WithStatus, number_of
 from txnsim.http.runs.driven_runs import (
     DRIVEN_MAX,
     STEPS_MAX,
@@ -141,49 +141,41 @@ class ScenarioRoutes(Noun):
         for thread in (self._thread, self._reader, self._helper):
             thread.close()
 
-    @Operation("get", f"{PREFIX}/scenarios", answer=ScenarioView, is_list=True)
-    async def scenarios(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/scenarios")
+    async def scenarios(self, _request: Request) -> list[ScenarioView]:
         """Every scenario that is shipped, with the verdict declared for each of its runs."""
-        return as_json(
-            [
-                ScenarioView(
-                    name=one.name, aliases=one.aliases, title=one.title, runs=_declared(one)
-                )
-                for one in (await self._read(scenarios)).values()
-            ]
-        )
+        return [
+            ScenarioView(name=one.name, aliases=one.aliases, title=one.title, runs=_declared(one))
+            for one in (await self._read(scenarios)).values()
+        ]
 
-    @Operation("get", f"{PREFIX}/scenarios/{{name}}", answer=ScenarioText, refusals=("404",))
-    async def scenario(self, request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/scenarios/{{name}}", refusals=("404",))
+    async def scenario(self, request: Request) -> ScenarioText:
         """One scenario: goal, method, sources, and its file."""
         path, one = await self._read(partial(_shipped, str(request.path_params["name"])))
-        return as_json(
-            ScenarioText(
-                name=one.name,
-                aliases=one.aliases,
-                title=one.title,
-                goal=one.goal,
-                method=one.method,
-                symptoms=one.symptoms,
-                sources=one.sources,
-                runs=_declared(one),
-                yaml=path.read_text("utf-8"),
-            )
+        return ScenarioText(
+            name=one.name,
+            aliases=one.aliases,
+            title=one.title,
+            goal=one.goal,
+            method=one.method,
+            symptoms=one.symptoms,
+            sources=one.sources,
+            runs=_declared(one),
+            yaml=path.read_text("utf-8"),
         )
 
     @Operation(
         "post",
         f"{PREFIX}/runs",
-        body=RunScenario,
-        answer=RunsView,
         may_take_longer=True,
         query=(Query("wait_ms", f"Answer 202 after so long; {WAIT_MS} unless given"),),
         refusals=("404", "409", "422"),
     )
-    async def run(self, request: Request) -> Response:
+    async def run(self, request: Request, body: Body[RunScenario]) -> WithStatus[RunsView]:
         """Run a scenario in virtual time, in a cluster of its own."""
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
-        wanted = await body_of(request, RunScenario)
+        wanted = await body.read()
         plan = await self._read(partial(_plan, wanted))
         if not 0 <= wanted.seed <= SEED_MAX:
             raise RefusedError(422, f"seed is {wanted.seed}, expected 0 to {SEED_MAX}")
@@ -198,16 +190,14 @@ class ScenarioRoutes(Noun):
     @Operation(
         "post",
         f"{PREFIX}/runs/{{id}}/go",
-        body=GoOn,
         body_is_optional=True,
-        answer=RunsView,
         may_take_longer=True,
         query=(_WAIT,),
         refusals=("404", "409", "422"),
     )
-    async def go(self, request: Request) -> Response:
+    async def go(self, request: Request, body: Body[GoOn]) -> WithStatus[RunsView]:
         """Let a driven run go on: some steps of its story, or to its end."""
-        order = await body_of(request, GoOn, default=GoOn())
+        order = await body.read()
         if order.steps is not None and not 1 <= order.steps <= STEPS_MAX:
             raise RefusedError(422, f"steps is {order.steps}, expected 1 to {STEPS_MAX}")
         return await self._command(request, Go(steps=order.steps))
@@ -215,29 +205,25 @@ class ScenarioRoutes(Noun):
     @Operation(
         "post",
         f"{PREFIX}/runs/{{id}}/inputs",
-        body=Act,
-        answer=RunsView,
         may_take_longer=True,
         query=(_WAIT,),
         refusals=("404", "409", "422"),
     )
-    async def drive(self, request: Request) -> Response:
+    async def drive(self, request: Request, body: Body[Act]) -> WithStatus[RunsView]:
         """Do something to a driven run before its next step: a fault, a call, a broker, time."""
-        return await self._command(request, Drive(step=(await body_of(request, Act)).step))
+        return await self._command(request, Drive(step=(await body.read()).step))
 
     @Operation(
         "post",
         f"{PREFIX}/runs/{{id}}/back",
-        body=GoBack,
         body_is_optional=True,
-        answer=RunsView,
         may_take_longer=True,
         query=(_WAIT,),
         refusals=("404", "409", "422"),
     )
-    async def back(self, request: Request) -> Response:
+    async def back(self, request: Request, body: Body[GoBack]) -> WithStatus[RunsView]:
         """Return a driven run to an earlier stop, exactly; what came after it is forgotten."""
-        order = await body_of(request, GoBack, default=GoBack())
+        order = await body.read()
         if not 1 <= order.stops <= STEPS_MAX:
             raise RefusedError(422, f"stops is {order.stops}, expected 1 to {STEPS_MAX}")
         return await self._command(request, Back(count=order.stops))
@@ -248,20 +234,19 @@ class ScenarioRoutes(Noun):
         self._driven(request).cancel()
         return Response(status_code=204)
 
-    @Operation("get", f"{PREFIX}/runs", answer=RunsView, is_list=True)
-    async def runs(self, _request: Request) -> Response:
+    @Operation("get", f"{PREFIX}/runs")
+    async def runs(self, _request: Request) -> list[RunsView]:
         """The latest requests to run scenarios."""
-        return as_json([one.view() for one in self._requests.values()])
+        return [one.view() for one in self._requests.values()]
 
     @Operation(
         "get",
         f"{PREFIX}/runs/{{id}}",
-        answer=RunsView,
         may_take_longer=True,
         query=(Query("wait_ms", "Wait so long for its end; not at all unless given"),),
         refusals=("404", "422"),
     )
-    async def result(self, request: Request) -> Response:
+    async def result(self, request: Request) -> WithStatus[RunsView]:
         """How far a request to run a scenario is, and what it came to."""
         wait_ms = number_of(request, "wait_ms", default=0, least=0, most=WAIT_MS_MAX)
         return await self._answer(self._known(request), wait_ms)
@@ -350,7 +335,7 @@ class ScenarioRoutes(Noun):
         self._environment.tasks.spawn(one.begin(begin, order), name=f"driven-run-{one.id}")
         return one
 
-    async def _command(self, request: Request, command: Command) -> Response:
+    async def _command(self, request: Request, command: Command) -> WithStatus[RunsView]:
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
         one = self._driven(request)
         if not one.may_obey:
@@ -377,9 +362,9 @@ class ScenarioRoutes(Noun):
         finally:
             one.end()
 
-    async def _answer(self, one: RunRequest, wait_ms: int) -> Response:
+    async def _answer(self, one: RunRequest, wait_ms: int) -> WithStatus[RunsView]:
         await one.wait(self._environment.clock, wait_ms)
-        return as_json(one.view(), status=200 if one.has_ended else 202)
+        return WithStatus(one.view(), 200 if one.has_ended else 202)
 
     def _make_room(self) -> None:
         if len(self._requests) < TELLINGS_KEPT_MAX:
