@@ -8,8 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import format_table, print_json, print_line, warn
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.output import format_table, print_json, print_line
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import Tracer
@@ -33,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.errors import ConfigError
     from txnsim.scenario.lessons import lesson, lessons
 
     if args.id is None:
@@ -44,12 +42,7 @@ def run(args: argparse.Namespace) -> int:
             rows = [(one["id"], one["title"]) for one in known]
             print_line(format_table(("Lesson", "Title"), rows).rstrip("\n"))
         return 0
-    try:
-        chosen = lesson(args.id)
-    except ConfigError as error:
-        warn(f"txnsim: {error}")
-        return MISUSE_STATUS
-    return _play(chosen)
+    return _play(lesson(args.id))
 
 
 class _LeftError(Exception):

@@ -6,45 +6,30 @@ import argparse
 from collections.abc import Callable
 from typing import TypeVar
 
-from txnsim.cli.logs.spark import misused
 from txnsim.cli.output import print_json
-from txnsim.cli.parsing import MISUSE_STATUS
 
 T = TypeVar("T")
 
 
-def answered(
-    args: argparse.Namespace,
+def answering(
     read: Callable[[argparse.Namespace], T],
     show: Callable[[T], None],
-    status: Callable[[T], int],
-) -> int:
-    """Read what is asked for, and print it.
+    status: Callable[[T], int] = lambda _: 0,
+) -> Callable[[argparse.Namespace], int]:
+    """The ``run`` of an action: read what is asked for, print it, return the exit status.
 
     Args:
-        args: With ``json``.
         read: May import what it needs.
-        show: Prints it for people.
+        show: Prints it for people; with ``--json`` all of it is printed.
         status: The exit status that it means.
-
-    Returns:
-        That exit status; ``MISUSE_STATUS`` where the arguments were wrong or something is missing,
-        which is said.
     """
-    from txnsim.errors import BadInputError, MissingExtraError
 
-    try:
+    def run(args: argparse.Namespace) -> int:
         found = read(args)
-    except (BadInputError, MissingExtraError, OSError) as error:
-        misused(error)
-        return MISUSE_STATUS
-    if args.json:
-        print_json(found)
-    else:
-        show(found)
-    return status(found)
+        if args.json:
+            print_json(found)
+        else:
+            show(found)
+        return status(found)
 
-
-def always_ok(_found: object) -> int:
-    """Exit status 0, whatever was found."""
-    return 0
+    return run

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.searching import show_progress
-from txnsim.cli.logs.spark import misused
 from txnsim.cli.output import print_json, print_line, warn
-from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
     from txnsim.pipeline.forensics.collection import Manifest
@@ -34,22 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Collect; returns the exit status."""
-    from txnsim.errors import BadInputError, MissingExtraError
     from txnsim.pipeline.libraries import require_libraries
     from txnsim.runtime.wall_clock import wall_ms
 
     started = os.times()
-    try:
-        require_libraries()
-        from txnsim.pipeline.forensics.collection import collect, write_archive
-        from txnsim.pipeline.targets import refuse_existing
+    require_libraries()
+    from txnsim.pipeline.forensics.collection import collect, write_archive
+    from txnsim.pipeline.targets import refuse_existing
 
-        refuse_existing(args.to, "file")
-        found = collect(args.directory, now_ms=wall_ms(), progress=show_progress)
-        size = write_archive(args.to, found)
-    except (BadInputError, MissingExtraError, OSError) as error:
-        misused(error)
-        return MISUSE_STATUS
+    refuse_existing(args.to, "file")
+    found = collect(args.directory, now_ms=wall_ms(), progress=show_progress)
+    size = write_archive(args.to, found)
     ended = os.times()
     cost = {
         "archive_bytes": size,

@@ -2,12 +2,14 @@
 of what they do.
 
 An action is a module with ``DESCRIPTION``, ``add_arguments(parser)`` and ``run(args) -> int``; what
-is slow to import (all of ``txnsim.pipeline``) it imports in ``run``.
+is slow to import (all of ``txnsim.pipeline``) it imports in ``run``. What it raises for wrong
+arguments, or for what is missing on this machine, is said here.
 """
 
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from types import ModuleType
 from typing import Final
 
@@ -25,6 +27,8 @@ from txnsim.cli.logs import verify as logs_verify
 from txnsim.cli.logs import waiting as logs_waiting
 from txnsim.cli.logs import who as logs_who
 from txnsim.cli.logs import write as logs_write
+from txnsim.cli.logs.spark import misused
+from txnsim.cli.parsing import MISUSE_STATUS
 
 ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "write": (
@@ -71,6 +75,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    with stores.at_hand(args) as misuse:
-        status: int = ACTIONS[args.action][0].run(args) if misuse is None else misuse
+    from txnsim.errors import BadInputError, MissingExtraError
+
+    with ExitStack() as stack:
+        try:
+            stores.at_hand(args, stack)
+            status: int = ACTIONS[args.action][0].run(args)
+        except BrokenPipeError:
+            raise  # the reader of what we print has gone
+        except (BadInputError, MissingExtraError, OSError) as error:
+            misused(error)
+            status = MISUSE_STATUS
     return status

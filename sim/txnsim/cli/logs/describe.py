@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.spark import add_directories, misused
+from txnsim.cli.logs.spark import add_directories
 from txnsim.cli.output import Columns, print_json, print_line, progress, table_of, warn
-from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
     from txnsim.pipeline.describe import Described
@@ -44,22 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Directory by directory, every replica that is there, one line each; what is torn below."""
-    from txnsim.errors import BadInputError
     from txnsim.pipeline.describe import described
 
     problems: list[str] = []
-    try:
-        found = list(
-            described(
-                args.directory,
-                frozenset(args.topic),
-                progress=progress,
-                on_problem=problems.append,
-            )
+    found = list(
+        described(
+            args.directory,
+            frozenset(args.topic),
+            progress=progress,
+            on_problem=problems.append,
         )
-    except (BadInputError, OSError) as error:
-        misused(error)
-        return MISUSE_STATUS
+    )
     for problem in problems:
         warn(problem)
     status = INCOMPLETE if problems else 0

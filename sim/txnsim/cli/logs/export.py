@@ -8,9 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.spark import add_directories, add_master, misused, session
+from txnsim.cli.logs.spark import add_directories, add_master, session
 from txnsim.cli.output import print_json, print_line, progress
-from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
     from txnsim.pipeline.export import Export, Written
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write them; returns the exit status."""
-    from txnsim.errors import BadInputError, MissingExtraError
     from txnsim.pipeline.export import Export, check, tables_of
 
     wanted = Export(
@@ -58,19 +56,15 @@ def run(args: argparse.Namespace) -> int:
     )
     tables = tables_of(wanted)
     written = []
-    try:
-        check(wanted)  # a misuse is refused before Spark is started
-        with ExitStack() as stack:
-            write = _writer(args, wanted, stack)
-            for number, table in enumerate(tables, 1):
-                progress(f"writing {table}, {number} of {len(tables)} tables")
-                one = write(table)
-                written.append(one)
-                if not args.json:
-                    print_line(f"{one.directory}: {one.rows} rows, {one.files} files")
-    except (BadInputError, MissingExtraError, OSError) as error:
-        misused(error)
-        return MISUSE_STATUS
+    check(wanted)  # a misuse is refused before Spark is started
+    with ExitStack() as stack:
+        write = _writer(args, wanted, stack)
+        for number, table in enumerate(tables, 1):
+            progress(f"writing {table}, {number} of {len(tables)} tables")
+            one = write(table)
+            written.append(one)
+            if not args.json:
+                print_line(f"{one.directory}: {one.rows} rows, {one.files} files")
     if args.json:
         print_json(written)
     return 0

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import always_ok, answered
+from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.spark import add_directories
 from txnsim.cli.output import Columns, print_line, table_of
 
@@ -39,11 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs.md")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write them; returns the exit status."""
-    return answered(args, _read, _print, always_ok)
-
-
 def _read(args: argparse.Namespace) -> Extracted:
     from txnsim.pipeline.extract import Extract, extract
     from txnsim.pipeline.libraries import require_libraries
@@ -62,3 +57,6 @@ def _read(args: argparse.Namespace) -> Extracted:
 def _print(found: Extracted) -> None:
     print_line(table_of(COLUMNS, found.transactions))
     print_line(f"{found.directory}: {found.records} records, {found.files} files")
+
+
+run = answering(_read, _print)

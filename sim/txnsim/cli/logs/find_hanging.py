@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.searching import add_as_of, find, show_progress
 from txnsim.cli.logs.spark import add_directories
 from txnsim.cli.output import Columns, print_line, table_of, warn
@@ -100,7 +100,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look, judge and print; returns the exit status."""
-    return answered(args, _read, partial(_print, everything=args.all), status_of)
+    show = partial(_print, everything=args.all)
+    return answering(_read, show, status_of)(args)
 
 
 def _read(args: argparse.Namespace) -> Report:

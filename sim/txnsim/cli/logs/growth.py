@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.find_hanging import INCOMPLETE
 from txnsim.cli.logs.searching import show_progress
 from txnsim.cli.logs.spark import place
@@ -62,11 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Look; returns the exit status."""
-    return answered(args, _read, _print, _status)
-
-
 def _status(found: Growth) -> int:
     return INCOMPLETE if found.problems else 0
 
@@ -95,3 +90,6 @@ def _print(found: Growth) -> None:
 
 def _percent(share: float) -> int:
     return round(100 * share)
+
+
+run = answering(_read, _print, _status)

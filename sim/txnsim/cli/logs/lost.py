@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import always_ok, answered
+from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.searching import add_as_of, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
 from txnsim.cli.output import Columns, print_line, table_of
@@ -43,11 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Count and write; returns the exit status."""
-    return answered(args, _read, _print, always_ok)
-
-
 def _read(args: argparse.Namespace) -> Losses:
     from txnsim.pipeline.libraries import require_libraries
 
@@ -61,3 +56,6 @@ def _print(found: Losses) -> None:
     print_line(table_of(COLUMNS, found.transactions))
     where = "" if found.directory is None else f"; {found.directory}: {found.files} files"
     print_line(f"{found.records} records, {found.bytes} bytes{where}")
+
+
+run = answering(_read, _print)

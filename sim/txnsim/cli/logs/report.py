@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.find_hanging import status_of, summarize
 from txnsim.cli.logs.searching import add_as_of, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
@@ -34,11 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="what was written, and the findings")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write it; returns the exit status."""
-    return answered(args, _read, _print, lambda written: status_of(written.report))
-
-
 def _read(args: argparse.Namespace) -> Written:
     """Read the directories and write the file.
 
@@ -61,3 +56,6 @@ def _print(written: Written) -> None:
         f"{written.file}: {written.size_bytes} bytes; {written.partitions} partitions,"
         f" {written.transactions} transactions that ended. {REMARK}"
     )
+
+
+run = answering(_read, _print, lambda written: status_of(written.report))

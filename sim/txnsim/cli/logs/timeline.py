@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.spark import add_directories, add_master, session
 from txnsim.cli.output import print_line, warn
 
@@ -28,11 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_directories(parser)
     add_master(parser)
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs.md")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print it; returns the exit status."""
-    return answered(args, _read, _print, _status)
 
 
 def _status(found: Timeline) -> int:
@@ -94,3 +89,6 @@ def _time(timestamp_ms: int) -> str:
     """To the millisecond, in UTC."""
     moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1_000:03d}Z"
+
+
+run = answering(_read, _print, _status)

@@ -7,9 +7,8 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.spark import add_directories, add_master, misused, session
+from txnsim.cli.logs.spark import add_directories, add_master, session
 from txnsim.cli.output import print_json, print_line, warn
-from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
     from txnsim.pipeline.soundness.verify import Plan
@@ -44,29 +43,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check them; returns the exit status."""
-    from txnsim.errors import BadInputError, MissingExtraError
+    from txnsim.pipeline.soundness.verify import HERE_BYTES_MAX, plan, verify, verify_here
 
-    try:
-        from txnsim.pipeline.soundness.verify import HERE_BYTES_MAX, plan, verify, verify_here
-
-        planned = plan(
-            args.directory,
-            frozenset(args.topic),
-            producer_expiration_ms=args.producer_expiration_ms,
-        )
-        found: list[Violation] = []
-        with ExitStack() as stack:
-            if args.master is None and planned.bytes <= HERE_BYTES_MAX:
-                findings = verify_here(planned)
-            else:
-                findings = verify(stack.enter_context(session(args.master)), planned)
-            for finding in findings:
-                found.append(finding)
-                if not args.json:
-                    print_line(_line(finding))
-    except (BadInputError, MissingExtraError, OSError) as error:
-        misused(error)
-        return MISUSE_STATUS
+    planned = plan(
+        args.directory,
+        frozenset(args.topic),
+        producer_expiration_ms=args.producer_expiration_ms,
+    )
+    found: list[Violation] = []
+    with ExitStack() as stack:
+        if args.master is None and planned.bytes <= HERE_BYTES_MAX:
+            findings = verify_here(planned)
+        else:
+            findings = verify(stack.enter_context(session(args.master)), planned)
+        for finding in findings:
+            found.append(finding)
+            if not args.json:
+                print_line(_line(finding))
     counts = Counter(finding.severity.value for finding in found)
     if args.json:
         print_json(_told(planned, found))

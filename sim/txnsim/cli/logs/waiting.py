@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.find_hanging import HANGS, INCOMPLETE
 from txnsim.cli.logs.searching import add_as_of, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
@@ -44,11 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Look who waits; returns the exit status."""
-    return answered(args, _read, _print, _status)
-
-
 def _status(found: Waiting) -> int:
     if found.waiters:
         return HANGS
@@ -70,3 +65,6 @@ def _print(found: Waiting) -> None:
     print_line(table_of(COLUMNS, found.waiters))
     for place in found.unread:
         print_line(f"{place}: records are withheld, and no group has a position there")
+
+
+run = answering(_read, _print, _status)

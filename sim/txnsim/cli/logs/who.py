@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs.answering import answered
+from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.spark import add_directories
 from txnsim.cli.output import print_line, time_text
 
@@ -26,11 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("producer_id", type=int, metavar="PRODUCER_ID", help="whose")
     add_directories(parser)
     parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Say whose it was; returns the exit status."""
-    return answered(args, _read, _print, _status)
 
 
 def _status(found: Application) -> int:
@@ -72,3 +67,6 @@ def _print(found: Application) -> None:
     for near in found.neighbours:
         where = ", ".join(near.partitions) or "no partition known"
         print_line(f"neighbour: producer {near.producer_id}, {near.transactional_id}: {where}")
+
+
+run = answering(_read, _print, _status)

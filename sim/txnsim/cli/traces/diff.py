@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import complain, print_json, print_line
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
     from txnsim.trace.diff import Side
@@ -29,15 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.errors import BadInputError
     from txnsim.trace.diff import diff
     from txnsim.trace.reading import read
 
-    try:
-        left, right = read(args.a), read(args.b)
-    except BadInputError as error:
-        complain(str(error))
-        return MISUSE_STATUS
+    left, right = read(args.a), read(args.b)
     found = diff(left, right)
     if args.json:
         print_json(found)

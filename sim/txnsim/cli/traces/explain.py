@@ -8,8 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txnsim.cli.output import complain, print_json, print_line
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,35 +37,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.errors import BadInputError
-    from txnsim.trace.explain import explain_lso, explain_txn
+    from txnsim.trace.explain import LsoExplanation, explain_lso, explain_txn
     from txnsim.trace.reading import read
 
-    try:
-        found = read(args.file)
-        if args.action == "lso":
-            lso = explain_lso(found, args.subject, at=args.at)
-            if args.json:
-                print_json(lso)
-            else:
-                _print(lso.sentences)
-                _print_events("It follows from:", lso.evidence, found)
-            return 0
-        txn = explain_txn(found, args.subject, at=args.at)
-    except BadInputError as error:
-        complain(str(error))
-        return MISUSE_STATUS
+    found = read(args.file)
+    explain = explain_lso if args.action == "lso" else explain_txn
+    explained = explain(found, args.subject, at=args.at)
     if args.json:
-        print_json(txn)
-    else:
-        _print(txn.sentences)
-        _print_events("The last move and what caused it:", txn.chain, found)
-    return 0
-
-
-def _print(sentences: Iterable[str]) -> None:
-    for sentence in sentences:
+        print_json(explained)
+        return 0
+    for sentence in explained.sentences:
         print_line(sentence)
+    if isinstance(explained, LsoExplanation):
+        _print_events("It follows from:", explained.evidence, found)
+    else:
+        _print_events("The last move and what caused it:", explained.chain, found)
+    return 0
 
 
 def _print_events(title: str, positions: Iterable[int], found: Recording) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.collector import seldom_collected
-from txnsim.cli.output import complain, print_json, print_line, progress, warn
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.output import print_json, print_line, progress, warn
 from txnsim.cli.traces import one_file
 from txnsim.errors import ConfigError
 
@@ -66,23 +65,18 @@ def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.errors import BadInputError
     from txnsim.trace.reading import read
 
-    try:
-        with seldom_collected():
-            found = read(args.file)
-    except BadInputError as error:
-        complain(str(error))
-        return MISUSE_STATUS
-    if args.action == "open":
-        try:
+    with seldom_collected():
+        found = read(args.file)
+    match args.action:
+        case "open":
             one_file.show([(_title(found, args.file), found)], redact=args.redact)
-        except ConfigError as error:
-            complain(str(error))
-            return MISUSE_STATUS
-        return 0
-    return _brief(found, args) if args.action == "brief" else _convert(found, args)
+        case "brief":
+            _brief(found, args)
+        case _:
+            _convert(found, args)
+    return 0
 
 
 def _title(found: Recording, path: Path) -> str:
@@ -91,7 +85,7 @@ def _title(found: Recording, path: Path) -> str:
     return " ".join(part for part in parts if part) or path.name
 
 
-def _brief(found: Recording, args: argparse.Namespace) -> int:
+def _brief(found: Recording, args: argparse.Namespace) -> None:
     from txnsim.trace.brief import line
 
     nodes = found.nodes
@@ -100,17 +94,16 @@ def _brief(found: Recording, args: argparse.Namespace) -> int:
             print_json({"node": nodes[event.n], "event": event})
         else:
             print_line(line(event, nodes))
-    return 0
 
 
-def _convert(found: Recording, args: argparse.Namespace) -> int:
+def _convert(found: Recording, args: argparse.Namespace) -> None:
     from txnsim.trace.convert import chrome, mermaid, otlp, shiviz
 
     if args.form == HTML:
-        return _convert_to_page(found, args)
+        _convert_to_page(found, args)
+        return
     if args.redact:
-        warn("txnsim: --redact is for --as html")
-        return MISUSE_STATUS
+        raise ConfigError("--redact is for --as html")
     forms = {"chrome": chrome, "mermaid": mermaid, "otlp": otlp, "shiviz": shiviz}
     text = forms[args.form].convert(found)
     if args.to is None:
@@ -119,24 +112,17 @@ def _convert(found: Recording, args: argparse.Namespace) -> int:
         try:
             args.to.write_text(text, encoding="utf-8")
         except OSError as error:
-            complain(f"{args.to}: {error.strerror}")
-            return MISUSE_STATUS
+            raise ConfigError(f"{args.to}: {error.strerror}") from None
         progress(f"{args.to}: {len(found.events)} events")
     if args.form == "shiviz":
         warn(f"the regular expression to give to ShiViz: {shiviz.PARSER}")
-    return 0
 
 
-def _convert_to_page(found: Recording, args: argparse.Namespace) -> int:
+def _convert_to_page(found: Recording, args: argparse.Namespace) -> None:
     from txnsim.http.page.one_file import one_file as page_of
 
     runs = [(_title(found, args.file), found)]
-    try:
-        if args.to is None:
-            print_line(page_of(runs, redact=args.redact, tell=progress).rstrip("\n"))
-        else:
-            one_file.write(args.to, runs, redact=args.redact)
-    except ConfigError as error:
-        complain(str(error))
-        return MISUSE_STATUS
-    return 0
+    if args.to is None:
+        print_line(page_of(runs, redact=args.redact, tell=progress).rstrip("\n"))
+    else:
+        one_file.write(args.to, runs, redact=args.redact)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 
 from txnsim.cli.logs.spark import add_directories
@@ -11,8 +12,8 @@ from txnsim.cli.logs.stores import at_hand
 
 def test_directories_of_this_machine_start_nothing() -> None:
     args = argparse.Namespace(directory=[Path("a")], master=None)
-    with at_hand(args) as misuse:
-        assert misuse is None
+    with ExitStack() as stack:
+        at_hand(args, stack)
     assert args.directory == [Path("a")]
     assert args.master is None
 
