@@ -7,11 +7,11 @@ Needs no web server: the pytest plugin shows the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
-from txnsim.faults.plan import FaultRule
+from txnsim.http.messages import Fault
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.waiting import waits_for
@@ -29,25 +29,6 @@ POLLS: Final = frozenset(
     {"AllocateProducerIds", "BrokerHeartbeat", "Heartbeat", "ConsumerGroupHeartbeat"}
 )
 """What is asked whatever a test does; and so is Fetch by followers."""
-
-
-class RuleOutcome(Protocol):
-    """A fault rule, and what has come of it."""
-
-    @property
-    def rule(self) -> FaultRule: ...  # noqa: D102 - as FaultState has it
-    @property
-    def matched(self) -> int: ...  # noqa: D102 - as FaultState has it
-    @property
-    def struck(self) -> int: ...  # noqa: D102 - as FaultState has it
-    @property
-    def held(self) -> int: ...  # noqa: D102 - as FaultState has it
-    @property
-    def released(self) -> int: ...  # noqa: D102 - as FaultState has it
-    @property
-    def in_force(self) -> bool: ...  # noqa: D102 - as FaultState has it
-    @property
-    def failure(self) -> str | None: ...  # noqa: D102 - as FaultState has it
 
 
 def events_told(tracer: Tracer, *, since: int, onlooker: str) -> list[Event]:
@@ -99,7 +80,7 @@ def waits_text(cluster: SimCluster) -> str:
     )
 
 
-def rules_text(states: Iterable[RuleOutcome]) -> str:
+def rules_text(states: Iterable[Fault]) -> str:
     """A line for each rule."""
     return "\n".join(
         in_one_line(
@@ -117,7 +98,7 @@ def in_one_line(text: str) -> str:
     return text if len(text) <= LINE_CHARACTERS_MAX else f"{text[:LINE_CHARACTERS_MAX]}…"
 
 
-def report(cluster: SimCluster, states: Iterable[RuleOutcome], *, since: int = 0) -> str:
+def report(cluster: SimCluster, states: Iterable[Fault], *, since: int = 0) -> str:
     """All of it as text.
 
     Args:

@@ -232,7 +232,16 @@ class ForeignTransactions(AsyncTransactions):
             ) from None
 
 
-class AsyncForeignKafka(AsyncSimulatedKafka):
+class _OnlyWhatKafkaHas:
+    """Skips a test that asks for what only a simulated cluster has."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SIMULATED_ONLY:
+            skip(f"`{name}`")
+        raise AttributeError(name)
+
+
+class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
     """A cluster that was started outside of the test, for coroutines."""
 
     @classmethod
@@ -265,11 +274,6 @@ class AsyncForeignKafka(AsyncSimulatedKafka):
         """As it was given, or the proxy's."""
         return self._foreign.reached_at
 
-    def __getattr__(self, name: str) -> Any:
-        if name in SIMULATED_ONLY:
-            skip(f"`{name}`")
-        raise AttributeError(name)
-
     async def reset(self) -> None:
         """Not there.
 
@@ -288,7 +292,7 @@ class _BlockingTransactions(blocking.Transactions):
     wait_for_state = twin(ForeignTransactions.wait_for_state)
 
 
-class ForeignKafka(blocking.SimulatedKafka):
+class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
     """The same for clients that block."""
 
     _has_proxy: bool
@@ -319,11 +323,6 @@ class ForeignKafka(blocking.SimulatedKafka):
         self.members = blocking.Members(self.asynchronous.members)
         if self._has_proxy:
             self.faults = blocking.Faults(self.asynchronous.faults)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in SIMULATED_ONLY:
-            skip(f"`{name}`")
-        raise AttributeError(name)
 
 
 def check(said: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from txnsim.faults.plan import FaultRule
+from txnsim.http.messages import Fault, fault
 from txnsim.injection.armed import ArmedRule
 from txnsim.server.views.waiting import WAIT_MS
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
@@ -16,24 +17,11 @@ from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.testing.rules import fault_rule
 
 
-class FaultState(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule and its results."""
+class FaultState(Fault, frozen=True, kw_only=True):
+    """A rule and its results, as the control port shows them."""
 
-    rule: FaultRule
-    matched: int
-    """Crossings that it concerned."""
-    struck: int
-    held: int
-    """Crossings that wait for its release."""
-    released: int
     may_miss: bool
     """It need not strike for a test to pass."""
-    in_force: bool
-    """It was not disarmed."""
-    failure: str | None = None
-    """Why an action on the cluster could not be carried out, the last time."""
-    doubt: str | None = None
-    """Why it can strike nothing in the cluster as it is."""
 
 
 class FaultResults:
@@ -198,20 +186,12 @@ class AsyncFaults(ClusterPart):
         known = {id(armed) for armed, _ in ours}
         # Rules that came by another door, the control port for instance, count as well.
         others = [(armed, False) for armed in in_force if id(armed) not in known]
-        return tuple(
-            FaultState(
-                rule=armed.rule,
-                matched=armed.matched,
-                struck=armed.struck,
-                held=len(armed.held),
-                released=armed.released,
-                may_miss=may_miss,
-                in_force=any(one is armed for one in in_force),
-                failure=armed.failure,
-                doubt=injector.doubt(armed.rule, in_hindsight=True) if injector else None,
-            )
-            for armed, may_miss in (*ours, *others)
-        )
+        states = []
+        for armed, may_miss in (*ours, *others):
+            doubt = injector.doubt(armed.rule, in_hindsight=True) if injector else None
+            known_of_it = msgspec.structs.asdict(fault(armed, doubt))
+            states.append(FaultState(may_miss=may_miss, **known_of_it))
+        return tuple(states)
 
     def forget(self) -> None:
         """Start again: forget the rules that were armed so far."""

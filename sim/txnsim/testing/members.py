@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, Self
+from typing import Self
 
 from txnsim.client.cluster import Cluster
-from txnsim.client.connection import ClientSettings
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.members.member import GroupMember
@@ -14,8 +13,6 @@ from txnsim.client.members.membership import GroupProtocol, MemberOptions
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.types import TopicPartition
-
-BACKOFF_MS: Final = 5
 
 
 class MemberState:
@@ -154,20 +151,14 @@ class AsyncMembers(ClusterPart):
         Raises:
             ClientError: The coordinator refuses it, or the partitions were not assigned in time.
         """
-        environment = self._rebuilt.environment
-        cluster = Cluster(
-            self._rebuilt.reached_at,
-            settings=ClientSettings(client_id=name, retry_backoff_ms=BACKOFF_MS),
-            clock=environment.clock,
-            tasks=environment.tasks,
-        )
-        await cluster.connect()
+        cluster = await self._rebuilt.client(name)
+        chance = self._rebuilt.environment.rng.stream("members")
         member = GroupMember(
             cluster,
             MemberOptions(
                 group_id=group,
                 protocol=protocol,
-                member_id=f"{name}-{environment.rng.stream('members').getrandbits(64):016x}",
+                member_id=f"{name}-{chance.getrandbits(64):016x}",
                 instance_id=instance_id,
                 session_timeout_ms=session_timeout_ms,
             ),

@@ -24,6 +24,7 @@ from txnsim.testing.options import Wanted
 
 ONLOOKER: Final = "txnsim-testing"
 """Client id of the onlooker from outside: fault rules that name a client spare it."""
+BACKOFF_MS: Final = 5
 
 
 class RebuiltCluster:
@@ -135,16 +136,20 @@ class RebuiltCluster:
     async def outside(self) -> Cluster:
         """The connections of the onlooker from outside."""
         if self._outside is None:
-            environment = self.environment
-            outside = Cluster(
-                self.sim.bootstrap,
-                settings=ClientSettings(client_id=ONLOOKER, retry_backoff_ms=5),
-                clock=environment.clock,
-                tasks=environment.tasks,
-            )
-            await outside.connect()
-            self._outside = outside
+            self._outside = await self.client(ONLOOKER)
         return self._outside
+
+    async def client(self, client_id: str) -> Cluster:
+        """A new client, connected."""
+        environment = self.environment
+        made = Cluster(
+            self.reached_at,
+            settings=ClientSettings(client_id=client_id, retry_backoff_ms=BACKOFF_MS),
+            clock=environment.clock,
+            tasks=environment.tasks,
+        )
+        await made.connect()
+        return made
 
     async def _build(self, options: ClusterOptions) -> None:
         environment = self._given

@@ -123,34 +123,32 @@ class Guard:
         asked = self.asked(item)
         if self._elsewhere is not None:
             elsewhere.check(self._said(item))
-            with ForeignKafka.at(
-                self._elsewhere, asked.cluster, self._loop_thread(), has_proxy=self._has_proxy
-            ) as foreign:
-                if self._has_proxy:
-                    self._watch(foreign.asynchronous)
-                yield foreign
-            return
-        with SimulatedKafka.of(self.asked(item).cluster, thread=self._loop_thread()) as kafka:
-            self._watch(kafka.asynchronous)
+        with self._cluster(asked) as kafka:
+            if self._elsewhere is None or self._has_proxy:
+                self._watch(kafka.asynchronous)
             yield kafka
 
     @contextmanager
     def session_cluster(self) -> Generator[SimulatedKafka]:
         """The cluster that all tests share."""
-        if self._elsewhere is not None:
-            asked = self._described({}).cluster
-            with ForeignKafka.at(
-                self._elsewhere, asked, self._loop_thread(), has_proxy=self._has_proxy
-            ) as foreign:
-                yield foreign
-            return
-        with SimulatedKafka.of(self._described({}).cluster, thread=self._loop_thread()) as kafka:
+        with self._cluster(self._described({})) as kafka:
+            if self._elsewhere is not None:
+                yield kafka
+                return
             self._shared = kafka
             try:
                 yield kafka
             finally:
                 self._left = kafka.asynchronous.faults.states_now()
                 self._shared = None
+
+    def _cluster(self, asked: Asked) -> SimulatedKafka:
+        """A cluster that was not started; the other one, if one was chosen."""
+        thread = self._loop_thread()
+        if self._elsewhere is None:
+            return SimulatedKafka.of(asked.cluster, thread=thread)
+        other, has_proxy = self._elsewhere, self._has_proxy
+        return ForeignKafka.at(other, asked.cluster, thread, has_proxy=has_proxy)
 
     def virtual_of(self, item: pytest.Item) -> Callable[..., Any]:
         """``run_virtual`` with this test's options."""
