@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import complain, print_json, print_line
+from txnsim.cli.output import complain, tell
 from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
     from txnsim.check.history import History
     from txnsim.check.judge import Verdict
 
-HELP: Final = "judge what clients saw: which anomalies does a recorded history prove?"
 ANOMALIES_STATUS: Final = 1
 STANDARD_INPUT: Final = "-"
 
@@ -51,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
             complain(f"{name}: {error}")
             return MISUSE_STATUS
         judged.append((name, history, judge(history)))
-    if args.json:
-        print_json([_as_json(*one) for one in judged])
-    else:
-        for one in judged:
-            _print(*one)
+    tell(
+        args,
+        [_as_json(*one) for one in judged],
+        lambda _: (line for one in judged for line in _lines(*one)),
+    )
     return 0 if all(verdict.healthy for _, _, verdict in judged) else ANOMALIES_STATUS
 
 
@@ -82,10 +82,10 @@ def _as_json(name: str, history: History, verdict: Verdict) -> dict[str, object]
     }
 
 
-def _print(name: str, history: History, verdict: Verdict) -> None:
-    print_line(f"{name}: {verdict} ({len(history)} observations)")
+def _lines(name: str, history: History, verdict: Verdict) -> Iterator[str]:
+    yield f"{name}: {verdict} ({len(history)} observations)"
     for anomaly in verdict.anomalies:
-        print_line(f"  {anomaly.kind}: {anomaly.because}")
+        yield f"  {anomaly.kind}: {anomaly.because}"
         for index in anomaly.evidence:
             seen = msgspec.json.encode(history[index]).decode()
-            print_line(f"  {index + 1:>6}  {seen}")
+            yield f"  {index + 1:>6}  {seen}"

@@ -6,6 +6,7 @@ same name.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from txnsim.client.connection import ClientSettings
@@ -13,6 +14,7 @@ from txnsim.config.client_settings import read_client_settings
 from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
+from txnsim.variables import BOOTSTRAP
 
 
 def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tuple[str, ...]]:
@@ -31,6 +33,21 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
         entry = error.entry
         raise ConfigError(f"{path}:{entry.line}: {entry.name}: {error.message}") from None
     return read.settings, read.bootstrap, read.ignored
+
+
+def bootstrap_of(said: str | None) -> str:
+    """Where the cluster is: as an option or a file says, else as the environment does.
+
+    Raises:
+        ConfigError: Nobody says it.
+    """
+    bootstrap = said or os.environ.get(BOOTSTRAP)
+    if not bootstrap:
+        raise ConfigError(
+            "--bootstrap-server is missing: host:port of a broker, such as localhost:9092;"
+            f" {BOOTSTRAP} says it for all commands"
+        )
+    return bootstrap
 
 
 def property_entries(path: Path) -> dict[str, Property]:

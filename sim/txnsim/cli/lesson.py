@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import format_table, print_json, print_line
+from txnsim.cli.output import Columns, print_line, tell
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import Tracer
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from txnsim.scenario.stage import Stage
 
 LEFT_STATUS: Final = 1
+COLUMNS: Final[Columns[dict[str, str]]] = {
+    "Lesson": lambda one: one["id"],
+    "Title": lambda one: one["title"],
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,12 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from txnsim.scenario.lessons import lesson, lessons
 
     if args.id is None:
-        known = [{"id": one.id, "title": one.title} for one in lessons().values()]
-        if args.json:
-            print_json(known)
-        else:
-            rows = [(one["id"], one["title"]) for one in known]
-            print_line(format_table(("Lesson", "Title"), rows).rstrip("\n"))
+        tell(args, [{"id": one.id, "title": one.title} for one in lessons().values()], COLUMNS)
         return 0
     return _play(lesson(args.id))
 

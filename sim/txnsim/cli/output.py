@@ -7,6 +7,7 @@ Kafka's counterpart is ``ToolsUtils.prettyPrintTable``.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -104,6 +105,30 @@ def _java_length(text: str) -> int:
 def format_json(value: object) -> str:
     """Any of our values as indented JSON with a final newline."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def tell(
+    args: argparse.Namespace,
+    value: T,
+    shown: Callable[[T], Iterable[str] | str] | Columns[Any],
+) -> None:
+    """Print what a command has found: as JSON where ``--json`` asks for it, else for people.
+
+    Args:
+        args: Of the command.
+        value: What was found.
+        shown: Its lines; or the columns of a table with a row for each thing in it.
+    """
+    if args.json:
+        print_json(value)
+        return
+    if isinstance(shown, Mapping):
+        assert isinstance(value, Iterable)
+        print_line(table_of(shown, value))
+        return
+    lines = shown(value)
+    for line in [lines] if isinstance(lines, str) else lines:
+        print_line(line)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

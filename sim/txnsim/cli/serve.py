@@ -45,7 +45,6 @@ from txnsim.variables import words_of
 if TYPE_CHECKING:
     from txnsim.runtime.nursery import Nursery
 
-HELP: Final = "start a cluster of brokers in this process"
 HTTP_PORT_DEFAULT: Final = 9080
 PORT_MAX: Final = 65_535
 
@@ -308,12 +307,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
 
 
 def _check_ports(options: ClusterOptions, *, http: int | None) -> None:
-    last = options.port + options.brokers - 1 if options.port else 0
-    if options.port < 0 or last > PORT_MAX:
-        raise ConfigError(
-            f"--port {options.port}: {options.brokers} brokers need ports from 1 to {PORT_MAX}, "
-            "or 0 for free ones"
-        )
+    _check_ports_of_brokers("--port", options.port, options.brokers)
     _check_kip_text_port(options)
     if options.advertised and len(options.advertised) != options.brokers:
         raise ConfigError(
@@ -346,10 +340,14 @@ def _check_kip_text_port(options: ClusterOptions) -> None:
         return
     if port is None:
         port = options.port and options.port + KIP_TEXT_PORT_DISTANCE
-    if port < 0 or (port and port + options.brokers - 1 > PORT_MAX):
+    _check_ports_of_brokers("--kip-text-port", port, options.brokers)
+
+
+def _check_ports_of_brokers(option: str, first: int, brokers: int) -> None:
+    if first < 0 or (first and first + brokers - 1 > PORT_MAX):
         raise ConfigError(
-            f"--kip-text-port {port}: {options.brokers} brokers need ports from 1 to {PORT_MAX}, "
-            "or 0 for free ones"
+            f"{option} {first}: {brokers} brokers need ports from 1 to {PORT_MAX}, or 0 for free "
+            "ones"
         )
 
 

@@ -8,7 +8,6 @@ once. Events go to standard output as they happen, all else to standard error. W
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import signal
 import threading
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.client_properties import property_entries
+from txnsim.cli.client_properties import bootstrap_of, property_entries
 from txnsim.cli.output import complain, print_line, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError, TxnsimError
@@ -132,16 +131,9 @@ def _options(args: argparse.Namespace) -> StreamOptions:
     if args.command_config is not None:
         entries = property_entries(args.command_config)
         client = {entry.name: entry.value for entry in entries.values()}
-    if args.bootstrap_server is not None:
-        client["bootstrap.servers"] = args.bootstrap_server
-    elif BOOTSTRAP in os.environ:
-        client.setdefault("bootstrap.servers", os.environ[BOOTSTRAP])
-    if "bootstrap.servers" not in client:
-        raise ConfigError(
-            "--bootstrap-server is missing: host:port of a broker, such as localhost:9092;"
-            f" {BOOTSTRAP} says it for all commands"
-        )
-    words = ["txnsim", "txns", "--bootstrap-server", client["bootstrap.servers"]]
+    bootstrap = bootstrap_of(args.bootstrap_server or client.get("bootstrap.servers"))
+    client["bootstrap.servers"] = bootstrap
+    words = ["txnsim", "txns", "--bootstrap-server", bootstrap]
     if args.command_config is not None:
         words += ["--command-config", str(args.command_config)]
     to_topic = args.alerts_to is not None and args.alerts_to.startswith(TOPIC_PREFIX)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import argparse
 import io
 import json
+from typing import Any
 
 import pytest
 import structlog
@@ -16,6 +18,7 @@ from txnsim.cli.output import (
     print_line,
     print_table,
     progress,
+    tell,
     warn,
 )
 from txnsim.types import TopicPartition
@@ -101,3 +104,20 @@ def test_a_pipe_gets_neither(capsys: pytest.CaptureFixture[str]) -> None:
     assert not may_colour()
     complain("no such thing")
     assert capsys.readouterr().err == "txnsim: no such thing\n"
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        (lambda found: f"{len(found)} things", "2 things\n"),
+        (lambda found: [str(one) for one in found], "1\n2\n"),
+        ({"Thing": lambda one: one}, "Thing\t\n1    \t\n2    \t\n"),
+    ],
+)
+def test_what_was_found_is_told_in_lines_in_a_table_or_as_json(
+    shown: Any, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(argparse.Namespace(json=False), [1, 2], shown)
+    assert capsys.readouterr().out == printed
+    tell(argparse.Namespace(json=True), [1, 2], shown)
+    assert json.loads(capsys.readouterr().out) == [1, 2]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from txnsim.cli.control.port import Json, port_of, tell
+from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import duration_ms
-from txnsim.cli.output import Columns, table_of
+from txnsim.cli.output import Columns, tell
 
 PATIENCE_MORE_SECONDS: Final = 10
 WAIT_MS: Final = 30_000
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     port = port_of(args)
     if args.action == "list":
-        tell(args, port.get("brokers"), _table)
+        tell(args, port.get("brokers"), _COLUMNS)
         return 0
     where = ("brokers", args.broker, args.action)
     match args.action:
@@ -78,10 +78,6 @@ _COLUMNS: Final[Columns[Json]] = {
     "Leads": lambda one: one["leads"],
     "Trouble": lambda one: _trouble(one),
 }
-
-
-def _table(brokers: Json) -> list[str]:
-    return table_of(_COLUMNS, brokers).splitlines()
 
 
 def _trouble(one: Json) -> str:

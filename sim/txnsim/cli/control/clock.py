@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from txnsim.cli.control.port import Json, port_of, tell
+from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import duration_ms
-from txnsim.cli.output import time_text
+from txnsim.cli.output import tell, time_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

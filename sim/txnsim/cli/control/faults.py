@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from txnsim.cli.control.port import ControlPort, Json, port_of, tell
+from txnsim.cli.control.port import ControlPort, Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import duration_ms, key_value
-from txnsim.cli.output import Columns, table_of
+from txnsim.cli.output import Columns, table_of, tell
 from txnsim.errors import ConfigError
 
 PATIENCE_MORE_SECONDS: Final = 10

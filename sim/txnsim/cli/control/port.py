@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,6 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from txnsim.cli.control_token import VARIABLE as TOKEN_VARIABLE
 from txnsim.cli.control_token import token_from
-from txnsim.cli.output import print_json, print_line
 from txnsim.errors import ConfigError, TxnsimError
 
 HTTP_VARIABLE: Final = "TXNSIM_HTTP"
@@ -224,16 +223,3 @@ def _ready(file: Path) -> dict[str, Any]:
             f"{file}: that cluster has no control port: start it with `txnsim serve --http`"
         )
     return facts
-
-
-# What is printed
-
-
-def tell(args: argparse.Namespace, answer: Json, lines: Callable[[Json], list[str] | str]) -> None:
-    """Print an answer: as JSON where that is asked for, else in lines for people."""
-    if args.json:
-        print_json(answer)
-        return
-    text = lines(answer)
-    for line in [text] if isinstance(text, str) else text:
-        print_line(line)

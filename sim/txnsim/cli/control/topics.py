@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from txnsim.cli.control.port import Json, port_of, tell
+from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import key_value, new_topic, topic_partition
-from txnsim.cli.output import Columns, format_table, table_of
+from txnsim.cli.output import Columns, format_table, tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     match args.action:
         case "list":
             topics = [one for one in port.get("topics") if args.internal or not one["is_internal"]]
-            tell(args, topics, _table)
+            tell(args, topics, _TOPICS)
         case "create":
             name, partitions = args.topic
             body = {
@@ -70,10 +70,6 @@ _TOPICS: Final[Columns[Json]] = {
     "Partitions": lambda one: len(one["partitions"]),
     "Leaders": lambda one: ", ".join(str(part["leader"]) for part in one["partitions"]),
 }
-
-
-def _table(topics: Json) -> list[str]:
-    return table_of(_TOPICS, topics).splitlines()
 
 
 def _created(topic: Json) -> str:

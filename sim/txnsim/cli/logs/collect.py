@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.logs.searching import show_progress
-from txnsim.cli.output import print_json, print_line, warn
+from txnsim.cli.output import tell, warn
 
 if TYPE_CHECKING:
     from txnsim.pipeline.forensics.collection import Manifest
@@ -49,22 +49,18 @@ def run(args: argparse.Namespace) -> int:
         "seconds": ended.elapsed - started.elapsed,
         "cpu_seconds": ended.user + ended.system,
     }
-    if args.json:
-        print_json({"archive": str(args.to), **cost, "manifest": found.manifest})
-    else:
-        _print(args.to, cost, found.manifest)
+    tell(args, {"archive": str(args.to), **cost, "manifest": found.manifest}, _lines)
     return 0
 
 
-def _print(target: Path, cost: dict[str, float], manifest: Manifest) -> None:
+def _lines(done: dict[str, Any]) -> tuple[str, ...]:
+    manifest: Manifest = done["manifest"]
     for problem in manifest.problems:
         warn(problem)
-    print_line(
-        f"{target}: {cost['archive_bytes']} bytes; {manifest.replicas} replicas,"
+    return (
+        f"{done['archive']}: {done['archive_bytes']} bytes; {manifest.replicas} replicas,"
         f" {manifest.open_transactions} open transactions,"
-        f" {manifest.coordinator_logs} coordinators' logs"
-    )
-    print_line(
+        f" {manifest.coordinator_logs} coordinators' logs",
         f"cost: {manifest.read_bytes} of {manifest.segment_bytes} bytes read,"
-        f" {cost['seconds']:.1f} s, {cost['cpu_seconds']:.1f} s of CPU"
+        f" {done['seconds']:.1f} s, {done['cpu_seconds']:.1f} s of CPU",
     )

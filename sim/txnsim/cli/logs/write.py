@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-import msgspec
-
 from txnsim.cli.control_token import token_from
-from txnsim.cli.output import complain, print_json, print_line, progress
+from txnsim.cli.output import complain, progress, tell
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError
 
@@ -85,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         _check(args)
         if args.into:
-            _tell_planted(_write_into(args), as_json=args.json)
+            tell(args, _write_into(args), _planted)
         else:
-            _tell_written(_write_apart(args), as_json=args.json)
+            tell(args, _write_apart(args), _written)
     except (HTTPError, URLError, OSError, tarfile.TarError, BadInputError) as error:
         complain(f"{_told(error)}")
         return MISUSE_STATUS
@@ -132,13 +130,8 @@ def _write(url: str, broker: int, directory: Path) -> dict[str, object]:
     return {"broker": broker, "directory": str(target), "files": files, "bytes": size}
 
 
-def _tell_written(written: Sequence[dict[str, object]], *, as_json: bool) -> None:
-    if as_json:
-        print_json(written)
-        return
-    for one in written:
-        size, files = one["bytes"], one["files"]
-        print_line(f"{one['directory']}: {files} files, {size} bytes")
+def _written(written: Sequence[dict[str, object]]) -> list[str]:
+    return [f"{one['directory']}: {one['files']} files, {one['bytes']} bytes" for one in written]
 
 
 # Directories of a stopped broker
@@ -197,15 +190,12 @@ def _by_leader(args: argparse.Namespace, targets: Sequence[Target]) -> dict[int,
     return led
 
 
-def _tell_planted(planted: Sequence[Planted], *, as_json: bool) -> None:
-    if as_json:
-        print_json([msgspec.to_builtins(one) for one in planted])
-        return
-    for one in planted:
-        print_line(
-            f"{one.directory}: {one.files} files, {one.bytes} bytes of records, up to offset "
-            f"{one.end_offset}"
-        )
+def _planted(planted: Sequence[Planted]) -> list[str]:
+    return [
+        f"{one.directory}: {one.files} files, {one.bytes} bytes of records, up to offset "
+        f"{one.end_offset}"
+        for one in planted
+    ]
 
 
 def _open(url: str, path: str) -> HTTPResponse:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli.output import complain, format_table, print_json, print_line, warn
+from txnsim.cli.output import Columns, complain, print_json, print_line, tell, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.scenario import elsewhere, template
 from txnsim.cli.scenario.matrix import matrix_of
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from txnsim.scenario.model import Scenario
     from txnsim.scenario.runner import RunResult, Telling
 
-HELP: Final = "list, show and run stories about transactions"
 DIFFERENT_STATUS: Final = 1
+COLUMNS: Final[Columns[dict[str, Any]]] = {
+    "Scenario": lambda one: one["name"],
+    "Alias": lambda one: ", ".join(one["aliases"]),
+    "Title": lambda one: one["title"],
+}
 TAKES: Final = ("armed", "disarmed", "control")
 
 
@@ -150,23 +154,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    known = scenarios().values()
-    if args.json:
-        print_json(
-            [
-                {
-                    "name": one.name,
-                    "aliases": one.aliases,
-                    "animal": one.animal,
-                    "title": one.title,
-                    "runs": list(one.runs),
-                }
-                for one in known
-            ]
-        )
-        return 0
-    rows = [(one.name, ", ".join(one.aliases), one.title) for one in known]
-    print_line(format_table(("Scenario", "Alias", "Title"), rows).rstrip("\n"))
+    known = [
+        {
+            "name": one.name,
+            "aliases": one.aliases,
+            "animal": one.animal,
+            "title": one.title,
+            "runs": list(one.runs),
+        }
+        for one in scenarios().values()
+    ]
+    tell(args, known, COLUMNS)
     return 0
 
 
@@ -232,10 +230,7 @@ def _run(
         _make(directory)
     results = _run_all(plan, args)
     _show_page(results, args)
-    if args.json:
-        print_json([facts_of(result) for result in results])
-    else:
-        print_line(table(results))
+    tell(args, [facts_of(result) for result in results], lambda _: table(results))
     return 0 if all(result.as_declared for result in results) else DIFFERENT_STATUS
 
 

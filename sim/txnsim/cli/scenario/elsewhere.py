@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.client_properties import read_client_properties
-from txnsim.cli.output import format_table, print_json, print_line, warn
+from txnsim.cli.output import format_table, print_json, print_line, tell, warn
 from txnsim.cli.scenario.output import facts_of, kinds, story_of, wrapped
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
@@ -78,10 +78,7 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
             if args.json:  # a program learns what was done, and what is left
                 print_json([facts(cell) for cell in cells])
             raise
-    if args.json:
-        print_json([facts(cell) for cell in cells])
-    else:
-        print_line(table(cells))
+    tell(args, [facts(cell) for cell in cells], lambda _: table(cells))
     return cells
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.spark import add_master, misused, session
-from txnsim.cli.output import complain, format_table, print_json, print_line, progress
+from txnsim.cli.output import complain, format_table, progress, tell
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.traces import text
 
@@ -109,10 +109,11 @@ def _export(spark: SparkSession, args: argparse.Namespace) -> int:
     export_traces(spark, args.trace, args.to)
     register_views(spark, args.to)
     summary = _summary(spark)
-    if args.json:
-        print_json({"directory": args.to, "tables": list(TABLES), **summary})
-    else:
-        print_line(f"{args.to}: {summary['events']} events of {summary['runs']} runs")
+    tell(
+        args,
+        {"directory": args.to, "tables": list(TABLES), **summary},
+        lambda made: f"{args.to}: {made['events']} events of {made['runs']} runs",
+    )
     return _warned(summary)
 
 
@@ -130,14 +131,9 @@ def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
             answer = worst_ids(analysis.run(spark), analysis, args.ids)
             found[name] = [_cells(row) for row in answer.toLocalIterator()]
         drawn = [] if args.plots is None else draw_all(spark, args.plots)
-    if args.json:
-        figures = [str(path) for path in drawn]
-        print_json({**summary, "analyses": found, "plots": figures})
-        return _warned(summary)
-    for name, rows in found.items():
-        print_line(f"{ANALYSES[name].title}\n{_table(rows)}")
-    for path in drawn:
-        print_line(str(path))
+    figures = [str(path) for path in drawn]
+    tables = [f"{ANALYSES[name].title}\n{_table(rows)}" for name, rows in found.items()]
+    tell(args, {**summary, "analyses": found, "plots": figures}, lambda _: [*tables, *figures])
     return _warned(summary)
 
 

@@ -12,19 +12,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
-import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from txnsim.cli.client_properties import read_client_properties
+from txnsim.cli.client_properties import bootstrap_of, read_client_properties
 from txnsim.cli.output import complain, time_text, warn
 from txnsim.cli.parsing import MISUSE_STATUS, VersionAction
 from txnsim.cli.txns import commands as txns_commands
 from txnsim.cli.txns import kip_text as txns_kip_text
-from txnsim.cli.txns.commands import Command, CommandFailure, MisuseFailure
-from txnsim.cli.txns.operator import HANGS, INCOMPLETE
+from txnsim.cli.txns.commands import CommandFailure, MisuseFailure
+from txnsim.cli.txns.operator import HANGS, INCOMPLETE, Command
 from txnsim.cli.txns.rights import missing_right
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -36,7 +35,6 @@ from txnsim.client.errors import (
     NotSupportedError,
     RequestTimeoutError,
 )
-from txnsim.errors import ConfigError
 from txnsim.variables import BOOTSTRAP
 
 FAILED: Final = 1
@@ -271,13 +269,7 @@ def _settings(args: argparse.Namespace) -> tuple[ClientSettings, str]:
         settings, bootstrap, ignored = read_client_properties(args.command_config)
         if ignored:
             warn(f"{args.command_config}: without effect here: {', '.join(ignored)}")
-    bootstrap = args.bootstrap_server or bootstrap or os.environ.get(BOOTSTRAP)
-    if not bootstrap:
-        raise ConfigError(
-            "--bootstrap-server is missing: host:port of a broker, such as localhost:9092;"
-            f" {BOOTSTRAP} says it for all commands"
-        )
-    return settings, bootstrap
+    return settings, bootstrap_of(args.bootstrap_server or bootstrap)
 
 
 async def _run(bootstrap: str, settings: ClientSettings, command: Command, *, as_json: bool) -> int:

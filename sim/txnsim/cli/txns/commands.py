@@ -8,7 +8,7 @@ what is to be printed and prints nothing.
 from __future__ import annotations
 
 import argparse
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from txnsim.cli.output import Columns, Output, rows_of
 from txnsim.cli.txns import kip_text as txns_kip_text
 from txnsim.cli.txns.operator import (
     HANGING_HEADERS,
+    Command,
     FindAll,
     RepairHanging,
     Scope,
@@ -57,17 +58,6 @@ class MisuseFailure(CommandFailure):
 def failed(what: str, cause: ClientError) -> CommandFailure:
     """A failure in the words of ``TransactionsCommand.printErrorAndExit``."""
     return CommandFailure(f"{what}: {cause}. Enable debug logging for additional detail.", cause)
-
-
-class Command(Protocol):
-    """One subcommand with its arguments."""
-
-    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Do it.
-
-        Raises:
-            CommandFailure: With the message to print.
-        """
 
 
 class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import msgspec
 
 from txnsim.cli.output import Output
+from txnsim.cli.txns.operator import Command
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
@@ -123,17 +124,10 @@ def listed(text: str | None) -> tuple[str, ...]:
 # Columns
 
 
-class Shipped(Protocol):
-    """A command in the form that was shipped."""
-
-    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Do it."""
-
-
 class Describe(msgspec.Struct, frozen=True, kw_only=True):
     """``describe``, whose duration ends with the transaction (KIP-994)."""
 
-    shipped: Shipped
+    shipped: Command
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Add when the transaction in progress began and how many seconds it took."""
@@ -168,7 +162,7 @@ def _duration_ms(found: TransactionDescription, now_ms: int) -> int:
 class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
     """``describe-producers``, or ``--describe --topic T --partition P``."""
 
-    shipped: Shipped
+    shipped: Command
     partition: TopicPartition
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
@@ -208,7 +202,7 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
 class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
     """``find-hanging``, with seconds beside the minutes."""
 
-    shipped: Shipped
+    shipped: Command
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Add the seconds since the last write."""
@@ -227,7 +221,7 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class ShippedAbort(Shipped, Protocol):
+class ShippedAbort(Command, Protocol):
     """``abort`` in the form that was shipped."""
 
     async def spec(self, admin: Admin) -> AbortSpec:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
@@ -34,6 +34,17 @@ INCOMPLETE: Final = 4
 """Exit status: nothing that was seen hangs, but not all partitions could be looked at."""
 
 _MINUTE_MS: Final = 60_000
+
+
+class Command(Protocol):
+    """One subcommand with its arguments."""
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Do it.
+
+        Raises:
+            CommandFailure: With the message to print.
+        """
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
