@@ -24,7 +24,8 @@ from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli import main as cli
 from txnsim.config import load
 from txnsim.faults.plan import FaultRule
-from txnsim.http.openapi import OPERATIONS, document
+from txnsim.http.app import OPERATIONS
+from txnsim.http.openapi import document
 from txnsim.scenario.catalog import find, scenarios
 from txnsim.scenario.reading import read
 
@@ -151,7 +152,7 @@ def accept_curl(arguments: list[str], *, refused: bool) -> None:
     method = arguments[arguments.index("-X") + 1] if "-X" in arguments else implied
     path = urlsplit(url).path
     routes: dict[str, dict[str, object]] = msgspec.convert(
-        document()["paths"], dict[str, dict[str, object]]
+        document(OPERATIONS)["paths"], dict[str, dict[str, object]]
     )
     found = [verbs for route, verbs in routes.items() if _matches(route, path)]
     assert any(method.lower() in verbs for verbs in found), f"no route {method} {path}"

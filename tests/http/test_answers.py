@@ -14,7 +14,7 @@ import jsonschema
 
 from tests.support.clusters import client_of, real_cluster
 from txnsim.client.producer import Producer
-from txnsim.http.app import ControlApi
+from txnsim.http.app import OPERATIONS, ControlApi
 from txnsim.http.openapi import document
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server.cluster import SimCluster
@@ -36,7 +36,7 @@ class Checked:
     """An HTTP client that holds every answer against the document, and knows what it has asked."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
-        self.document = document()
+        self.document = document(OPERATIONS)
         self.asked: set[tuple[str, str]] = set()
         self._client = client
 

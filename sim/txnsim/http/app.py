@@ -24,8 +24,8 @@ from txnsim.http.judging import JudgingRoutes
 from txnsim.http.life import LifeRoutes
 from txnsim.http.log_dirs import LogDirRoutes
 from txnsim.http.messages import Problem
-from txnsim.http.openapi import OPERATIONS, document
-from txnsim.http.operation import JSON
+from txnsim.http.openapi import document
+from txnsim.http.operation import JSON, Noun
 from txnsim.http.overview import LookRoutes
 from txnsim.http.page.files import served
 from txnsim.http.page.routes import StaticRoutes
@@ -38,6 +38,25 @@ from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes
 from txnsim.runtime.nursery import Nursery
 from txnsim.server.cluster import SimCluster
+
+_NOUNS: Final[tuple[type[Noun], ...]] = (
+    LookRoutes,
+    ClockRoutes,
+    FaultRoutes,
+    LifeRoutes,
+    LogDirRoutes,
+    TopicRoutes,
+    TransactionRoutes,
+    ReportedRoutes,
+    ExplainRoutes,
+    RoundRoutes,
+    JudgingRoutes,
+    ScenarioRoutes,
+    LessonRoutes,
+    PageRoutes,
+)
+OPERATIONS: Final = tuple(one for noun in _NOUNS for one in noun.operations())
+"""Everything that the control port can be asked, but for its description."""
 
 INDEX_PATHS: Final = ("/api", "/api/", "/api/v1", "/api/v1/", "/docs", "/docs/")
 """Where people look for what there is."""
@@ -86,7 +105,7 @@ class ControlApi:
         self._events = ReportedRoutes(cluster)
         self._scenarios = ScenarioRoutes(cluster, nursery)
         self._explain = ExplainRoutes(cluster, self._scenarios.trace_of)
-        self._openapi = msgspec.json.encode(document())
+        self._openapi = msgspec.json.encode(document(OPERATIONS))
         self._index = msgspec.json.format(
             msgspec.json.encode(
                 {

@@ -22,6 +22,7 @@ from txnsim.client.inspection.repair import Repair, repair
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.errors import BadInputError
 from txnsim.http.events import CURSOR_MAX
+from txnsim.http.judging import outside_of
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import Body, RefusedError, number_of
 from txnsim.http.topics import partition_of
@@ -129,16 +130,10 @@ class ExplainRoutes(ClusterNoun):
         """
         wanted = await body.read()
         place = partition_of(self._cluster, wanted.topic, wanted.partition)
-        environment = self._cluster.environment
         settings = ClientSettings(client_id=REPAIRER, api_timeout_ms=REPAIR_TIMEOUT_MS)
-        now_ms = environment.clock.now_ms()
+        now_ms = self._cluster.environment.clock.now_ms()
         try:
-            async with Cluster(
-                self._cluster.bootstrap,
-                settings=settings,
-                clock=environment.clock,
-                tasks=environment.tasks,
-            ) as outside:
+            async with outside_of(self._cluster, settings) as outside:
                 admin = Admin(outside)
                 found = await survey(
                     admin, now_ms=now_ms, partitions=[place], older_than_ms=ANY_AGE

@@ -8,6 +8,7 @@ stable offset) an onlooker sees for it, over the wire as everybody; the judges k
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -58,6 +59,14 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: tuple[AnomalyView, ...]
 
 
+def outside_of(cluster: SimCluster, settings: ClientSettings) -> Cluster:
+    """A client of a simulated cluster, not connected."""
+    environment = cluster.environment
+    return Cluster(
+        cluster.bootstrap, settings=settings, clock=environment.clock, tasks=environment.tasks
+    )
+
+
 class JudgingRoutes(Noun):
     """The routes over one cluster."""
 
@@ -82,16 +91,10 @@ class JudgingRoutes(Noun):
     @classmethod
     def of_simulated(cls, cluster: SimCluster) -> JudgingRoutes:
         """Over a simulated cluster."""
-        environment = cluster.environment
         return cls(
-            environment,
-            outside=lambda settings: Cluster(
-                cluster.bootstrap,
-                settings=settings,
-                clock=environment.clock,
-                tasks=environment.tasks,
-            ),
-            place_of=lambda topic, partition: partition_of(cluster, topic, partition),
+            cluster.environment,
+            outside=partial(outside_of, cluster),
+            place_of=partial(partition_of, cluster),
         )
 
     @Operation("post", f"{PREFIX}/looks", refusals=("404", "422", "503"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -24,7 +25,7 @@ from txnsim.http.messages import (
     Start,
 )
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
-from txnsim.http.replies import Body, RefusedError, WithStatus, digits_of, number_of
+from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, digits_of, number_of
 from txnsim.http.topics import known_partition, partition_of, partition_view
 from txnsim.server.inputs import input_event
 from txnsim.server.member import Member, MemberState
@@ -34,7 +35,10 @@ WAIT_MS: Final = 30_000
 WAIT_MS_MAX: Final = 600_000
 
 WAIT: Final = Query("wait_ms", "Answer after so long, also while the work goes on")
-
+_lasting: Final = partial(
+    Operation, "post", may_take_longer=True, query=(WAIT,), refusals=("404", "409", "422")
+)
+"""What takes its time, on a path."""
 
 _ELECTIONS: Final = {"preferred": ElectionType.PREFERRED, "unclean": ElectionType.UNCLEAN}
 
@@ -67,28 +71,15 @@ class LifeRoutes(ClusterNoun):
         """One broker."""
         return self._view(self._member(request))
 
-    @Operation(
-        "post",
-        f"{PREFIX}/brokers/{{id}}/stop",
-        may_take_longer=True,
-        query=(WAIT,),
-        refusals=("404", "409", "422"),
-    )
+    @_lasting(f"{PREFIX}/brokers/{{id}}/stop")
     async def stop(self, request: Request) -> WithStatus[BrokerView]:
         """Stop a broker in good order: its leaders move away first."""
         member = self._member(request)
         self._expect(member, MemberState.RUNNING, "only one that runs can be stopped")
         return await self._carry_out(request, member, self._cluster.stop_broker(member.broker_id))
 
-    @Operation(
-        "post",
-        f"{PREFIX}/brokers/{{id}}/start",
-        body_is_optional=True,
-        may_take_longer=True,
-        query=(WAIT,),
-        refusals=("404", "409", "422"),
-    )
-    async def start(self, request: Request, body: Body[Start]) -> WithStatus[BrokerView]:
+    @_lasting(f"{PREFIX}/brokers/{{id}}/start")
+    async def start(self, request: Request, body: OptionalBody[Start]) -> WithStatus[BrokerView]:
         """Start a broker that is down, on its port and its disk."""
         member = self._member(request)
         self._expect(member, MemberState.DOWN, "stop or kill it first")
@@ -96,13 +87,8 @@ class LifeRoutes(ClusterNoun):
         work = self._cluster.start_broker(member.broker_id, as_version=wanted.as_version)
         return await self._carry_out(request, member, work)
 
-    @Operation(
-        "post",
-        f"{PREFIX}/brokers/{{id}}/kill",
-        body_is_optional=True,
-        refusals=("404", "409", "422"),
-    )
-    async def kill(self, request: Request, body: Body[Kill]) -> BrokerView:
+    @Operation("post", f"{PREFIX}/brokers/{{id}}/kill", refusals=("404", "409", "422"))
+    async def kill(self, request: Request, body: OptionalBody[Kill]) -> BrokerView:
         """End a broker at once; the controller notices when its session ends."""
         member = self._member(request)
         wanted = await body.read()
@@ -112,10 +98,8 @@ class LifeRoutes(ClusterNoun):
         await self._cluster.kill_broker(member.broker_id, lose_unflushed=lost)
         return self._view(member)
 
-    @Operation(
-        "post", f"{PREFIX}/brokers/{{id}}/isolate", body_is_optional=True, refusals=("404", "422")
-    )
-    async def isolate(self, request: Request, body: Body[Isolate]) -> BrokerView:
+    @Operation("post", f"{PREFIX}/brokers/{{id}}/isolate", refusals=("404", "422"))
+    async def isolate(self, request: Request, body: OptionalBody[Isolate]) -> BrokerView:
         """Cut a broker off from the controller and from the other brokers."""
         member = self._member(request)
         wanted = await body.read()

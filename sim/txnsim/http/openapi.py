@@ -9,42 +9,10 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from txnsim.http.clock import ClockRoutes
-from txnsim.http.events import STREAMS, ReportedRoutes
-from txnsim.http.explaining import ExplainRoutes
-from txnsim.http.faults import FaultRoutes
+from txnsim.http.events import STREAMS
 from txnsim.http.guard import OPEN_PATHS
-from txnsim.http.judging import JudgingRoutes
-from txnsim.http.life import LifeRoutes
-from txnsim.http.log_dirs import LogDirRoutes
 from txnsim.http.messages import Problem
-from txnsim.http.operation import JSON, Message, Noun, Operation, Query
-from txnsim.http.overview import LookRoutes
-from txnsim.http.pages import PageRoutes
-from txnsim.http.reset import RoundRoutes
-from txnsim.http.runs.lessons import LessonRoutes
-from txnsim.http.runs.scenarios import ScenarioRoutes
-from txnsim.http.topics import TopicRoutes
-from txnsim.http.transactions import TransactionRoutes
-
-_NOUNS: Final[tuple[type[Noun], ...]] = (
-    LookRoutes,
-    ClockRoutes,
-    FaultRoutes,
-    LifeRoutes,
-    LogDirRoutes,
-    TopicRoutes,
-    TransactionRoutes,
-    ReportedRoutes,
-    ExplainRoutes,
-    RoundRoutes,
-    JudgingRoutes,
-    ScenarioRoutes,
-    LessonRoutes,
-    PageRoutes,
-)
-OPERATIONS: Final = tuple(one for noun in _NOUNS for one in noun.operations())
-"""Everything that the control port can be asked, but for this document."""
+from txnsim.http.operation import JSON, Message, Operation, Query
 
 GUARDED: Final = ("400", "401", "403")
 """With these the guard refuses, whatever is asked for; 400 is for too long numbers as well."""
@@ -55,7 +23,7 @@ References = Mapping[Message, dict[str, Any]]
 
 
 def document(
-    operations: Sequence[Operation] = OPERATIONS,
+    operations: Sequence[Operation],
     *,
     refusals: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[str, Any]:

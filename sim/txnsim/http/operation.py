@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from txnsim.http.replies import Body, WithStatus, as_json, no_body_of
+from txnsim.http.replies import Body, OptionalBody, WithStatus, as_json, no_body_of
 from txnsim.server.cluster import SimCluster
 
 Answerer = Callable[..., Awaitable[Any]]
@@ -47,7 +47,7 @@ class Operation(msgspec.Struct, frozen=True):
 
     What goes over the port is said by the signature of the method that answers it: ``answer`` is
     what it returns (or has in a ``WithStatus``; none where it makes a ``Response``), ``body`` that
-    of its ``Body``.
+    of its ``Body`` or ``OptionalBody``.
     """
 
     method: str
@@ -90,6 +90,7 @@ class Operation(msgspec.Struct, frozen=True):
             summary=summary,
             answer=None if answer is Response else answer,
             body=None if body is None else get_args(body)[0],
+            body_is_optional=get_origin(body) is OptionalBody,
         )
         return Answered(described, method)
 
@@ -105,8 +106,8 @@ class Operation(msgspec.Struct, frozen=True):
                 await no_body_of(request)
                 found = await answerer(request)
             else:
-                body = Body[Any](request, self.body, is_optional=self.body_is_optional)
-                found = await answerer(request, body)
+                reader = OptionalBody if self.body_is_optional else Body
+                found = await answerer(request, reader(request, self.body))
             if isinstance(found, Response):
                 return found
             if isinstance(found, WithStatus):

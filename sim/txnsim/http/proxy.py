@@ -17,8 +17,7 @@ from starlette.routing import Route
 
 from txnsim.faults.meanings import CLUSTER_ACTIONS, TAKES, name_of
 from txnsim.faults.points import PEER, FaultPoint
-from txnsim.http import openapi
-from txnsim.http.app import application
+from txnsim.http import app, openapi
 from txnsim.http.events import EventRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper
@@ -92,8 +91,8 @@ class ProxyApi(Noun):
             *judges.routes(),
         ]
         # Behind those that are there: whatever else a simulated cluster can be asked.
-        missing = [_without(one) for one in openapi.OPERATIONS if one not in OPERATIONS]
-        return application(*known, *missing, doorkeeper=doorkeeper or Doorkeeper())
+        missing = [_without(one) for one in app.OPERATIONS if one not in OPERATIONS]
+        return app.application(*known, *missing, doorkeeper=doorkeeper or Doorkeeper())
 
     def close(self) -> None:
         """The control port closes: what streams comes to its end."""

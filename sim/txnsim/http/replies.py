@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -52,15 +52,16 @@ class WithStatus(msgspec.Struct, Generic[T], frozen=True):
 class Body(Generic[T]):
     """The body of a request, which is read when it is wanted."""
 
-    def __init__(self, request: Request, kind: Any, *, is_optional: bool = False) -> None:
+    is_optional: ClassVar = False
+    """An empty one stands for all defaults; else it is refused."""
+
+    def __init__(self, request: Request, kind: Any) -> None:
         """Args:
         request: The request.
         kind: What its JSON is.
-        is_optional: An empty body stands for all defaults; else it is refused.
         """
         self._request = request
         self._kind = kind
-        self._is_optional = is_optional
 
     async def read(self) -> T:
         """What it says.
@@ -71,7 +72,7 @@ class Body(Generic[T]):
         body = await _read(self._request)
         found: T
         try:
-            found = self._kind() if self._is_optional and not body else _decoded(body, self._kind)
+            found = self._kind() if self.is_optional and not body else _decoded(body, self._kind)
         except WrongValueError as error:
             raise RefusedError(422, str(error)) from error
         except RecursionError as error:
@@ -79,6 +80,12 @@ class Body(Generic[T]):
         except (msgspec.DecodeError, ValueError) as error:
             raise RefusedError(422, f"the body is no JSON: {error}") from error
         return found
+
+
+class OptionalBody(Body[T]):
+    """One that need not be there."""
+
+    is_optional = True
 
 
 def _decoded(body: bytearray, kind: type[T]) -> T:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from txnsim.http.messages import Fault, fault
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
-from txnsim.http.replies import Body, RefusedError
+from txnsim.http.replies import Body, OptionalBody, RefusedError
 from txnsim.server.cluster import SimCluster
 from txnsim.server.snapshot import Snapshot
 
@@ -81,8 +81,8 @@ class RoundRoutes(ClusterNoun):
         snapshot = self._snapshots[name] = self._cluster.snapshot()
         return _view(name, snapshot)
 
-    @Operation("post", f"{PREFIX}/reset", body_is_optional=True, refusals=("404", "409", "422"))
-    async def reset(self, _request: Request, body: Body[Reset]) -> WasReset:
+    @Operation("post", f"{PREFIX}/reset", refusals=("404", "409", "422"))
+    async def reset(self, _request: Request, body: OptionalBody[Reset]) -> WasReset:
         """Make it a fresh cluster on the same ports: clients are disconnected, records,
         transactions, producers and groups forgotten, faults disarmed, clock and links healed, every
         broker runs.

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from tests.fuzz.target import Target, Violation
 from tests.support.clusters import options
-from txnsim.http.app import ControlApi
+from txnsim.http.app import OPERATIONS, ControlApi
 from txnsim.http.openapi import document
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.loop import VirtualLoop
@@ -118,9 +118,9 @@ class _Play:
         self._number = 0
         self._operations = [
             (re.compile(re.sub(r"{\w+}", "[^/]+", path)), path, set(methods))
-            for path, methods in document()["paths"].items()
+            for path, methods in document(OPERATIONS)["paths"].items()
         ]
-        self._paths = document()["paths"]
+        self._paths = document(OPERATIONS)["paths"]
 
     def __call__(self, data: bytes) -> float | None:
         asked = _parsed(data)
@@ -220,7 +220,7 @@ async def _asked(world: _World, _method: str, scope: dict[str, Any], body: bytes
 
 
 def _seeds() -> Iterator[bytes]:
-    for path, methods in document()["paths"].items():
+    for path, methods in document(OPERATIONS)["paths"].items():
         if path.startswith(_IN_THREADS):
             continue
         filled = re.sub(r"{(\w+)}", lambda match: _PARAMETERS.get(match[1], "1"), path)

@@ -8,8 +8,7 @@ import pytest
 from tests.support.clusters import VirtualCluster
 from tests.support.control_port import run_story
 from tests.support.within import within
-from txnsim.http.app import INDEX_PATHS
-from txnsim.http.openapi import OPERATIONS
+from txnsim.http.app import INDEX_PATHS, OPERATIONS
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example"])

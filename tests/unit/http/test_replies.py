@@ -12,6 +12,7 @@ from txnsim.http.messages import Kill
 from txnsim.http.replies import (
     BODY_BYTES_MAX,
     Body,
+    OptionalBody,
     RefusedError,
     as_json,
     no_body_of,
@@ -30,7 +31,7 @@ def request(
 
 
 async def test_an_empty_body_stands_for_the_default_where_there_is_one() -> None:
-    assert await Body[Kill](request(), Kill, is_optional=True).read() == Kill()
+    assert await OptionalBody[Kill](request(), Kill).read() == Kill()
     with pytest.raises(RefusedError) as caught:
         await Body[Kill](request(), Kill).read()
     assert caught.value.status == 422

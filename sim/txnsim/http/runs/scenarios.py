@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from txnsim.errors import ConfigError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import Body, RefusedError, WithStatus, number_of
+from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, number_of
 from txnsim.http.runs.driven_runs import (
     DRIVEN_MAX,
     STEPS_MAX,
@@ -105,6 +105,10 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 _WAIT: Final = Query("wait_ms", "Answer 202 after so long")
+_driving: Final = partial(
+    Operation, "post", may_take_longer=True, query=(_WAIT,), refusals=("404", "409", "422")
+)
+"""What drives a run, on a path."""
 _WHICH: Final = (
     Query("run", "Label of the run; the only one unless given", "string"),
     Query("take", "armed unless given", "string"),
@@ -187,41 +191,21 @@ class ScenarioRoutes(Noun):
         self._environment.tasks.spawn(self._carry_out(one), name=f"scenario-run-{one.id}")
         return await self._answer(one, wait_ms)
 
-    @Operation(
-        "post",
-        f"{PREFIX}/runs/{{id}}/go",
-        body_is_optional=True,
-        may_take_longer=True,
-        query=(_WAIT,),
-        refusals=("404", "409", "422"),
-    )
-    async def go(self, request: Request, body: Body[GoOn]) -> WithStatus[RunsView]:
+    @_driving(f"{PREFIX}/runs/{{id}}/go")
+    async def go(self, request: Request, body: OptionalBody[GoOn]) -> WithStatus[RunsView]:
         """Let a driven run go on: some steps of its story, or to its end."""
         order = await body.read()
         if order.steps is not None and not 1 <= order.steps <= STEPS_MAX:
             raise RefusedError(422, f"steps is {order.steps}, expected 1 to {STEPS_MAX}")
         return await self._command(request, Go(steps=order.steps))
 
-    @Operation(
-        "post",
-        f"{PREFIX}/runs/{{id}}/inputs",
-        may_take_longer=True,
-        query=(_WAIT,),
-        refusals=("404", "409", "422"),
-    )
+    @_driving(f"{PREFIX}/runs/{{id}}/inputs")
     async def drive(self, request: Request, body: Body[Act]) -> WithStatus[RunsView]:
         """Do something to a driven run before its next step: a fault, a call, a broker, time."""
         return await self._command(request, Drive(step=(await body.read()).step))
 
-    @Operation(
-        "post",
-        f"{PREFIX}/runs/{{id}}/back",
-        body_is_optional=True,
-        may_take_longer=True,
-        query=(_WAIT,),
-        refusals=("404", "409", "422"),
-    )
-    async def back(self, request: Request, body: Body[GoBack]) -> WithStatus[RunsView]:
+    @_driving(f"{PREFIX}/runs/{{id}}/back")
+    async def back(self, request: Request, body: OptionalBody[GoBack]) -> WithStatus[RunsView]:
         """Return a driven run to an earlier stop, exactly; what came after it is forgotten."""
         order = await body.read()
         if not 1 <= order.stops <= STEPS_MAX:
