@@ -18,7 +18,7 @@ from txnsim.testing.rules import fault_rule
 
 
 class FaultState(Fault, frozen=True, kw_only=True):
-    """A rule and its results, as the control port shows them."""
+    """A rule and its results."""
 
     may_miss: bool
     """It need not strike for a test to pass."""
