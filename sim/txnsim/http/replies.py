@@ -163,14 +163,14 @@ def digits_of(text: str) -> int | None:
     return int(text)
 
 
-def word_of(request: Request, name: str, *, default: str, words: Sequence[str]) -> str:
-    """One of some words in the query.
+def word_of(request: Request, name: str, words: Sequence[str]) -> str | None:
+    """One of some words in the query; None where it is not given.
 
     Raises:
         RefusedError: It is none of them.
     """
-    text = request.query_params.get(name, default)
-    if text not in words:
+    text = request.query_params.get(name)
+    if text is not None and text not in words:
         raise RefusedError(422, f"{name} is {text!r}, expected one of {', '.join(words)}")
     return text
 
@@ -181,4 +181,4 @@ def flag_of(request: Request, name: str) -> bool:
     Raises:
         RefusedError: It is neither ``true`` nor ``false``.
     """
-    return word_of(request, name, default="false", words=("true", "false")) == "true"
+    return word_of(request, name, ("true", "false")) == "true"

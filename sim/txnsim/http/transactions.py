@@ -18,7 +18,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.errors import ConfigError
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
-from txnsim.http.replies import RefusedError, number_of
+from txnsim.http.replies import RefusedError, number_of, word_of
 from txnsim.http.topics import partition_of, replica_log
 from txnsim.log.answers import ProducerSnapshot
 from txnsim.server.views.waiting import WAIT_MS, entry_of, until_state
@@ -110,10 +110,7 @@ class TransactionRoutes(ClusterNoun):
     )
     async def transactions(self, request: Request) -> list[TransactionView]:
         """Every transactional id as its coordinator has it, with what is pending."""
-        wanted = request.query_params.get("state")
-        if wanted is not None and wanted not in WIRE_NAMES.values():
-            known = ", ".join(WIRE_NAMES.values())
-            raise RefusedError(422, f"state is {wanted!r}, expected one of {known}")
+        wanted = word_of(request, "state", tuple(WIRE_NAMES.values()))
         found = (self._view(broker_id, txn) for broker_id, txn in self._entries())
         return [view for view in found if wanted in (None, view.state)]
 
@@ -203,11 +200,7 @@ class TransactionRoutes(ClusterNoun):
         """Transactions that are open on partitions, judged: alive, decided or hanging, however
         young they are.
         """
-        wanted = request.query_params.get("verdict")
-        if wanted is not None and wanted not in set(OpenTxnStatus):
-            raise RefusedError(
-                422, f"verdict is {wanted!r}, expected one of {', '.join(sorted(OpenTxnStatus))}"
-            )
+        wanted = word_of(request, "verdict", sorted(OpenTxnStatus))
         return [_open(one) for one in self._judged() if wanted in (None, one.verdict.value)]
 
     # What there is

@@ -15,13 +15,12 @@ import msgspec
 from txnsim.cli.output import Columns, Output, rows_of
 from txnsim.cli.txns import kip_text as txns_kip_text
 from txnsim.cli.txns.operator import (
-    HANGING_HEADERS,
     Command,
     FindAll,
     RepairHanging,
     Scope,
     Why,
-    hanging_row,
+    hanging_columns,
 )
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode
@@ -260,9 +259,10 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
         except ClientError as error:
             text = f"{error}. Enable debug logging for additional detail."
             raise CommandFailure(text, error) from error
+        columns = hanging_columns(now_ms)
         return Output(
-            headers=HANGING_HEADERS,
-            rows=tuple(hanging_row(one, now_ms) for one in found),
+            headers=tuple(columns),
+            rows=rows_of(columns, found),
             values=[
                 {
                     "partition": one.partition,

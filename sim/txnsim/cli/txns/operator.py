@@ -90,9 +90,10 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
                 f"  {self._end(one)}",
             ]
         _tell_rest(found)
+        columns = hanging_columns(now_ms)
         return Output(
-            headers=HANGING_HEADERS,
-            rows=tuple(hanging_row(one.transaction, now_ms) for one in found.hanging),
+            headers=tuple(columns),
+            rows=rows_of(columns, (one.transaction for one in found.hanging)),
             lines=tuple(lines),
             values={
                 "partitions": found.partitions,
@@ -217,32 +218,25 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 _STATUS_OF: Final = {Cause.HANGING: HANGS, Cause.UNTOLD: INCOMPLETE}
 _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.NO_LONGER_HANGS})
-HANGING_HEADERS: Final = (
-    "Topic",
-    "Partition",
-    "ProducerId",
-    "ProducerEpoch",
-    "CoordinatorEpoch",
-    "StartOffset",
-    "LastTimestamp",
-    "Duration(min)",
-)
-"""Those of Kafka's ``find-hanging``."""
 
 
-def hanging_row(one: OpenTransaction, now_ms: int) -> tuple[str, ...]:
-    """The cells of an open transaction under ``HANGING_HEADERS``."""
-    partition, producer = one.partition, one.producer
-    return (
-        partition.topic,
-        str(partition.partition),
-        str(producer.producer_id),
-        str(producer.producer_epoch),
-        str(-1 if producer.coordinator_epoch is None else producer.coordinator_epoch),
-        str(-1 if producer.txn_start_offset is None else producer.txn_start_offset),
-        str(producer.last_timestamp_ms),
-        str(one.duration_min(now_ms)),
-    )
+def hanging_columns(now_ms: int) -> Columns[OpenTransaction]:
+    """Those of Kafka's ``find-hanging``; durations are counted to a time."""
+    return {
+        "Topic": lambda one: one.partition.topic,
+        "Partition": lambda one: one.partition.partition,
+        "ProducerId": lambda one: one.producer.producer_id,
+        "ProducerEpoch": lambda one: one.producer.producer_epoch,
+        "CoordinatorEpoch": lambda one: _or_none(one.producer.coordinator_epoch),
+        "StartOffset": lambda one: _or_none(one.producer.txn_start_offset),
+        "LastTimestamp": lambda one: one.producer.last_timestamp_ms,
+        "Duration(min)": lambda one: one.duration_min(now_ms),
+    }
+
+
+def _or_none(number: int | None) -> int:
+    """As Kafka's tool writes that there is none."""
+    return -1 if number is None else number
 
 
 def _stable(one: Repair) -> str:

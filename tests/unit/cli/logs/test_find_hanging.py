@@ -12,9 +12,9 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from txnsim.cli.logs.find_hanging import COLUMNS, HANGS, INCOMPLETE
 from txnsim.cli.main import main
-from txnsim.cli.txns.operator import HANGING_HEADERS
 from txnsim.cli.txns.operator import HANGS as TXNS_HANGS
 from txnsim.cli.txns.operator import INCOMPLETE as TXNS_INCOMPLETE
+from txnsim.cli.txns.operator import hanging_columns
 from txnsim.pipeline.forensics.findings import json_schema
 from txnsim.txn.state import TxnTransition
 from txnsim.types import TopicPartition
@@ -53,7 +53,11 @@ def directory(path: Path, *states: str) -> Path:
 
 
 def test_statuses_and_columns_are_those_of_the_command_for_living_clusters() -> None:
-    assert (HANGS, INCOMPLETE, tuple(COLUMNS)) == (TXNS_HANGS, TXNS_INCOMPLETE, HANGING_HEADERS)
+    assert (HANGS, INCOMPLETE, tuple(COLUMNS)) == (
+        TXNS_HANGS,
+        TXNS_INCOMPLETE,
+        tuple(hanging_columns(0)),
+    )
 
 
 def test_what_hangs_is_told_with_the_command_that_ends_it(
