@@ -82,10 +82,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return settings
 
 
-FIELDS: Final = Wanted.__struct_fields__
-"""The options that a test may give for its cluster."""
-
-
 def wanted(
     *,
     topics: Topics = (),
