@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import complain, tell
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.output import tell
 
 if TYPE_CHECKING:
     from txnsim.check.history import History
@@ -39,17 +38,16 @@ def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     from txnsim.check.history import History, HistoryError
     from txnsim.check.judge import judge
+    from txnsim.errors import ConfigError
 
     judged: list[tuple[str, History, Verdict]] = []
     for name in args.history:
         try:
             history = History.from_lines(_read(name))
         except OSError as error:
-            complain(f"{name}: {error.strerror}")
-            return MISUSE_STATUS
+            raise ConfigError(f"{name}: {error.strerror}") from None
         except HistoryError as error:
-            complain(f"{name}: {error}")
-            return MISUSE_STATUS
+            raise ConfigError(f"{name}: {error}") from None
         judged.append((name, history, judge(history)))
     tell(
         args,

@@ -23,10 +23,9 @@ from txnsim.cli import control_token, ready_file, serve_load
 from txnsim.cli.collector import seldom_collected
 from txnsim.cli.event_log import LogFormat, set_up_logs, tell_left_out
 from txnsim.cli.output import complain
-from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.serve_announce import announce
 from txnsim.cli.serving import long_running
-from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.errors import ConfigError
 from txnsim.runtime import real
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
@@ -200,9 +199,6 @@ def run(args: argparse.Namespace) -> int:
         options = options_from(args, disks)
         with seldom_collected(), _nursery(page=args.ui) as args.nursery:
             return real.run(_serve(options, args, disks))
-    except (ConfigError, MissingExtraError) as error:
-        complain(str(error))
-        return MISUSE_STATUS
     except BrokenPipeError:
         raise  # the reader of what we print has gone
     except OSError as error:

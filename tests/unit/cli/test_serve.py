@@ -21,6 +21,7 @@ from tests.support.ports import free_port_before_a_busy_one
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 from txnsim.cli import serve
 from txnsim.cli.collector import THRESHOLDS
+from txnsim.cli.main import main
 from txnsim.cli.serve import options_from
 from txnsim.cli.serve_announce import STOCK_CLIENTS_FAIL
 from txnsim.client.admin import Admin
@@ -215,7 +216,7 @@ def test_a_failed_start_is_one_line_and_a_status(
         raise failure
 
     monkeypatch.setattr("txnsim.runtime.real.run", fail)
-    assert serve.run(arguments()) == status
+    assert main(["serve"]) == status
     assert complaint in capsys.readouterr().err
 
 
@@ -237,14 +238,14 @@ def test_the_collector_looks_seldom_while_the_server_runs(monkeypatch: pytest.Mo
 def test_a_wrong_argument_is_told_before_anything_starts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert serve.run(arguments("--topic", "orders:many")) == 2
+    assert main(["serve", "--topic", "orders:many"]) == 2
     assert "orders:many" in capsys.readouterr().err
 
 
 def test_a_topic_that_kafka_would_refuse_stops_the_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert serve.run(arguments("--port", "0", "--topic", "bad name:3")) == 2
+    assert main(["serve", "--port", "0", "--topic", "bad name:3"]) == 2
     assert "topic bad name" in capsys.readouterr().err
 
 
@@ -329,7 +330,7 @@ def test_a_token_is_printed_where_it_was_made_up_and_never_where_it_was_set(
 def test_a_missing_folder_of_the_ready_file_is_told_as_such(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert serve.run(arguments("--ready-file", str(tmp_path / "no" / "ready"))) == 2
+    assert main(["serve", "--ready-file", str(tmp_path / "no" / "ready")]) == 2
     assert f"there is no directory {tmp_path / 'no'}" in capsys.readouterr().err
 
 
@@ -344,7 +345,7 @@ def test_a_killed_process_leaves_its_ready_file_and_the_next_one_removes_it_firs
             assert process.poll() is None
         process.kill()
     assert json.loads(ready.read_text())["pid"] == process.pid
-    assert serve.run(arguments("--ready-file", str(ready), "--topic", "a:0")) == 2
+    assert main(["serve", "--ready-file", str(ready), "--topic", "a:0"]) == 2
     assert not ready.exists()
 
 

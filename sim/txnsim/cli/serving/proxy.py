@@ -19,10 +19,9 @@ from txnsim.cli.client_properties import read_client_properties
 from txnsim.cli.collector import seldom_collected
 from txnsim.cli.event_log import LogFormat, set_up_logs, tell_left_out
 from txnsim.cli.output import complain, print_line, warn
-from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.serving import long_running
 from txnsim.client.connection import ClientSettings
-from txnsim.errors import ClientError, ConfigError, MissingExtraError
+from txnsim.errors import ClientError, ConfigError
 from txnsim.http.server import LOOPBACK, ControlServer
 from txnsim.proxy.fault_proxy import FaultProxy
 from txnsim.proxy.options import (
@@ -140,9 +139,6 @@ def run(args: argparse.Namespace) -> int:
         options = options_from(args)
         with seldom_collected():
             return real.run(_stand(options, args))
-    except (ConfigError, MissingExtraError) as error:
-        complain(str(error))
-        return MISUSE_STATUS
     except BrokenPipeError:
         raise  # the reader of what we print has gone
     except (ClientError, OSError) as error:

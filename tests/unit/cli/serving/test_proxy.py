@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli.main import main
 from txnsim.cli.serving import proxy
 from txnsim.errors import ConfigError
 from txnsim.proxy.addresses import Endpoint
@@ -62,7 +63,8 @@ def test_a_cluster_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[s
 def test_gssapi_for_look_ups_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "client.properties"
     config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n")
-    assert proxy.run(arguments("--command-config", str(config))) == 2
+    words = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(config)]
+    assert main(["proxy", *words]) == 2
     assert "GSSAPI" in capsys.readouterr().err
 
 
