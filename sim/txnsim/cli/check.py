@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: A file can't be read, or is no history.
+    """
     from txnsim.check.history import History, HistoryError
     from txnsim.check.judge import judge
     from txnsim.errors import ConfigError
