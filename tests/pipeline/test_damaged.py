@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 import pytest
@@ -19,13 +19,14 @@ from tests.pipeline.damaged.recipes import Variant, made, variants
 from tests.support.log_tables import write_dense_index
 from txnsim.cli.main import main
 from txnsim.pipeline import planning
-from txnsim.pipeline.forensics import open_transactions_sql, read_compiled
+from txnsim.pipeline.forensics import read_compiled
 from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
 from txnsim.pipeline.forensics.collection import collect, write_archive
 from txnsim.pipeline.forensics.evidence import Status
 from txnsim.pipeline.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, Report
-from txnsim.pipeline.forensics.read_notes import ReadNotes
+from txnsim.pipeline.forensics.read_notes import Note, NoteKind, ReadNotes
+from txnsim.pipeline.forensics.segment_reading import walked
 from txnsim.pipeline.scan.sections import in_sections
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.storage import names
@@ -297,20 +298,16 @@ def test_sections_of_segments_tell_what_segments_tell(
     spark: SparkSession,
     kept: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     small_sections: list[SegmentFile],
 ) -> None:
     here = ReadHere(densely_indexed(kept, tmp_path, VARIANTS.values()))
-    again: set[str] = set()
-
-    def noted(*arguments: Any) -> Iterator[Any]:
-        yield from sound_rows(*arguments)
-        again.update(arguments[-1])
-
-    sound_rows = open_transactions_sql.sound_rows
-    monkeypatch.setattr(open_transactions_sql, "sound_rows", noted)
     here.assert_same(Reading(here.search_by_spark, lambda: spark, lambda _: None))
     assert len(small_sections) > 1_000
+    again = {
+        segment.replica.path
+        for segment, found in walked(small_sections)
+        if isinstance(found, Note) and found.kind is NoteKind.AGAIN
+    }
     assert 10 < len(again) < len({one.replica.path for one in small_sections}) / 2
 
 

@@ -12,15 +12,11 @@ from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
 from txnsim.log.config import LogConfig
 from txnsim.pipeline import planning
-from txnsim.pipeline.forensics import (
-    coordinator_log,
-    coordinator_log_sql,
-)
-from txnsim.pipeline.forensics.coordinator_log import logs_of
+from txnsim.pipeline.forensics.coordinator_log import logs_of, replayed
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Report
 from txnsim.pipeline.forensics.open_transactions import folded, open_after
-from txnsim.pipeline.forensics.open_transactions_sql import open_transactions
+from txnsim.pipeline.forensics.read_by_spark import read_logs, read_replicas
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan.segments import replicas_in
@@ -94,13 +90,8 @@ def test_the_merge_on_workers_is_the_merge_here(
 ) -> None:
     states = [one for one in states_in(killed, use_snapshots=use_snapshots) if one.unread]
     assert states
-    found: dict[str, dict[int, OpenTxn]] = {}
-    for row in open_transactions(spark, states):
-        assert isinstance(row, tuple), "there is no damage"
-        replica, txn = row
-        found.setdefault(replica.path, {})[txn.producer_id] = txn
-    expected = {one.replica.path: open_without_spark(one) for one in states}
-    assert found == {path: txns for path, txns in expected.items() if txns}
+    found = {state.replica.path: read.opened for state, read in read_replicas(spark, states)}
+    assert found == {one.replica.path: open_without_spark(one) for one in states}
     assert sum(map(len, found.values())) > 12
 
 
@@ -137,21 +128,14 @@ def test_entries_from_workers_are_the_entries_read_here(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     logs = logs_of(states_in(coordinators_dir(tmp_path / "broker-1"), use_snapshots=True))
-    here = coordinator_log.read_coordinators(logs, print)
+    states = [state for ranked in logs.values() for state in ranked]
     wanted = {1, 2, 4, 5, 6}
-    there = coordinator_log_sql.read_coordinators(spark, logs, wanted, print)
-    assert there.by_producer == {
-        one: entry for one, entry in here.by_producer.items() if one in {*wanted, 3}
+    there = read_logs(spark, states, wanted)
+    assert {path: read.replayed for path, read in there.items()} == {
+        state.replica.path: replayed(state, print).concerning(wanted) for state in states
     }
-    assert there.by_other_id == here.by_other_id
-    assert there.forgotten == here.forgotten == {2: "b"}
-    assert {one: tuple(made) for one, made in there.decisions.items()} == {
-        one: tuple(made) for one, made in here.decisions.items()
-    }
-    assert here.decisions.keys() == {1, 3}
-    assert [entry.newest.transactional_id for entry in there.owing] == ["c"]
-    assert (there.partitions, there.missing) == (here.partitions, here.missing)
-    assert there.newest_timestamp_ms == here.newest_timestamp_ms
+    assert {name for read in there.values() for name in read.replayed.gone.values()} == {"b"}
+    assert not any(read.problems for read in there.values())
 
 
 def report_on(spark: SparkSession, path: Path, *, with_spark: bool) -> Report:
@@ -195,7 +179,7 @@ def test_segments_are_shared_out_to_several_tasks(
 
     before = jobs()
     spark.sparkContext.setJobGroup(group, "find hanging transactions")
-    assert list(open_transactions(spark, states))
+    assert list(read_replicas(spark, states))
     tasks = [
         stage.numTasks
         for job in jobs() - before

@@ -61,6 +61,11 @@ class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The id is forgotten."""
         return not self.state
 
+    @property
+    def producer_ids(self) -> tuple[int, int, int]:
+        """The one it has, the one before and the one to come; -1 for none."""
+        return self.producer_id, self.previous_producer_id, self.next_producer_id
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known of a transactional id."""
@@ -119,11 +124,12 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
 class EntryFolder:
     """Entries as they are after each record, taken in the order of each partition."""
 
-    __slots__ = ("_entries", "_gone", "decisions")
+    __slots__ = ("_entries", "decisions", "gone")
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
-        self._gone: dict[int, str] = {}
+        self.gone: dict[int, str] = {}
+        """Producer id -> transactional id of those that were forgotten."""
         self.decisions: dict[int, list[TxnRecord]] = {}
         """Producer id -> every decision, in order."""
 
@@ -133,7 +139,7 @@ class EntryFolder:
         if record.is_tombstone:
             if known is not None:
                 del self._entries[record.transactional_id]
-                self._gone[known.newest.producer_id] = record.transactional_id
+                self.gone[known.newest.producer_id] = record.transactional_id
             return
         decision = None if known is None else known.decision
         if record.state in DECIDED_STATES:
@@ -146,11 +152,6 @@ class EntryFolder:
         """Those that are there now."""
         return tuple(self._entries.values())
 
-    @property
-    def gone(self) -> Mapping[int, str]:
-        """Producer id -> transactional id of those that were forgotten."""
-        return self._gone
-
 
 def coordinators_of(
     entries: Iterable[Entry],
@@ -160,7 +161,6 @@ def coordinators_of(
     damaged: Iterable[int] = (),
     cut_off: Mapping[int, str] | None = None,
     newest_timestamp_ms: int = -1,
-    sample: Iterable[tuple[str, int]] = (),
     decisions: Mapping[int, Sequence[TxnRecord]] | None = None,
 ) -> Coordinators:
     """Entries ready to be asked.
@@ -172,7 +172,6 @@ def coordinators_of(
         damaged: Of them those that could not be read to their end.
         cut_off: Of them those whose end is lost -> where and why.
         newest_timestamp_ms: When one of them last wrote.
-        sample: More (transactional id, partition) than the entries tell, where these are not all.
         decisions: Producer id -> every decision, in order; the last one of each entry where it is
             not given.
     """
@@ -181,12 +180,12 @@ def coordinators_of(
     by_other_id: dict[int, Entry] = {}
     for entry in known:
         by_producer[entry.newest.producer_id] = entry
-        for other in (entry.newest.previous_producer_id, entry.newest.next_producer_id):
+        for other in entry.newest.producer_ids[1:]:
             if other >= 0:
                 by_other_id[other] = entry
     there = frozenset(held)
     places = {(entry.newest.transactional_id, entry.newest.log_partition) for entry in known}
-    partitions = partitions_of_log(there, places.union(sample))
+    partitions = partitions_of_log(there, places)
     owing = (entry for entry in known if entry.newest.state in DECIDED_STATES)
     return Coordinators(
         by_producer=by_producer,

@@ -1,14 +1,14 @@
-"""The coordinators' logs in the directories, read on the driver: where there is little of them.
+"""The coordinators' logs in the directories.
 
 Of each partition of ``__transaction_state`` one replica is read, the one whose word counts; another
-one where that can't be read to its end. ``coordinator_log_sql`` asks the table ``transactions``
-where there is much. Kafka's counterparts: TransactionLog,
+one where that can't be read to its end. Spark's workers read the first ones where there is much
+(``read_by_spark``). Kafka's counterparts: TransactionLog,
 TransactionStateManager.loadTransactionMetadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
 from txnsim.pipeline.forensics.coordinator_entries import (
+    DECIDED_STATES,
     Coordinators,
     Entry,
     EntryFolder,
@@ -35,7 +36,7 @@ from txnsim.types import TRANSACTION_STATE_TOPIC, TransactionVersion
 from txnsim.wire.batch import BatchHeader, crc_is_valid, only_record, read_records
 
 SAMPLE: Final = 200
-"""Ids per partition that its number among all partitions is guessed from."""
+"""Ids per partition that are enough to guess the number of all partitions from."""
 
 
 def logs_of(states: Iterable[ReplicaState]) -> dict[int, tuple[ReplicaState, ...]]:
@@ -100,25 +101,6 @@ def read_coordinators(
             producer_id: made for one in logs_read for producer_id, made in one.decisions.items()
         },
     )
-
-
-def sample_of(logs: Mapping[int, Sequence[ReplicaState]]) -> set[tuple[str, int]]:
-    """Some (transactional id, partition): enough to tell how many partitions there are."""
-    found: set[tuple[str, int]] = set()
-    for partition, replicas in logs.items():
-        seen: set[str] = set()
-        for record in records_of(replicas[0], _told_already, LogDamage()):
-            seen.add(record.transactional_id)
-            if len(seen) >= SAMPLE:
-                break
-        found.update((name, partition) for name in seen)
-    return found
-
-
-def newest_timestamp_of(logs: Mapping[int, Sequence[ReplicaState]]) -> int:
-    """When a coordinator last wrote; -1 where none did."""
-    ends = (_last_of(ranked[0].segments[-1]) for ranked in logs.values() if ranked[0].segments)
-    return max((one.max_timestamp_ms for one in ends if one is not None), default=-1)
 
 
 def _last_of(segment: SegmentFile) -> BatchHeader | None:
@@ -263,6 +245,22 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
         """Nothing of it is lost."""
         return not self.is_damaged and not self.cut_off
 
+    def concerning(self, producer_ids: Set[int]) -> Replayed:
+        """What concerns some producers, entries that still owe markers, and a sample of others."""
+        entries = (
+            entry
+            for number, entry in enumerate(self.entries)
+            if number < SAMPLE
+            or entry.newest.state in DECIDED_STATES
+            or not producer_ids.isdisjoint(entry.newest.producer_ids)
+        )
+        return msgspec.structs.replace(
+            self,
+            entries=tuple(entries),
+            gone={one: name for one, name in self.gone.items() if one in producer_ids},
+            decisions={one: made for one, made in self.decisions.items() if one in producer_ids},
+        )
+
 
 def replayed(state: ReplicaState, on_problem: OnProblem) -> Replayed:
     """Replay one replica.
@@ -286,7 +284,3 @@ def replayed(state: ReplicaState, on_problem: OnProblem) -> Replayed:
 
 
 Replay = Callable[[ReplicaState, OnProblem], Replayed]
-
-
-def _told_already(_problem: str) -> None:
-    """Said before."""

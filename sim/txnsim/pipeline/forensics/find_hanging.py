@@ -45,7 +45,7 @@ from txnsim.pipeline.forensics.findings import (
 from txnsim.pipeline.forensics.metadata_copies import assignments_in, completed
 from txnsim.pipeline.forensics.open_transactions import open_after
 from txnsim.pipeline.forensics.read_here import ReadHere, read_here
-from txnsim.pipeline.forensics.read_notes import NOTHING_READ, Note, ReadNotes, joined, seen_again
+from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes, seen_again
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
 from txnsim.pipeline.forensics.start_batch import gaps_behind, start_batch_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
@@ -265,23 +265,15 @@ class Reading:
         }
         if self.is_for_spark(unread):
             session = self._spark()  # first: it says what is missing, where the extra is
-            from txnsim.pipeline.forensics import open_transactions_sql as by_spark
+            from txnsim.pipeline.forensics import read_by_spark as by_spark
 
             self._progress(f"Spark reads {len(unread)} replicas")
-            noted: dict[str, list[Note]] = {}
-            for row in by_spark.open_transactions(session, unread):
-                match row:
-                    case Note():
-                        noted.setdefault(row.replica.path, []).append(row)
-                    case replica, txn:
-                        found.setdefault(replica.path, {})[txn.producer_id] = txn
-            for state in unread:
-                path = state.replica.path
-                self._notes[path] = joined(state.unread[0].base_offset, noted.get(path, ()))
+            many = by_spark.read_replicas(session, unread)
         else:
-            for state, read in self._read_here(unread):
-                found[state.replica.path] = dict(read.opened)
-                self._notes[state.replica.path] = read.notes
+            many = self._read_here(unread)
+        for state, read in many:
+            found[state.replica.path] = dict(read.opened)
+            self._notes[state.replica.path] = read.notes
         for state in unread:
             notes = self.notes_on(state)
             for problem in seen_again(state.damage, notes):
@@ -361,10 +353,12 @@ class Reading:
     def coordinators_by_spark(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
         """What they had written down of some producers."""
         session = self._spark()
-        from txnsim.pipeline.forensics import coordinator_log_sql
+        from txnsim.pipeline.forensics import read_by_spark as by_spark
 
         self._progress(f"Spark reads __transaction_state, {_size_of(logs)} bytes")
-        return coordinator_log_sql.read_coordinators(session, logs, producer_ids, self._problem)
+        first = [ranked[0] for ranked in logs.values()]
+        self._logs_read = by_spark.read_logs(session, first, producer_ids)
+        return read_coordinators(logs, self._problem, self._replayed)
 
     def as_of_ms(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> int:
         """The time that ages are counted to: what was asked for, or the newest that the files tell.

@@ -1,6 +1,5 @@
 """Which transactions a replica has open: snapshots where they tell, else what producers did in its
-segments, put together. Pure, in Python; ``open_transactions_sql`` does the same where there is
-much.
+segments, put together. Pure.
 
 A *fragment* is what one producer did in a piece of a log: its last marker's epoch, and the
 transaction behind the last marker. Pieces in the order of the log merge to what is open at the end:

@@ -1,7 +1,7 @@
 """Replicas read on this machine by the compiled walk of Spark's workers (``segment_reading``): what
 each has open at its end, and what came to light on the way.
 
-Many are read in a process for each core: what Spark's workers do (``segment_job``), in processes
+Many are read in a process for each core: what Spark's workers do (``read_by_spark``), in processes
 that take no time to start. Large segments are read in sections there. A replica of which a section
 can't be judged apart is read again as a whole. The coordinators' logs are read beside them, as
 their records are decoded one by one, which takes longest.
@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final
 
@@ -106,6 +106,26 @@ class _PackedLog(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return LogRead(replayed=replayed, problems=self.problems)
 
 
+def pack_log(state: ReplicaState, producer_ids: Set[int] | None = None) -> bytes:
+    """Replay a replica of ``__transaction_state`` for another process, which unpacks it.
+
+    Args:
+        state: The replica.
+        producer_ids: What concerns these is enough (``Replayed.concerning``); None: all.
+    """
+    problems: list[str] = []
+    found = replayed(state, problems.append)
+    if producer_ids is not None:
+        found = found.concerning(producer_ids)
+    read = LogRead(replayed=found, problems=tuple(problems))
+    return msgspec.msgpack.encode(_PackedLog.of(read))
+
+
+def unpack_log(data: bytes) -> LogRead:
+    """What ``pack_log`` has packed."""
+    return msgspec.msgpack.decode(data, type=_PackedLog).unpacked()
+
+
 class Read(msgspec.Struct, frozen=True, kw_only=True):
     """What processes have read."""
 
@@ -121,7 +141,7 @@ def read_compiled(state: ReplicaState, examiner: Examiner | None = None) -> Read
         state: With segments that are left to read.
         examiner: One that has gone through other segments, for its memory.
     """
-    return _read_of(state, [found for _, found in walked(state.unread, examiner)])
+    return read_of(state, [found for _, found in walked(state.unread, examiner)])
 
 
 def may_fork() -> bool:
@@ -160,11 +180,11 @@ def read_in_processes(
             progress(f"read part {number + 1} of {len(tasks)}")
             if isinstance(found, bytes):
                 path = largest_first[number].replica.path
-                logs_read[path] = msgspec.msgpack.decode(found, type=_PackedLog).unpacked()
+                logs_read[path] = unpack_log(found)
                 continue
             for path, piece in found:
                 pieces[path].append(piece)
-    read = tuple((state, _read_of(state, pieces.pop(state.replica.path))) for state in states)
+    read = tuple((state, read_of(state, pieces.pop(state.replica.path))) for state in states)
     return Read(replicas=read, logs=logs_read)
 
 
@@ -185,10 +205,7 @@ class _Worker:
         """
         task = self._tasks[number]
         if isinstance(task, ReplicaState):
-            problems: list[str] = []
-            found = replayed(task, problems.append)
-            read = LogRead(replayed=found, problems=tuple(problems))
-            return msgspec.msgpack.encode(_PackedLog.of(read))
+            return pack_log(task)
         return [(segment.replica.path, found) for segment, found in walked(task, self._examiner)]
 
 
@@ -210,7 +227,13 @@ def _size_of(log: ReplicaState) -> int:
     return sum(segment.size for segment in log.segments)
 
 
-def _read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReadHere:
+def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReadHere:
+    """What was read of a replica, put together; read again where a section can't be judged apart.
+
+    Args:
+        state: The replica.
+        pieces: What was found in all that was left to read, in any order.
+    """
     notes = [one for one in pieces if isinstance(one, Note)]
     if any(one.kind is NoteKind.AGAIN for one in notes):
         return read_compiled(state)

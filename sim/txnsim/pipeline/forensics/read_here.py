@@ -1,5 +1,5 @@
 """A replica read on the driver, batch by batch: what it has open at its end, and what came to light
-on the way. ``segment_job`` does the same on workers where there is much.
+on the way. ``read_compiled`` does the same where there is more.
 
 Every CRC is computed. A starting broker cuts a log off at the first unsound batch behind its
 recovery point; before that it does not look, so a batch of a wrong CRC is named and counts.

@@ -1,5 +1,5 @@
 """One pass over segments: what each producer did, where a segment makes no sense. Spark's workers
-(``segment_job``) and this process (``read_compiled``) go the same way.
+(``read_by_spark``) and this process (``read_compiled``) go the same way.
 """
 
 from __future__ import annotations

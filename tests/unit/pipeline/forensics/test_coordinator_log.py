@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
+from txnsim.pipeline.forensics import coordinator_log
 from txnsim.pipeline.forensics.coordinator_log import (
     logs_of,
     read_coordinators,
-    sample_of,
+    replayed,
 )
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
 from txnsim.pipeline.scan.segments import replicas_in
@@ -55,7 +58,6 @@ def test_the_newest_records_are_the_entries(tmp_path: Path) -> None:
     assert found.forgotten == {8: "gone"}
     assert found.by_other_id[9].newest.transactional_id == "rotated"
     assert found.newest_timestamp_ms == NOW
-    assert sample_of(logs) == {("app", 0), ("gone", 0), ("rotated", 0)}
 
 
 def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
@@ -123,7 +125,29 @@ def test_a_record_of_an_unknown_version_is_passed_over(tmp_path: Path) -> None:
     assert list(found.by_producer) == [7]
 
 
-def test_a_sample_is_no_larger_than_it_need_be(tmp_path: Path) -> None:
+def test_what_concerns_some_producers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_log, "SAMPLE", 0)
+    broker = BrokerDir(tmp_path / "b1")
+    broker.coordinator(
+        move("PrepareAbort", HERE, name="a", pid=1),
+        move("CompleteAbort", name="a", pid=1),
+        move("PrepareCommit", HERE, name="b", pid=2),
+        move("CompleteCommit", name="b", pid=2),
+        move("CompleteCommit", name="c", pid=4, previous=3),
+        move("PrepareCommit", HERE, name="owing", pid=5),
+        *(move("Ongoing", HERE, name=name, pid=pid) for name, pid in (("d", 6), ("e", 7))),
+        *(Tombstone(transactional_id=TransactionalId(name)) for name in ("d", "e")),
+    )
+    (state,) = states_in(broker.stop())
+    whole = replayed(state, print)
+    found = whole.concerning({1, 3, 6})
+    assert {one.newest.transactional_id for one in found.entries} == {"a", "c", "owing"}
+    assert set(found.entries) <= set(whole.entries)
+    assert (found.gone, found.decisions) == ({6: "d"}, {1: whole.decisions[1]})
+
+
+def test_a_sample_of_the_other_entries_is_no_larger_than_it_need_be(tmp_path: Path) -> None:
     broker = BrokerDir(tmp_path / "b1")
     broker.coordinator(*(move("Empty", name=f"app-{number}") for number in range(250)))
-    assert len(sample_of(logs_of(states_in(broker.stop())))) == 200
+    (state,) = states_in(broker.stop())
+    assert len(replayed(state, print).concerning(set()).entries) == 200

@@ -220,7 +220,7 @@ def test_a_missing_extra_is_told_as_such(
     """Nothing that needs it is imported before the session says so."""
     broker = broker_with(tmp_path / "broker-1", driver, "Ongoing", clean=False)
     for name in [name for name in sys.modules if name.startswith(f"{module.__package__}.")]:
-        if name.endswith(("_sql", "segment_job")):
+        if name.endswith("_by_spark"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 

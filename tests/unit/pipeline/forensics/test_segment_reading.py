@@ -1,22 +1,24 @@
-"""The pass over segments that Spark's workers and this process share; its notes as rows are in
-test_segment_job, damaged directories in tests/pipeline/test_damaged.
+"""The pass over segments that Spark's workers and this process share. It says what the tables
+``fragments`` and ``errors`` say; damaged directories are in tests/pipeline/test_damaged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker_dirs import BrokerDir
 from tests.support.log_tables import (
+    Row,
     broker_dir,
     busy_log,
     cut,
     logs_of,
     overwrite,
     segment,
+    table,
     write_dense_index,
 )
 from tests.support.log_tables import replica as made_replica
@@ -31,7 +33,10 @@ from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.sections import in_sections
 from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
-from txnsim.wire.batch import assign
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables import fragments
+from txnsim.pipeline.tables.rows import Rows, of_segment
+from txnsim.wire.batch import assign, read_batch_header
 
 
 def test_what_producers_did_and_what_is_cut_off(tmp_path: Path) -> None:
@@ -156,3 +161,94 @@ def test_one_flipped_bit_is_read_again_or_told_alike(
         path.write_bytes(data)
     assert alike
     assert again > 1_100 // step
+
+
+TOLD_KINDS = {"torn", "format", "length", "crc"}
+
+
+def segments_in(path: Path) -> list[SegmentFile]:
+    return [one for replica in replicas_in([path]) for one in segments_of(replica)]
+
+
+def rows_and_notes(path: Path) -> tuple[list[Row], list[Note]]:
+    """Rows of the table ``fragments``, and what came to light."""
+    schema = TABLES["fragments"].arrow()
+    rows: list[Row] = []
+    notes: list[Note] = []
+    for one, found in walked(segments_in(path)):
+        if isinstance(found, Note):
+            notes.append(found)
+            continue
+        columns = {**of_segment(one, len(found)), **fragments.columns_of(found)}
+        rows += Rows(len(found), columns).in_schema(schema).to_pylist()
+    return rows, notes
+
+
+Damage = Callable[[Path, int], None]
+"""Of a segment, given where its second batch begins."""
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(
+    ("damage", "is_told"),
+    [
+        (lambda _path, _at: None, {True: False, False: False}),
+        (lambda path, at: cut(path, at + 20), {True: True, False: True}),
+        (lambda path, at: overwrite(path, at + 8, b"\x7f\xff\xff\xff"), {True: True, False: True}),
+        (lambda path, at: overwrite(path, at + 16, b"\x07"), {True: True, False: True}),
+        (lambda path, at: overwrite(path, at + 70, b"\x07"), {True: True, False: True}),
+    ],
+    ids=["sound", "torn", "length", "format", "crc"],
+)
+def test_what_two_tables_tell(
+    tmp_path: Path, damage: Damage, is_told: dict[bool, bool], is_clean: bool
+) -> None:
+    folder = made_replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
+    first, *_ = logs_of(folder)
+    damage(first, read_batch_header(first.read_bytes()).size)
+    rows, notes = rows_and_notes(tmp_path)
+    assert rows == table(tmp_path, "fragments")
+    # After an orderly stop no broker computes a CRC; only what was asked for is told.
+    checked = table(tmp_path, "errors", options={"checkCrc": "true"})
+    errors = [row for row in checked if row["kind"] in TOLD_KINDS]
+    assert [
+        (one.file, one.position, one.text, one.kind.value)
+        for one in notes
+        if one.kind is not NoteKind.GAP
+    ] == [
+        (row["file"], row["position"], row["reason"], "cut" if row["is_cut"] else "damage")
+        for row in errors
+    ]
+    assert bool(errors) is is_told[is_clean]
+
+
+def test_missing_offsets_are_told(tmp_path: Path) -> None:
+    folder = made_replica(broker_dir(tmp_path), busy_log())
+    _, second, *_ = logs_of(folder)
+    second.write_bytes(b"")
+    (gap,) = [one for one in rows_and_notes(tmp_path)[1] if one.kind is NoteKind.GAP]
+    assert (gap.file, gap.from_offset) == (str(second), int(second.stem))
+    assert gap.to_offset > gap.from_offset
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_offsets_behind_a_tear_are_missing_where_the_log_goes_on(
+    tmp_path: Path, is_clean: bool
+) -> None:
+    folder = made_replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
+    first, second, *_ = logs_of(folder)
+    cut(first, first.stat().st_size - 3)
+    gaps = [one for one in rows_and_notes(tmp_path)[1] if one.kind is NoteKind.GAP]
+    # After a crash all behind the tear is cut off: nothing is left that a gap could lie before.
+    assert [one.to_offset for one in gaps] == ([int(second.stem)] if is_clean else [])
+
+
+def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+    folder = made_replica(broker_dir(tmp_path), busy_log())
+    segments = segments_in(tmp_path)
+    for path in logs_of(folder):
+        path.unlink()
+    notes = [found for _, found in walked(segments)]
+    assert [(one.text, one.kind) for one in notes if isinstance(one, Note)] == [
+        ("No such file or directory; passed by", NoteKind.DAMAGE)
+    ] * len(segments)
