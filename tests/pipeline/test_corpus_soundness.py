@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import FinishedTransaction, Place
 from txnsim.pipeline.forensics.timeline import Timeline
-from txnsim.pipeline.forensics.timeline_sql import read_timeline
+from txnsim.pipeline.forensics.timeline_by_spark import read_timeline
 from txnsim.pipeline.soundness.verify import plan, verify
 from txnsim.pipeline.soundness.violations import Invariant, Severity, Violation
 

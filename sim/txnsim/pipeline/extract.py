@@ -210,7 +210,7 @@ def _stay_of(
 def _outcome(stay: dict[str, Any] | None) -> str:
     if stay is None:
         return OUTSIDE
-    return {"commit": COMMITTED, "abort": ABORTED, None: OPEN}[stay["control_type"]]
+    return {True: COMMITTED, False: ABORTED, None: OPEN}[stay["committed"]]
 
 
 class Lots:

@@ -53,7 +53,7 @@ def _read(args: argparse.Namespace) -> Timeline:
 
         return read_timeline_here(*asked)
     with session(args.master) as spark:
-        from txnsim.pipeline.forensics.timeline_sql import read_timeline
+        from txnsim.pipeline.forensics.timeline_by_spark import read_timeline
 
         return read_timeline(spark, *asked)
 

@@ -1,31 +1,39 @@
-"""What ``logs timeline`` reads, in this process: the tables of ``timeline_sql`` without Spark, for
-what is little. The walk over headers is the same compiled one.
+"""What ``logs timeline`` reads, in this process: the coordinators' log and the batches of the id's
+producers, cut at their markers. ``timeline_by_spark`` has both read where they are much. Replicas
+that tell the same are listed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txnsim.pipeline.forensics.timeline import Timeline, producer_ids_of
-from txnsim.pipeline.forensics.timeline_sql import merged_records, told_by
+from txnsim.pipeline.forensics.timeline import (
+    CoordinatorRecord,
+    Stay,
+    Timeline,
+    producer_ids_of,
+    timeline_of,
+)
 from txnsim.pipeline.tables.arrays import numbers_in, of_numbers, of_values
 from txnsim.pipeline.tables.read_here import read_here
 from txnsim.pipeline.wanted import Wanted
-from txnsim.types import TRANSACTION_STATE_TOPIC
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
-_PLACE: Final = ("log_dir", "broker", "topic", "partition", "producer_id")
+PLACE: Final = ("log_dir", "broker", "topic", "partition", "producer_id")
 _NUMBERS: Final = (
     *("base_offset", "last_offset", "base_timestamp_ms", "max_timestamp_ms"),
     *("producer_epoch", "records", "coordinator_epoch"),
 )
-_COLUMNS: Final = (
-    *_PLACE,
+COLUMNS: Final = (
+    *PLACE,
     *_NUMBERS,
     *("has_delete_horizon", "is_transactional", "is_control", "control_type"),
 )
@@ -51,6 +59,29 @@ def read_timeline_here(
     )
 
 
+def told_by(
+    transactional_id: str,
+    records_read: Iterable[dict[str, Any]],
+    read_stays: Callable[[Sequence[int]], Iterable[dict[str, Any]]],
+) -> Timeline:
+    """The timeline of rows that were read, with Spark or without.
+
+    Args:
+        transactional_id: Whose.
+        records_read: Sound rows of the table ``transactions`` about the id.
+        read_stays: Producer ids -> a row per transaction on each replica, as ``stays_in`` has
+            them.
+    """
+    records, apart = merged_records(records_read)
+    producer_ids = producer_ids_of(records)
+    if not producer_ids:
+        return timeline_of(transactional_id, records, ())
+    stays, behind = merged_stays(read_stays(producer_ids))
+    timeline = timeline_of(transactional_id, records, stays)
+    disagreements = (*apart, *behind, *timeline.disagreements)
+    return msgspec.structs.replace(timeline, disagreements=disagreements)
+
+
 def producer_ids_here(paths: Sequence[Path], transactional_id: str) -> tuple[int, ...]:
     """Every producer id that coordinators ever gave to a transactional id.
 
@@ -71,8 +102,7 @@ def _coordinator_rows(paths: Sequence[Path], transactional_id: str) -> Iterator[
 def stay_rows(
     paths: Sequence[Path], producer_ids: Sequence[int], topics: frozenset[str] = frozenset()
 ) -> Iterator[dict[str, Any]]:
-    """A row per transaction of some producers on each replica, cut at markers; as
-    ``timeline_sql.stays_frame`` has them.
+    """A row per transaction of some producers on each replica.
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.
@@ -81,19 +111,14 @@ def stay_rows(
     """
     wanted = Wanted(producer_ids=frozenset(producer_ids))
     found = [
-        batch.filter(_counts(batch))
-        for batch in read_here("batches", paths, columns=_COLUMNS, topics=topics, wanted=wanted)
+        batch.filter(in_transactions(batch))
+        for batch in read_here("batches", paths, columns=COLUMNS, topics=topics, wanted=wanted)
     ]
-    if not found:
-        return
-    table = pa.Table.from_batches(found).sort_by(
-        [(name, "ascending") for name in (*_PLACE, "base_offset")]
-    )
-    if table.num_rows:
-        yield from _cut(table)
+    if found:
+        yield from stays_in(pa.Table.from_batches(found))
 
 
-def _counts(batch: pa.RecordBatch) -> Any:
+def in_transactions(batch: pa.RecordBatch | pa.Table) -> Any:
     """Which batches are of a transaction. An emptied marker has no type, and ends nothing."""
     is_marker = pc.is_in(
         batch["control_type"], value_set=of_values(["commit", "abort"], pa.string())
@@ -101,32 +126,42 @@ def _counts(batch: pa.RecordBatch) -> Any:
     return pc.and_(batch["is_transactional"], pc.or_(pc.invert(batch["is_control"]), is_marker))
 
 
-def _cut(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Each transaction: batches of data up to a marker, or to the producer's last one."""
+def stays_in(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Each transaction: batches of data up to a marker, or to the producer's last one.
+
+    Args:
+        table: Batches of transactions, with ``COLUMNS``, in any order.
+
+    Returns:
+        Rows with the place, and the fields of a ``Stay``.
+    """
+    if not table.num_rows:
+        return
+    table = table.sort_by([(name, "ascending") for name in (*PLACE, "base_offset")])
     numbers = {name: numbers_in(table[name], absent=-1) for name in _NUMBERS}
     is_marker = numbers_in(table["is_control"], absent=0) != 0
     begins = np.ones(table.num_rows, dtype=np.bool_)
     begins[1:] = is_marker[:-1]
-    for name in _PLACE:
+    for name in PLACE:
         column = table[name].combine_chunks()
         begins[1:] |= numbers_in(pc.not_equal(column[1:], column[:-1]), absent=0) != 0
     starts = np.flatnonzero(begins)
     ends = [*starts[1:], table.num_rows]
     has_horizon = numbers_in(table["has_delete_horizon"], absent=0) != 0
-    places = table.select(_PLACE).take(of_numbers(starts, pa.int64())).to_pylist()
+    places = table.select(PLACE).take(of_numbers(starts, pa.int64())).to_pylist()
     for place, start, end in zip(places, starts, ends, strict=True):
         marker = end - 1 if is_marker[end - 1] else None
-        yield {
-            **place,
-            **_data(numbers, has_horizon, int(start), end if marker is None else marker),
-            **_marker(numbers, table, marker),
-        }
+        data = _data(numbers, has_horizon, int(start), end if marker is None else marker)
+        stay = {**place, **data, **_marker(numbers, table, marker)}
+        if stay["producer_epoch"] is None:
+            stay["producer_epoch"] = stay["marker_epoch"]
+        yield stay
 
 
 def _data(numbers: dict[str, Any], has_horizon: Any, start: int, end: int) -> dict[str, int | None]:
     names = ("first_offset", "last_offset", "first_timestamp_ms", "last_timestamp_ms")
     if start == end:
-        return {**dict.fromkeys((*names, "data_epoch")), "records": 0}
+        return {**dict.fromkeys((*names, "producer_epoch")), "records": 0}
     base_ms = int(numbers["base_timestamp_ms"][start])
     # An emptied batch has none, and a delete horizon stands in its place.
     has_start = base_ms >= 0 and not has_horizon[start]
@@ -135,7 +170,7 @@ def _data(numbers: dict[str, Any], has_horizon: Any, start: int, end: int) -> di
         "last_offset": int(numbers["last_offset"][start:end].max()),
         "first_timestamp_ms": base_ms if has_start else int(numbers["max_timestamp_ms"][start]),
         "last_timestamp_ms": int(numbers["max_timestamp_ms"][end - 1]),
-        "data_epoch": int(numbers["producer_epoch"][start:end].max()),
+        "producer_epoch": int(numbers["producer_epoch"][start:end].max()),
         "records": int(numbers["records"][start:end].sum()),
     }
 
@@ -149,5 +184,94 @@ def _marker(numbers: dict[str, Any], table: pa.Table, at: int | None) -> dict[st
         "marker_epoch": number("producer_epoch"),
         "marker_timestamp_ms": number("max_timestamp_ms"),
         "coordinator_epoch": number("coordinator_epoch"),
-        "control_type": None if at is None else table["control_type"][at].as_py(),
+        "committed": None if at is None else table["control_type"][at].as_py() == "commit",
     }
+
+
+# Replicas
+
+
+def merged_records(
+    rows: Iterable[dict[str, Any]],
+) -> tuple[list[CoordinatorRecord], list[str]]:
+    """Each record once, by offset; and what replicas tell differently."""
+    found: defaultdict[tuple[int, int], dict[CoordinatorRecord, set[int]]] = defaultdict(dict)
+    for row in rows:
+        record = _record_of(row)
+        at = (record.partition, record.offset)
+        found[at].setdefault(record, set()).add(row["broker"])
+    apart = [
+        f"{TRANSACTION_STATE_TOPIC}-{partition}: replicas hold different records at offset {offset}"
+        for (partition, offset), held in sorted(found.items())
+        if len(held) > 1
+    ]
+    merged = [
+        msgspec.structs.replace(record, brokers=tuple(sorted(brokers)))
+        for _, held in sorted(found.items())
+        for record, brokers in held.items()
+    ]
+    return merged, apart
+
+
+def _record_of(row: dict[str, Any]) -> CoordinatorRecord:
+    def number(name: str) -> int:
+        return -1 if row[name] is None else int(row[name])
+
+    return CoordinatorRecord(
+        brokers=(),
+        partition=row["partition"],
+        offset=row["offset"],
+        # When it was appended: CompleteCommit bears the time at which it was prepared.
+        timestamp_ms=-1 if row["timestamp_ms"] is None else row["timestamp_ms"],
+        state=row["state"],
+        producer_id=number("producer_id"),
+        producer_epoch=number("producer_epoch"),
+        previous_producer_id=number("previous_producer_id"),
+        next_producer_id=number("next_producer_id"),
+        timeout_ms=number("timeout_ms"),
+        partitions=tuple(
+            TopicPartition(one["topic"], one["partition"]) for one in row["partitions"] or ()
+        ),
+        start_timestamp_ms=row["start_timestamp_ms"],
+        client_version=row["client_transaction_version"] or 0,
+    )
+
+
+def merged_stays(rows: Iterable[dict[str, Any]]) -> tuple[list[Stay], list[str]]:
+    """Each transaction once per partition, as the replicas have it that have come farthest; and
+    which have not.
+    """
+    found: defaultdict[tuple[Any, ...], dict[Stay, set[int]]] = defaultdict(dict)
+    for row in rows:
+        stay = _stay_of(row)
+        start = stay.marker_offset if stay.first_offset is None else stay.first_offset
+        found[stay.topic, stay.partition, start, stay.producer_id].setdefault(stay, set()).add(
+            row["broker"]
+        )
+    merged: list[Stay] = []
+    behind: list[str] = []
+    for _, held in sorted(found.items()):
+        ranked = sorted(held, key=_reach, reverse=True)
+        merged.append(msgspec.structs.replace(ranked[0], brokers=tuple(sorted(held[ranked[0]]))))
+        for other in ranked[1:]:
+            brokers = ", ".join(f"broker {broker}" for broker in sorted(held[other]))
+            behind.append(
+                f"{other.topic_partition}: on {brokers} the transaction from offset "
+                f"{other.first_offset} on {_ending_of(other)}; elsewhere it {_ending_of(ranked[0])}"
+            )
+    return merged, behind
+
+
+def _reach(stay: Stay) -> tuple[int, int]:
+    return (-1 if stay.marker_offset is None else stay.marker_offset, stay.last_offset or -1)
+
+
+def _ending_of(stay: Stay) -> str:
+    if stay.marker_offset is None:
+        return f"is open (last record at {stay.last_offset})"
+    return f"{'commits' if stay.committed else 'aborts'} at offset {stay.marker_offset}"
+
+
+def _stay_of(row: dict[str, Any]) -> Stay:
+    told = {name: row[name] for name in Stay.__struct_fields__ if name != "brokers"}
+    return Stay(brokers=(), **told)

@@ -114,7 +114,7 @@ def test_a_master_asks_for_spark(
 
     monkeypatch.setattr(logs_timeline, "session", session)
     monkeypatch.setattr(
-        "txnsim.pipeline.forensics.timeline_sql.read_timeline",
+        "txnsim.pipeline.forensics.timeline_by_spark.read_timeline",
         lambda spark, _paths, _name, _topics: timeline_of(spark, RECORDS, []),
     )
     assert main(["logs", "timeline", "app", str(log_dir), "--master", "local[3]"]) == 0
