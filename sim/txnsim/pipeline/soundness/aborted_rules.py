@@ -31,7 +31,7 @@ def true_entries(
         producers: What each did in it.
     """
     ends = {
-        one.producer_id: one.first_marker.offset
+        one.producer_id: one.first_marker.header.base_offset
         for one in producers
         if one.first_marker is not None
     }

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from txnsim.log.append_info import Refusal, check_data, check_marker
-from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, SnapshotEntry
+from txnsim.log.producer_state import NO_OFFSET, ProducerState, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.pipeline.soundness.aborted_rules import judge_aborted, true_entries
 from txnsim.pipeline.soundness.facts import END, ReplicaFacts
@@ -24,14 +23,15 @@ from txnsim.pipeline.soundness.parts import (
     SegmentPart,
     Stretch,
 )
-from txnsim.pipeline.soundness.producer_walk import idle_marker, refused
-from txnsim.pipeline.soundness.snapshot_rules import (
-    Known,
-    judge_snapshot,
-    known_of_snapshot,
+from txnsim.pipeline.soundness.producer_walk import (
+    apply_marker,
+    idle_marker,
+    refusal_of_data,
+    refusal_of_marker,
+    refused,
 )
+from txnsim.pipeline.soundness.snapshot_rules import Known, judge_snapshot
 from txnsim.pipeline.soundness.violations import Broken, Invariant, Violation
-from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 
 LACKING: Final = frozenset(
@@ -197,7 +197,7 @@ class _Chain:
     def _begin(self, offset: int) -> None:
         """Nothing before this offset can be followed."""
         entries = self._snapshots.get(offset)
-        self._known = known_of_snapshot(entries or ())
+        self._known = {one.producer_id: Known(saved=one) for one in entries or ()}
         self._first_offset = offset
         # Without a snapshot it is not known which transactions were open here.
         self._blind_below = offset if entries is None else 0
@@ -231,37 +231,34 @@ class _Chain:
         known = self._known.get(producer.producer_id)
         data, marker = producer.first_data, producer.first_marker
         if known is not None:
-            entry = known.entry()
+            state = known.state()
             marker_is_first = marker is not None and (
-                data is None or marker.offset < data.base_offset
+                data is None or marker.header.base_offset < data.header.base_offset
             )
             if marker is not None and marker_is_first:
-                yield from _told(check_first_marker(entry, marker), file, marker, producer)
-                entry = after_marker(entry, marker)
+                yield from _of_marker(file, state, marker)
+                apply_marker(state, marker.header, marker.control)
             if data is not None and not data.is_judged:
-                yield from _told(self._check_data(entry, data), file, data, producer)
+                yield from self._of_data(file, state, data)
             if marker is not None and not marker_is_first:
-                # Its own epoch was judged by the batch in front of it.
-                entry.producer_epoch = marker.producer_epoch
-                yield from _told(check_first_marker(entry, marker), file, marker, producer)
+                yield from _of_marker(file, state, marker, is_epoch_judged=True)
         carried_open = NO_OFFSET if known is None else known.open_offset
         is_idle = marker is not None and NO_OFFSET == marker.opened_at == carried_open
         if marker is not None and is_idle and not (known is None and self._blind_below):
-            yield idle_marker(file, marker.offset, marker.position, producer)
+            yield idle_marker(file, marker.header, marker.position, producer.left.producer_epoch)
         self._known[producer.producer_id] = Known.after(known, producer)
 
-    def _check_data(self, entry: ProducerEntry, data: FirstData) -> Refusal | None:
-        if data.timestamp - entry.last_timestamp >= self._facts.producer_expiration_ms:
-            return None  # the leader may have forgotten it
-        return check_data(
+    def _of_data(self, file: str, state: ProducerState, data: FirstData) -> Iterator[Broken]:
+        entry = state.find(data.header.producer_id)
+        assert entry is not None
+        refusal = refusal_of_data(
             entry,
-            producer_epoch=data.producer_epoch,
-            base_sequence=data.base_sequence,
-            is_transactional=data.is_transactional,
-            is_client=self._facts.has_sequences,
-            verification=None,
-            rules=LATEST,
+            data.header,
+            has_sequences=self._facts.has_sequences,
+            expiration_ms=self._facts.producer_expiration_ms,
         )
+        if refusal is not None:
+            yield refused(refusal, file, data.header, data.position)
 
     def _judge_snapshot(self, stretch: Stretch) -> Iterator[Broken]:
         entries = self._snapshots.get(stretch.end)
@@ -277,26 +274,18 @@ class _Chain:
             )
 
 
-def check_first_marker(entry: ProducerEntry, marker: FirstMarker) -> Refusal | None:
-    """Whether a leader that knows the producer so would have appended the marker."""
-    return check_marker(
-        entry,
-        producer_epoch=marker.producer_epoch,
-        coordinator_epoch=marker.coordinator_epoch,
-        transaction_version=0,
-        rules=LATEST,
-    )
-
-
-def after_marker(entry: ProducerEntry, marker: FirstMarker) -> ProducerEntry:
-    """What is known of the producer behind the marker."""
-    if entry.producer_epoch != marker.producer_epoch:
-        entry.producer_epoch = marker.producer_epoch
-        entry.batches = ()
-    entry.coordinator_epoch = marker.coordinator_epoch
-    entry.last_timestamp = marker.timestamp
-    entry.txn_first_offset = NO_OFFSET
-    return entry
+def _of_marker(
+    file: str, state: ProducerState, marker: FirstMarker, *, is_epoch_judged: bool = False
+) -> Iterator[Broken]:
+    """What a leader that knows the producer so would have refused of a marker; its epoch may have
+    been judged by the batch in front of it.
+    """
+    entry = state.find(marker.header.producer_id)
+    if entry is not None and is_epoch_judged:
+        entry.producer_epoch = marker.header.producer_epoch
+    refusal = refusal_of_marker(entry, marker.header, marker.control)
+    if refusal is not None:
+        yield refused(refusal, file, marker.header, marker.position)
 
 
 def gap(file: str, end: int, base: int) -> Broken:
@@ -307,23 +296,6 @@ def gap(file: str, end: int, base: int) -> Broken:
         offset=end,
         found=f"nothing from {end} to {base - 1}",
         expected=f"a batch from {end} on",
-    )
-
-
-def _told(
-    refusal: Refusal | None, file: str, what: FirstData | FirstMarker, producer: ProducerStretch
-) -> Iterable[Broken]:
-    if refusal is None:
-        return ()
-    return (
-        refused(
-            refusal,
-            file=file,
-            position=what.position,
-            offset=what.base_offset if isinstance(what, FirstData) else what.offset,
-            producer_id=producer.producer_id,
-            producer_epoch=what.producer_epoch,
-        ),
     )
 
 

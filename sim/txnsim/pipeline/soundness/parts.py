@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import msgspec
 
-from txnsim.log.producer_state import BatchMetadata
+from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.pipeline.scan.segments import Section
 from txnsim.pipeline.soundness.violations import Broken
+from txnsim.wire.batch import BatchHeader, ControlRecord
 
 
 class FirstData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The first batch of data of a producer in a stretch."""
 
-    producer_epoch: int
-    base_sequence: int
-    base_offset: int
+    header: BatchHeader
     position: int
-    timestamp: int
-    is_transactional: bool
     is_judged: bool
     """What is known within the stretch was enough to judge its sequence and epoch."""
 
@@ -32,35 +29,31 @@ class FirstData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class FirstMarker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The first marker of a producer in a stretch."""
 
-    producer_epoch: int
-    coordinator_epoch: int
-    offset: int
+    header: BatchHeader
+    control: ControlRecord
     position: int
-    timestamp: int
-    committed: bool
     opened_at: int
     """First offset of the transaction that it ends, as far as the stretch knows; else -1."""
 
 
 class ProducerStretch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a producer did in a stretch. What there is none of is -1 or None."""
+    """What a producer did in a stretch."""
 
-    producer_id: int
     first_data: FirstData | None
     first_marker: FirstMarker | None
-    last_epoch: int
-    last_timestamp: int
+    left: SnapshotEntry
+    """What a snapshot at its end would say, were there nothing before the stretch."""
     last_offset: int
     """Of its last batch, a marker included."""
-    newest: BatchMetadata | None
-    """Newest batch of the last epoch."""
     keeps_batches: bool
     """There was no batch of data and no new epoch: the newest batch is that of before, if its
     epoch is the same.
     """
-    coordinator_epoch: int
-    open_offset: int
-    """First offset of the transaction behind the last marker."""
+
+    @property
+    def producer_id(self) -> int:
+        """Whose it is."""
+        return self.left.producer_id
 
 
 class AbortedStretch(msgspec.Struct, frozen=True, kw_only=True, gc=False):

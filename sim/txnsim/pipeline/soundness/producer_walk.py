@@ -12,7 +12,13 @@ from typing import Final
 
 from txnsim.errors import ErrorCode
 from txnsim.log.append_info import Refusal, check_data, check_marker
-from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, ProducerState
+from txnsim.log.producer_state import (
+    NO_OFFSET,
+    CompletedTxn,
+    ProducerEntry,
+    ProducerState,
+    SnapshotEntry,
+)
 from txnsim.pipeline.soundness.parts import (
     AbortedStretch,
     FirstData,
@@ -50,6 +56,16 @@ class _Seen:
         self.keeps_batches = True
         self.last_offset = NO_OFFSET
 
+    def stretch(self, left: SnapshotEntry) -> ProducerStretch:
+        """All of it, once the stretch is over."""
+        return ProducerStretch(
+            first_data=self.first_data,
+            first_marker=self.first_marker,
+            left=left,
+            last_offset=self.last_offset,
+            keeps_batches=self.keeps_batches,
+        )
+
 
 class ProducerWalk:
     """Takes the batches of one stretch, in order.
@@ -79,15 +95,7 @@ class ProducerWalk:
         seen = self._seen_of(header)
         is_judged = self._judge_data(header, position, entry, seen)
         if seen.first_data is None:
-            seen.first_data = FirstData(
-                producer_epoch=header.producer_epoch,
-                base_sequence=header.base_sequence,
-                base_offset=header.base_offset,
-                position=position,
-                timestamp=header.max_timestamp_ms,
-                is_transactional=header.is_transactional,
-                is_judged=is_judged,
-            )
+            seen.first_data = FirstData(header=header, position=position, is_judged=is_judged)
         seen.keeps_batches = False
         self._state.apply_data(
             producer_id=header.producer_id,
@@ -106,26 +114,13 @@ class ProducerWalk:
         seen = self._seen_of(header)
         opened_at = NO_OFFSET if entry is None else entry.txn_first_offset
         is_first = seen.first_marker is None
-        refusal = check_marker(
-            entry,
-            producer_epoch=header.producer_epoch,
-            coordinator_epoch=control.coordinator_epoch,
-            transaction_version=0,  # by which version it was written, no marker says
-            rules=LATEST,
-        )
-        self._tell(refusal, header, position)
+        self._tell(refusal_of_marker(entry, header, control), header, position)
         if is_first:
             seen.first_marker = FirstMarker(
-                producer_epoch=header.producer_epoch,
-                coordinator_epoch=control.coordinator_epoch,
-                offset=header.base_offset,
-                position=position,
-                timestamp=header.max_timestamp_ms,
-                committed=control.type == COMMIT,
-                opened_at=opened_at,
+                header=header, control=control, position=position, opened_at=opened_at
             )
         elif opened_at == NO_OFFSET:
-            self.broken.append(idle_marker(self._file, header.base_offset, position, header))
+            self.broken.append(idle_marker(self._file, header, position, header.producer_epoch))
         if entry is not None and entry.producer_epoch != header.producer_epoch:
             seen.keeps_batches = False
         others_since = self._end(header, control)
@@ -147,8 +142,7 @@ class ProducerWalk:
             start=self._start,
             end=end,
             producers=tuple(
-                _producer_stretch(entry, self._seen[entry.producer_id])
-                for entry in self._state.entries()
+                self._seen[saved.producer_id].stretch(saved) for saved in self._state.to_snapshot()
             ),
             aborted=tuple(self._aborted),
         )
@@ -170,30 +164,18 @@ class ProducerWalk:
             return False
         if seen.keeps_batches and header.producer_epoch == entry.producer_epoch:
             return False  # its sequence goes on from a batch before the stretch
-        if header.max_timestamp_ms - entry.last_timestamp >= self._expiration_ms:
-            return True  # the leader may have forgotten the producer, and taken it for a new one
-        refusal = check_data(
+        refusal = refusal_of_data(
             entry,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            is_transactional=header.is_transactional,
-            is_client=self._has_sequences,
-            verification=None,
-            rules=LATEST,
+            header,
+            has_sequences=self._has_sequences,
+            expiration_ms=self._expiration_ms,
         )
         self._tell(refusal, header, position)
         return True
 
     def _end(self, header: BatchHeader, control: ControlRecord) -> int:
         """Apply a marker; since when another producer's transaction is open, -1 if none is."""
-        ended = self._state.apply_marker(
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            coordinator_epoch=control.coordinator_epoch,
-            committed=control.type == COMMIT,
-            offset=header.base_offset,
-            timestamp=header.max_timestamp_ms,
-        )
+        ended = apply_marker(self._state, header, control)
         self._state.release_below(header.base_offset + 1)
         if ended is None:
             first = self._state.first_undecided_offset()
@@ -203,70 +185,88 @@ class ProducerWalk:
 
     def _tell(self, refusal: Refusal | None, header: BatchHeader, position: int) -> None:
         if refusal is not None:
-            self.broken.append(
-                refused(
-                    refusal,
-                    file=self._file,
-                    position=position,
-                    offset=header.base_offset,
-                    producer_id=header.producer_id,
-                    producer_epoch=header.producer_epoch,
-                )
-            )
+            self.broken.append(refused(refusal, self._file, header, position))
 
 
-def refused(
-    refusal: Refusal,
-    *,
-    file: str,
-    position: int,
-    offset: int,
-    producer_id: int,
-    producer_epoch: int,
-) -> Broken:
+def refusal_of_data(
+    entry: ProducerEntry, header: BatchHeader, *, has_sequences: bool, expiration_ms: int
+) -> Refusal | None:
+    """Why a leader that knows the producer so would have refused a batch of data; None where it
+    would not, or may have forgotten the producer and taken it for a new one.
+
+    Args:
+        entry: The producer in front of the batch.
+        header: The batch.
+        has_sequences: Clients wrote it, not a coordinator.
+        expiration_ms: After how long without a batch a broker forgets a producer.
+    """
+    if header.max_timestamp_ms - entry.last_timestamp >= expiration_ms:
+        return None
+    return check_data(
+        entry,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=header.is_transactional,
+        is_client=has_sequences,
+        verification=None,
+        rules=LATEST,
+    )
+
+
+def refusal_of_marker(
+    entry: ProducerEntry | None, header: BatchHeader, control: ControlRecord
+) -> Refusal | None:
+    """Why a leader that knows the producer so would have refused a marker; None where it would
+    not.
+    """
+    return check_marker(
+        entry,
+        producer_epoch=header.producer_epoch,
+        coordinator_epoch=control.coordinator_epoch,
+        transaction_version=0,  # by which version it was written, no marker says
+        rules=LATEST,
+    )
+
+
+def apply_marker(
+    state: ProducerState, header: BatchHeader, control: ControlRecord
+) -> CompletedTxn | None:
+    """A marker is in the log; the transaction that it ends, if one is open."""
+    return state.apply_marker(
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        coordinator_epoch=control.coordinator_epoch,
+        committed=control.type == COMMIT,
+        offset=header.base_offset,
+        timestamp=header.max_timestamp_ms,
+    )
+
+
+def refused(refusal: Refusal, file: str, header: BatchHeader, position: int) -> Broken:
     """A batch that is in the log though a leader would have refused it."""
     rule = RULES[refusal.error]
     return Broken(
         rule=rule,
         file=file,
         position=position,
-        offset=offset,
+        offset=header.base_offset,
         found=refusal.reason,
         expected=EXPECTED[rule],
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
     )
 
 
-def idle_marker(
-    file: str, offset: int, position: int, whose: BatchHeader | ProducerStretch
-) -> Broken:
+def idle_marker(file: str, header: BatchHeader, position: int, producer_epoch: int) -> Broken:
     """A marker that ended nothing: sound, but worth a look where somebody misses a transaction."""
-    epoch = whose.producer_epoch if isinstance(whose, BatchHeader) else whose.last_epoch
     return Broken(
         rule=Invariant.IDLE_MARKER,
         file=file,
         position=position,
-        offset=offset,
-        found=f"a marker of producer {whose.producer_id}, which has no transaction open",
+        offset=header.base_offset,
+        found=f"a marker of producer {header.producer_id}, which has no transaction open",
         expected="a transaction that it ends",
-        producer_id=whose.producer_id,
-        producer_epoch=epoch,
+        producer_id=header.producer_id,
+        producer_epoch=producer_epoch,
         is_notice=True,
-    )
-
-
-def _producer_stretch(entry: ProducerEntry, seen: _Seen) -> ProducerStretch:
-    assert entry.producer_epoch != NO_EPOCH
-    return ProducerStretch(
-        producer_id=entry.producer_id,
-        first_data=seen.first_data,
-        first_marker=seen.first_marker,
-        last_epoch=entry.producer_epoch,
-        last_timestamp=entry.last_timestamp,
-        last_offset=seen.last_offset,
-        newest=entry.batches[-1] if entry.batches else None,
-        keeps_batches=seen.keeps_batches,
-        coordinator_epoch=entry.coordinator_epoch,
-        open_offset=entry.txn_first_offset,
     )

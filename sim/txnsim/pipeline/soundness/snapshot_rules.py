@@ -8,103 +8,56 @@ ProducerStateManager.writeSnapshot, removeExpiredProducers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from txnsim.log.producer_state import (
-    NO_EPOCH,
-    NO_OFFSET,
-    BatchMetadata,
-    ProducerEntry,
-    SnapshotEntry,
-)
+from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerState, SnapshotEntry
 from txnsim.pipeline.soundness.parts import ProducerStretch
 from txnsim.pipeline.soundness.violations import Broken, Invariant
 
+NEVER_MS: Final = 1 << 63
+
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is known of a producer at some offset. What there is none of is -1 or None."""
+    """What is known of a producer at some offset."""
 
-    producer_id: int
-    producer_epoch: int
-    newest: BatchMetadata | None
-    last_timestamp: int
-    last_offset: int
+    saved: SnapshotEntry
+    """As a snapshot has it."""
+    last_offset: int = NO_OFFSET
     """Of its last batch, markers included; -1 where only a snapshot tells of it."""
-    coordinator_epoch: int
-    open_offset: int
 
     @classmethod
     def after(cls, before: Known | None, stretch: ProducerStretch) -> Known:
         """Behind a stretch."""
-        newest = stretch.newest
-        coordinator_epoch = stretch.coordinator_epoch
-        open_offset = stretch.open_offset
+        left = stretch.left
         if before is not None:
-            if stretch.keeps_batches and before.producer_epoch == stretch.last_epoch:
-                newest = before.newest
+            was = before.saved
+            if stretch.keeps_batches and was.producer_epoch == left.producer_epoch:
+                left = msgspec.structs.replace(
+                    left,
+                    last_sequence=was.last_sequence,
+                    last_offset=was.last_offset,
+                    offset_delta=was.offset_delta,
+                )
             if stretch.first_marker is None:
-                coordinator_epoch = before.coordinator_epoch
+                left = msgspec.structs.replace(left, coordinator_epoch=was.coordinator_epoch)
                 if before.open_offset != NO_OFFSET:
-                    open_offset = before.open_offset
-        return cls(
-            producer_id=stretch.producer_id,
-            producer_epoch=stretch.last_epoch,
-            newest=newest,
-            last_timestamp=stretch.last_timestamp,
-            last_offset=stretch.last_offset,
-            coordinator_epoch=coordinator_epoch,
-            open_offset=open_offset,
-        )
+                    left = msgspec.structs.replace(left, txn_first_offset=before.open_offset)
+        return cls(saved=left, last_offset=stretch.last_offset)
 
-    def entry(self) -> ProducerEntry:
+    @property
+    def open_offset(self) -> int:
+        """First offset of the transaction that is open; -1 for none."""
+        return self.saved.txn_first_offset
+
+    def state(self) -> ProducerState:
         """The same, as a partition keeps it."""
-        entry = ProducerEntry(self.producer_id)
-        entry.producer_epoch = self.producer_epoch
-        entry.coordinator_epoch = self.coordinator_epoch
-        entry.last_timestamp = self.last_timestamp
-        entry.txn_first_offset = self.open_offset
-        entry.batches = () if self.newest is None else (self.newest,)
-        return entry
-
-    def saved(self) -> SnapshotEntry:
-        """The same, as a snapshot has it."""
-        newest = self.newest
-        return SnapshotEntry(
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            last_sequence=-1 if newest is None else newest.last_sequence,
-            last_offset=NO_OFFSET if newest is None else newest.last_offset,
-            offset_delta=0 if newest is None else newest.offset_delta,
-            timestamp=self.last_timestamp,
-            coordinator_epoch=self.coordinator_epoch,
-            txn_first_offset=self.open_offset,
+        return ProducerState.of_snapshot(
+            [self.saved], now_ms=self.saved.timestamp, expiration_ms=NEVER_MS
         )
-
-
-def known_of_snapshot(entries: Iterable[SnapshotEntry]) -> dict[int, Known]:
-    """What a snapshot says, by producer id."""
-    return {
-        entry.producer_id: Known(
-            producer_id=entry.producer_id,
-            producer_epoch=entry.producer_epoch,
-            newest=None
-            if entry.last_offset == NO_OFFSET
-            else BatchMetadata(
-                last_sequence=entry.last_sequence,
-                last_offset=entry.last_offset,
-                offset_delta=entry.offset_delta,
-                timestamp=entry.timestamp,
-            ),
-            last_timestamp=entry.timestamp,
-            last_offset=NO_OFFSET,
-            coordinator_epoch=entry.coordinator_epoch,
-            open_offset=entry.txn_first_offset,
-        )
-        for entry in entries
-    }
 
 
 def judge_snapshot(
@@ -130,16 +83,16 @@ def judge_snapshot(
     saved = {entry.producer_id: entry for entry in entries}
     taken_by_ms = path.stat().st_mtime * 1_000
     for producer_id, one in known.items():
-        entry = saved.get(producer_id)
+        entry, true = saved.get(producer_id), one.saved
         if one.last_offset < judged_from:
             continue
         if entry is None:
             # A file that is older than the record was copied without its time.
-            is_young = 0 <= taken_by_ms - one.last_timestamp < expiration_ms
+            is_young = 0 <= taken_by_ms - true.timestamp < expiration_ms
             if one.open_offset != NO_OFFSET or is_young:
-                yield _broken(path, offset, one.saved(), found="no such producer")
-        elif entry != one.saved():
-            yield _broken(path, offset, one.saved(), found=_differing(entry, one.saved()))
+                yield _broken(path, offset, true, found="no such producer")
+        elif entry != true:
+            yield _broken(path, offset, true, found=_differing(entry, true))
     for entry in entries:
         # An entry without an epoch is what an emptied marker leaves of a producer.
         if entry.producer_id in known or entry.producer_epoch == NO_EPOCH:

@@ -45,7 +45,7 @@ def test_what_depends_on_the_past_is_left_to_others() -> None:
     assert not producer.first_data.is_judged
     assert producer.first_marker is not None
     assert producer.first_marker.opened_at == 0
-    assert (producer.open_offset, producer.last_offset) == (-1, 1)
+    assert (producer.left.txn_first_offset, producer.last_offset) == (-1, 1)
 
 
 def test_sequences_go_on_and_begin_anew_in_a_new_epoch() -> None:

@@ -87,7 +87,7 @@ def test_an_emptied_marker_ends_nothing_and_shows_the_cleaner(
     part = examine(facts(), segment(tmp_path, b"".join(batches)))
     assert part.shows_cleaning
     ((producer,),) = [one.producers for one in part.stretches]
-    assert producer.open_offset == 0
+    assert producer.left.txn_first_offset == 0
 
 
 def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:

@@ -7,28 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from txnsim.log.producer_state import BatchMetadata, SnapshotEntry
+from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.soundness.parts import FirstMarker, ProducerStretch
-from txnsim.pipeline.soundness.snapshot_rules import (
-    Known,
-    judge_snapshot,
-    known_of_snapshot,
-)
+from txnsim.pipeline.soundness.snapshot_rules import Known, judge_snapshot
+from txnsim.wire.batch import BatchHeader, ControlRecord
+from txnsim.wire.control import COMMIT
 
 DAY_MS = 86_400_000
-NEWEST = BatchMetadata(last_sequence=4, last_offset=20, offset_delta=1, timestamp=50)
+BATCH = {"last_sequence": 4, "last_offset": 20, "offset_delta": 1}
+NO_BATCH = {"last_sequence": -1, "last_offset": -1, "offset_delta": 0}
 
 
 def known(*, open_offset: int = -1, last_timestamp: int = 50) -> Known:
-    return Known(
+    saved = SnapshotEntry(
         producer_id=7,
         producer_epoch=1,
-        newest=NEWEST,
-        last_timestamp=last_timestamp,
-        last_offset=20,
+        **BATCH,
+        timestamp=last_timestamp,
         coordinator_epoch=0,
-        open_offset=open_offset,
+        txn_first_offset=open_offset,
     )
+    return Known(saved=saved, last_offset=20)
 
 
 @pytest.fixture
@@ -54,11 +53,11 @@ def found(
 
 
 def test_a_snapshot_says_what_the_log_leads_to(snapshot: Path) -> None:
-    assert found(snapshot, [known().saved()], known()) == []
-    assert found(snapshot, [known(open_offset=3).saved()], known()) == [
+    assert found(snapshot, [known().saved], known()) == []
+    assert found(snapshot, [known(open_offset=3).saved], known()) == [
         "producer 7: txn_first_offset 3"
     ]
-    assert found(snapshot, [known(open_offset=3).saved()], known(), judged_from=21) == []
+    assert found(snapshot, [known(open_offset=3).saved], known(), judged_from=21) == []
 
 
 def test_a_producer_that_is_missing_may_have_expired(snapshot: Path) -> None:
@@ -70,7 +69,7 @@ def test_a_producer_that_is_missing_may_have_expired(snapshot: Path) -> None:
 
 
 def test_what_only_the_snapshot_knows_was_deleted(snapshot: Path) -> None:
-    entry = known().saved()
+    entry = known().saved
     assert found(snapshot, [entry], None, judged_from=21) == []
     assert found(snapshot, [entry], None, judged_from=20) == [
         "producer 7 with a batch at offset 20"
@@ -92,46 +91,49 @@ def test_an_entry_of_an_emptied_marker_says_nothing(snapshot: Path) -> None:
 
 
 def stretch(
-    *, epoch: int = 1, newest: BatchMetadata | None = None, marker: bool = False, open_at: int = -1
+    *, epoch: int = 1, has_batch: bool = False, marker: bool = False, open_at: int = -1
 ) -> ProducerStretch:
     ending = FirstMarker(
-        producer_epoch=epoch,
-        coordinator_epoch=5,
-        offset=40,
+        header=BatchHeader(40, 66, 0, 2, 0, 0x30, 0, 60, 60, 7, epoch, -1, 1),
+        control=ControlRecord(type=COMMIT, version=0, coordinator_epoch=5),
         position=0,
-        timestamp=60,
-        committed=True,
         opened_at=-1,
     )
-    return ProducerStretch(
+    left = SnapshotEntry(
         producer_id=7,
+        producer_epoch=epoch,
+        **(BATCH if has_batch else NO_BATCH),
+        timestamp=60,
+        coordinator_epoch=5 if marker else -1,
+        txn_first_offset=open_at,
+    )
+    return ProducerStretch(
         first_data=None,
         first_marker=ending if marker else None,
-        last_epoch=epoch,
-        last_timestamp=60,
+        left=left,
         last_offset=40,
-        newest=newest,
-        keeps_batches=newest is None,
-        coordinator_epoch=5 if marker else -1,
-        open_offset=open_at,
+        keeps_batches=not has_batch,
     )
+
+
+def batch_in(entry: SnapshotEntry) -> dict[str, int]:
+    return {name: getattr(entry, name) for name in BATCH}
 
 
 def test_state_is_carried_over_a_stretch() -> None:
-    (before,) = known_of_snapshot([known(open_offset=3).saved()]).values()
-    after = Known.after(before, stretch(newest=NEWEST, open_at=35))
-    assert (after.open_offset, after.coordinator_epoch) == (3, 0)
+    before = Known(saved=known(open_offset=3).saved)
+    after = Known.after(before, stretch(has_batch=True, open_at=35))
+    assert (after.open_offset, after.saved.coordinator_epoch) == (3, 0)
     after = Known.after(before, stretch(marker=True))
-    assert (after.open_offset, after.coordinator_epoch, after.newest) == (-1, 5, before.newest)
+    assert (after.open_offset, after.saved.coordinator_epoch) == (-1, 5)
+    assert batch_in(after.saved) == BATCH
     after = Known.after(before, stretch(marker=True, epoch=2))
-    assert after.newest is None
-    after = Known.after(None, stretch(newest=NEWEST, open_at=35))
-    assert (after.open_offset, after.entry().batches) == (35, (NEWEST,))
+    assert batch_in(after.saved) == NO_BATCH
+    after = Known.after(None, stretch(has_batch=True, open_at=35))
+    assert (after.open_offset, after.last_offset, batch_in(after.saved)) == (35, 40, BATCH)
 
 
-def test_a_snapshot_without_batches_is_read(snapshot: Path) -> None:
-    entry = Known.after(None, stretch(marker=True)).saved()
-    assert (entry.last_sequence, entry.last_offset, entry.offset_delta) == (-1, -1, 0)
-    (again,) = known_of_snapshot([entry]).values()
-    assert again.newest is None
-    assert again.saved() == entry
+@pytest.mark.parametrize("has_batch", [True, False])
+def test_a_partition_keeps_what_a_snapshot_says(*, has_batch: bool) -> None:
+    one = Known.after(None, stretch(has_batch=has_batch, open_at=35 if has_batch else -1))
+    assert one.state().to_snapshot() == (one.saved,)
