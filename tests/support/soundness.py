@@ -74,7 +74,8 @@ def found_in(*paths: Path, expiration_ms: int = 86_400_000) -> list[Violation]:
     facts: dict[ReplicaFactsKey, ReplicaFacts] = {}
     for task in planned.tasks:
         for work in task:
-            key = (work.facts.topic, work.facts.partition, work.facts.directory)
+            replica = work.facts.replica
+            key = (replica.topic, replica.partition, replica.path)
             facts[key] = work.facts
             parts[key].append(examine_work(work))
     return [*planned.findings, *_judged(facts, parts)]

@@ -45,26 +45,6 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     """Of the batch there."""
 
 
-class Extent(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a segment has to be known to cut it."""
-
-    path: str
-    base_offset: int
-    next_base_offset: int | None
-    """Of the segment behind it."""
-    size: int
-
-    @classmethod
-    def of(cls, segment: SegmentFile) -> Extent:
-        """That of a segment."""
-        return cls(
-            path=segment.path,
-            base_offset=segment.base_offset,
-            next_base_offset=segment.next_base_offset,
-            size=segment.size,
-        )
-
-
 def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[SegmentFile]:
     """The segments of a replica, large ones in sections.
 
@@ -72,7 +52,7 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
         segments: In order; all that are behind the recovery point.
         section_bytes: About how much a section is; a segment of less than two stays whole.
     """
-    cuts = [cuts_of(Extent.of(segment), section_bytes) for segment in segments]
+    cuts = [cuts_of(segment, section_bytes) for segment in segments]
     # Damage in one of these ends those behind it, so none is read as a whole beside sections.
     is_recovery_cut = any(
         found and one.is_recovered for one, found in zip(segments, cuts, strict=True)
@@ -81,23 +61,16 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
     for number, (segment, found) in enumerate(zip(segments, cuts, strict=True), 1):
         if found or (segment.is_recovered and is_recovery_cut):
             ends_log = number == len(segments) or not segment.is_recovered
-            shared += _sections(segment, found, has_followers=not ends_log)
+            shared += sections_at(segment, found, has_followers=not ends_log)
         else:
             shared.append(segment)
     return shared
 
 
-def _sections(
+def sections_at(
     segment: SegmentFile, cuts: Sequence[Cut], *, has_followers: bool
 ) -> Iterator[SegmentFile]:
-    for section, end in sections_at(Extent.of(segment), cuts, has_followers=has_followers):
-        yield msgspec.structs.replace(segment, size=end, section=section)
-
-
-def sections_at(
-    segment: Extent, cuts: Sequence[Cut], *, has_followers: bool
-) -> Iterator[tuple[Section, int]]:
-    """(section, position of its end) of a segment that is cut.
+    """The sections of a segment that is cut.
 
     Args:
         segment: It.
@@ -112,10 +85,11 @@ def sections_at(
             next_offset=segment.next_base_offset if behind is None else behind.offset,
             has_followers=has_followers or behind is not None,
         )
-        yield section, segment.size if behind is None else behind.position
+        end = segment.size if behind is None else behind.position
+        yield msgspec.structs.replace(segment, size=end, section=section)
 
 
-def cuts_of(segment: Extent, section_bytes: int) -> tuple[Cut, ...]:
+def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
     """Where a segment can be cut into sections of about so many bytes; empty where it can't, as
     where its index is missing.
     """
@@ -130,7 +104,7 @@ def cuts_of(segment: Extent, section_bytes: int) -> tuple[Cut, ...]:
         return ()
 
 
-def _cuts(file: BinaryIO, segment: Extent, index: bytes, count: int) -> Iterator[Cut]:
+def _cuts(file: BinaryIO, segment: SegmentFile, index: bytes, count: int) -> Iterator[Cut]:
     numbers = range(_used(index))
     last = Cut(position=0, offset=segment.base_offset)
     most = segment.next_base_offset
@@ -161,7 +135,7 @@ def _used(index: bytes) -> int:
     return min(-(-len(index.rstrip(b"\0")) // _ENTRY.size), len(index) // _ENTRY.size)
 
 
-def _batch_at(file: BinaryIO, segment: Extent, position: int, offset: int) -> int | None:
+def _batch_at(file: BinaryIO, segment: SegmentFile, position: int, offset: int) -> int | None:
     """The base offset of the sound batch that begins at a position, if it is that of an offset."""
     if not 0 < position <= segment.size - HEADER_SIZE:
         return None

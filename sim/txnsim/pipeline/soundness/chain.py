@@ -108,7 +108,7 @@ def without_followers(part: SegmentPart, found: Iterable[Broken]) -> Iterator[Br
         return
     left_out = 0
     for broken in found:
-        is_before = broken.file == Path(part.path).name and (
+        is_before = broken.file == part.file and (
             broken.position is not None and broken.position < part.doubtful_from
         )
         if broken.rule in ITSELF or is_before or broken.is_notice:
@@ -118,7 +118,7 @@ def without_followers(part: SegmentPart, found: Iterable[Broken]) -> Iterator[Br
     if left_out:
         yield Broken(
             rule=Invariant.CRC,
-            file=Path(part.path).name,
+            file=part.file,
             position=part.doubtful_from,
             found=f"{left_out} more findings in this segment, which may follow from this batch",
             expected="none",
@@ -170,7 +170,7 @@ class _Chain:
             yield from self._judge_seam(before, part)
         if before is None or not before.is_followed or self._starts_anew(before, part):
             self._begin(part.base_offset)
-        file = Path(part.path).name
+        file = part.file
         for end, base in part.gaps:
             yield gap(file, end, base)
         aborted: list[AbortedTxn] = []
@@ -203,7 +203,7 @@ class _Chain:
         self._blind_below = offset if entries is None else 0
 
     def _judge_seam(self, before: SegmentPart, part: SegmentPart) -> Iterator[Broken]:
-        file = Path(part.path).name
+        file = part.file
         first = part.base_offset if part.first_offset is None else part.first_offset
         if part.base_offset < before.end_offset:
             yield Broken(
@@ -212,7 +212,7 @@ class _Chain:
                 position=0,
                 offset=part.base_offset,
                 found=f"a segment from {part.base_offset} on",
-                expected=f"{before.end_offset}, the end of {Path(before.path).name}, or above",
+                expected=f"{before.end_offset}, the end of {before.file}, or above",
             )
         elif first > before.end_offset:
             yield gap(file, before.end_offset, first)
@@ -263,7 +263,7 @@ class _Chain:
     def _judge_snapshot(self, stretch: Stretch) -> Iterator[Broken]:
         entries = self._snapshots.get(stretch.end)
         if entries is not None:
-            path = Path(self._facts.directory, _snapshot_name(stretch.end))
+            path = Path(self._facts.replica.path, _snapshot_name(stretch.end))
             yield from judge_snapshot(
                 entries,
                 self._known,

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
+from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity, Violation, why
 from txnsim.storage import checkpoints, names
 from txnsim.storage.regular_file import SMALL_BYTES_MAX, read_regular
@@ -54,11 +55,7 @@ class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One replica's share of them, and how it is to be looked at."""
 
-    log_dir: str
-    broker: int
-    topic: str
-    partition: int
-    directory: str
+    replica: Replica
     is_clean: bool
     high_watermark: int | None
     recovery_point: int | None
@@ -85,10 +82,10 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
         return Violation(
             rule=broken.rule,
             severity=Severity.NOTICE if is_notice else Severity.ERROR,
-            broker=self.broker,
-            log_dir=self.log_dir,
-            topic=self.topic,
-            partition=self.partition,
+            broker=self.replica.broker,
+            log_dir=self.replica.log_dir,
+            topic=self.replica.topic,
+            partition=self.replica.partition,
             file=broken.file,
             position=broken.position,
             offset=broken.offset,
@@ -101,7 +98,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_sequences(self) -> bool:
         """Whether clients wrote it."""
-        return self.topic not in COORDINATED
+        return self.replica.topic not in COORDINATED
 
 
 def read_log_dir(log_dir: Path) -> LogDirFacts:
@@ -140,23 +137,14 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
 
 
 def replica_facts(
-    known: LogDirFacts,
-    *,
-    log_dir: str,
-    broker: int,
-    whose: TopicPartition,
-    directory: str,
-    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+    known: LogDirFacts, replica: Replica, producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
 ) -> ReplicaFacts:
     """What is known of one of its replicas."""
+    whose = replica.topic_partition
     # A coordinator's log is compacted also where no checkpoint names it: a copy of one folder.
     unknown = END if whose.topic in COORDINATED else 0
     return ReplicaFacts(
-        log_dir=log_dir,
-        broker=broker,
-        topic=whose.topic,
-        partition=whose.partition,
-        directory=directory,
+        replica=replica,
         is_clean=known.is_clean,
         high_watermark=known.high_watermarks.get(whose),
         recovery_point=None

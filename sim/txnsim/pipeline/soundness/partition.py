@@ -24,8 +24,9 @@ def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
         OSError: A file can't be read.
     """
     for facts, parts in replicas:
-        snapshots, broken = read_snapshots(Path(facts.directory))
-        for one in (*broken, *_unreadable_epochs(Path(facts.directory))):
+        directory = Path(facts.replica.path)
+        snapshots, broken = read_snapshots(directory)
+        for one in (*broken, *_unreadable_epochs(directory)):
             yield facts.finding(one, segment_end=parts[-1].end_offset)
         yield from judge_replica(facts, parts, snapshots)
     yield from judge_replicas(replicas)

@@ -8,11 +8,13 @@ and stretches are put together in order of offset.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.pipeline.scan.segments import Section
+from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.soundness.violations import Broken
 from txnsim.wire.batch import BatchHeader, ControlRecord
 
@@ -90,15 +92,14 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     """One segment."""
 
-    base_offset: int
-    path: str
+    segment: SegmentFile
+    """Or a section of it."""
     first_offset: int | None
     """None where it is empty."""
     end_offset: int
     first_epoch: int
     last_epoch: int
     """Of leaders; -1 where it is empty."""
-    is_last: bool
     is_torn: bool
     shows_cleaning: bool
     """Batches have fewer records than offsets, or a delete horizon: the cleaner was here."""
@@ -109,14 +110,22 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     aborted_index: tuple[AbortedTxn, ...] | None
     """None where the file can't be read."""
     digests: tuple[Digest, ...]
-    section: Section | None = None
-    """Only this part of it; None: all."""
     stands_alone: bool = True
     """Of a section: that it was read apart changes nothing."""
     doubtful_from: int | None = None
     """First byte of a batch with a wrong CRC or offset: what else shows behind it in this segment
     may follow from that.
     """
+
+    @property
+    def base_offset(self) -> int:
+        """The segment's own number."""
+        return self.segment.base_offset
+
+    @property
+    def file(self) -> str:
+        """The segment's name."""
+        return Path(self.segment.path).name
 
     @property
     def is_followed(self) -> bool:

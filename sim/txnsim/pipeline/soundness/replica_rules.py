@@ -88,7 +88,7 @@ def _first_difference(
     held = _batches(facts, parts, buckets[0])
     wanted = _batches(first, first_parts, buckets[0])
     offset = min(base for base in held.keys() | wanted.keys() if held.get(base) != wanted.get(base))
-    file, position, found = held.get(offset, (Path(facts.directory).name, None, "no batch"))
+    file, position, found = held.get(offset, (Path(facts.replica.path).name, None, "no batch"))
     _, _, expected = wanted.get(offset, ("", None, "no batch"))
     more = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
     return facts.finding(
@@ -111,7 +111,7 @@ def _batches(
     for part in parts:
         if not any(digest.bucket == bucket for digest in part.digests):
             continue
-        path = Path(part.path)
+        path = Path(part.segment.path)
         for stored in read_log_file(path, on_torn=_told_before, check_crc=False):
             header = stored.header
             if header.base_offset >> BUCKET_BITS > bucket:
@@ -132,7 +132,8 @@ def _description(header: BatchHeader) -> str:
 
 
 def _named(facts: ReplicaFacts) -> str:
-    return f"broker {facts.broker}" if facts.broker >= 0 else facts.log_dir
+    broker = facts.replica.broker
+    return f"broker {broker}" if broker >= 0 else facts.replica.log_dir
 
 
 def _told_before(_torn: object) -> None:

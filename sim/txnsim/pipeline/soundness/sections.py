@@ -30,7 +30,7 @@ def put_together(
     """
     by_path: defaultdict[str, list[SegmentPart]] = defaultdict(list)
     for part in parts:
-        by_path[part.path].append(part)
+        by_path[part.segment.path].append(part)
     whole = (_segment(found, walk_again) for found in by_path.values())
     return sorted(whole, key=lambda part: part.base_offset)
 
@@ -40,25 +40,26 @@ def _segment(
 ) -> SegmentPart:
     sections = sorted(found, key=_start)
     first, last = sections[0], sections[-1]
-    if first.section is None:
+    if first.segment.section is None:
         return first
     epochs = [epoch for one in sections for epoch in (one.first_epoch, one.last_epoch)]
     if epochs != sorted(epochs) or not all(one.stands_alone for one in sections):
         return walk_again(first)
     return msgspec.structs.replace(
         first,
+        segment=msgspec.structs.replace(last.segment, section=None),
         end_offset=last.end_offset,
         last_epoch=last.last_epoch,
         shows_cleaning=any(one.shows_cleaning for one in sections),
         gaps=tuple(_gaps(sections))[:GAPS_MAX],
         stretches=tuple(stretch for one in sections for stretch in one.stretches),
         digests=tuple(_digests(sections)),
-        section=None,
     )
 
 
 def _start(part: SegmentPart) -> int:
-    return 0 if part.section is None else part.section.start
+    section = part.segment.section
+    return 0 if section is None else section.start
 
 
 def _gaps(sections: Sequence[SegmentPart]) -> Iterator[tuple[int, int]]:

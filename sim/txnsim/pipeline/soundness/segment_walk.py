@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.pipeline.scan.segments import Section
+from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.soundness.facts import ReplicaFacts
 from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
 from txnsim.pipeline.soundness.parts import Digest, SegmentPart, Stretch
@@ -38,47 +36,60 @@ GAPS_MAX: Final = 100
 ENDLESS: Final = 1 << 63
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be walked over."""
-
-    path: str
-    base_offset: int
-    is_last: bool
-    snapshot_offsets: tuple[int, ...]
-    """Of the whole replica."""
-    epochs: tuple[tuple[int, int], ...] | None
-    """(leader epoch, first offset) of its checkpoint; None without a readable one."""
-    section: Section | None = None
-    """The part that is walked over, up to ``end``; None: all of it."""
-    end: int | None = None
+Epochs = tuple[tuple[int, int], ...]
+"""(leader epoch, first offset) of a checkpoint."""
 
 
-def examine(facts: ReplicaFacts, segment: Segment) -> SegmentPart:
+def examine(
+    facts: ReplicaFacts,
+    segment: SegmentFile,
+    snapshot_offsets: Sequence[int] = (),
+    epochs: Epochs | None = None,
+) -> SegmentPart:
     """Walk over a segment, or over a section of it.
+
+    Args:
+        facts: What is known of its replica.
+        segment: It.
+        snapshot_offsets: Of the whole replica.
+        epochs: Of its checkpoint; None without a readable one.
 
     Raises:
         OSError: It can't be read.
     """
-    walk = _SegmentWalk(facts, segment)
+    walk = _SegmentWalk(facts, segment, snapshot_offsets, epochs)
     read = read_log_file(
         Path(segment.path),
         on_torn=walk.tear,
         check_crc=False,
         on_old=walk.pass_over,
         start=0 if segment.section is None else segment.section.start,
-        until=segment.end,
+        until=_end_of(segment),
     )
     for stored in read:
         walk.take(stored)
     return walk.part()
 
 
+def _end_of(segment: SegmentFile) -> int | None:
+    """Where reading ends; None: with the file, also of the last section."""
+    section = segment.section
+    return segment.size if section is not None and section.has_followers else None
+
+
 class _SegmentWalk:
     """What is known after so many batches."""
 
-    def __init__(self, facts: ReplicaFacts, segment: Segment) -> None:
+    def __init__(
+        self,
+        facts: ReplicaFacts,
+        segment: SegmentFile,
+        snapshot_offsets: Sequence[int],
+        epochs: Epochs | None,
+    ) -> None:
         self._facts = facts
         self._segment = segment
+        self._epochs = epochs
         self._path = Path(segment.path)
         self._broken: list[Broken] = []
         self._told: Counter[Invariant] = Counter()
@@ -92,7 +103,7 @@ class _SegmentWalk:
         self._epoch = -1
         self._epoch_until = -1
         self._stretches: list[Stretch] = []
-        self._cuts = sorted((at for at in segment.snapshot_offsets if at > first), reverse=True)
+        self._cuts = sorted((at for at in snapshot_offsets if at > first), reverse=True)
         self._producers = self._producer_walk(first)
         self._indexes = self._index_check()
         self._digests: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
@@ -159,15 +170,12 @@ class _SegmentWalk:
                     Broken(rule=rule, file=self._path.name, found=more, expected="none")
                 )
         return SegmentPart(
-            base_offset=self._segment.base_offset,
-            path=self._segment.path,
+            segment=self._segment,
             first_offset=None if self._first is None else self._first.base_offset,
             end_offset=self._end,
             first_epoch=-1 if self._first is None else self._first.leader_epoch,
             last_epoch=self._epoch,
-            is_last=self._segment.is_last,
             is_torn=self._torn,
-            section=self._segment.section,
             stands_alone=self._stands_alone(),
             doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
@@ -188,7 +196,7 @@ class _SegmentWalk:
         behind it goes on to that one, as snapshots may lie in between.
         """
         section = self._segment.section
-        if section is None or section.next_offset is None or self._segment.end is None:
+        if section is None or section.next_offset is None or not section.has_followers:
             return self._end
         self._cut_up_to(section.next_offset)
         ended = self._stretches[-1].end if self._stretches else None
@@ -238,7 +246,7 @@ class _SegmentWalk:
                 f"{before} or a higher one",
             )
             return
-        epochs = self._segment.epochs
+        epochs = self._epochs
         starts_at = self._facts.log_start or 0
         if epochs is None or header.base_offset < starts_at:
             return
@@ -317,7 +325,7 @@ class _SegmentWalk:
         check = IndexCheck(*entries, offsets_file=offsets.name, times_file=times.name)
         section = self._segment.section
         if section is not None:
-            end = self._segment.end
+            end = _end_of(self._segment)
             check.narrow(section, ENDLESS if end is None else end)
         return check
 

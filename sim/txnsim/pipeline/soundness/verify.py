@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.pipeline.hadoop.mirror import carried, carry
-from txnsim.pipeline.scan.sections import Extent, cuts_of, sections_at
-from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.pipeline.scan.sections import cuts_of, sections_at
+from txnsim.pipeline.scan.segments import SegmentFile, replicas_in
 from txnsim.pipeline.soundness.facts import (
     PRODUCER_EXPIRATION_MS,
+    LogDirFacts,
     ReplicaFacts,
     read_log_dir,
+    replica_facts,
 )
-from txnsim.pipeline.soundness.facts import replica_facts as facts_of
 from txnsim.pipeline.soundness.partition import judge_partition, read_epochs
 from txnsim.pipeline.soundness.parts import SegmentPart
 from txnsim.pipeline.soundness.replica_rules import comparable
 from txnsim.pipeline.soundness.sections import put_together
-from txnsim.pipeline.soundness.segment_walk import Segment, examine
+from txnsim.pipeline.soundness.segment_walk import examine
 from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity, Violation
 from txnsim.pipeline.tasks import arrow_schema, on_workers, shared_out
 from txnsim.storage import names
@@ -61,10 +62,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """One segment, or a section of one, and whose it is."""
 
     facts: ReplicaFacts
-    segment: Segment
-    size: int
-    next_base_offset: int | None
-    """Of the segment behind it."""
+    segment: SegmentFile
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,39 +94,31 @@ def plan(
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    known: dict[str, Any] = {}
+    known: dict[str, LogDirFacts] = {}
     partitions: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
     findings: list[Violation] = []
     unreadable: list[str] = []
     for replica in replicas_in(paths, topics, unreadable.append):
         if replica.log_dir not in known:
             known[replica.log_dir] = read_log_dir(Path(replica.log_dir))
-        facts = facts_of(
-            known[replica.log_dir],
-            log_dir=replica.log_dir,
-            broker=replica.broker,
-            whose=replica.topic_partition,
-            directory=replica.path,
-            producer_expiration_ms=producer_expiration_ms,
-        )
+        facts = replica_facts(known[replica.log_dir], replica, producer_expiration_ms)
         partitions[replica.topic_partition].append(facts)
-    seen = {facts.log_dir: facts for many in partitions.values() for facts in many}
+    seen = {facts.replica.log_dir: facts for many in partitions.values() for facts in many}
     for log_dir, facts in seen.items():
-        whole = msgspec.structs.replace(facts, topic="", partition=-1)
+        nowhere = msgspec.structs.replace(facts.replica, topic="", partition=-1)
+        whole = msgspec.structs.replace(facts, replica=nowhere)
         findings += [whole.finding(broken) for broken in known[log_dir].broken]
     findings += [_passed_by(problem) for problem in unreadable]
     works = [
         work
         for _, replicas in sorted(partitions.items())
-        for work in _works(
-            sorted(replicas, key=lambda one: (one.broker, one.log_dir)), findings.append
-        )
+        for work in _works(sorted(replicas, key=_by_broker), findings.append)
     ]
-    total = sum(work.size for work in works)
+    total = sum(work.segment.size for work in works)
     task_bytes = min(task_bytes, max(1, total // TASKS_MIN))
     section_bytes = max(task_bytes, SECTION_BYTES_MIN)
     cut = [one for work in works for one in _in_sections(work, section_bytes)]
-    tasks = shared_out(cut, task_bytes, size_of=lambda work: work.size)
+    tasks = shared_out(cut, task_bytes, size_of=lambda work: work.segment.unread_bytes)
     return Plan(
         tasks=tuple(tasks),
         replicas=sum(map(len, partitions.values())),
@@ -150,7 +140,7 @@ def verify_here(planned: Plan) -> Iterator[Violation]:
     """The same as ``verify``, in this process, without Spark: for what is little."""
     yield from planned.findings
     works = (work for task in planned.tasks for work in task)
-    for _, many in groupby(works, key=lambda work: (work.facts.topic, work.facts.partition)):
+    for _, many in groupby(works, key=lambda work: work.facts.replica.topic_partition):
         replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
         for work in many:
             replicas[msgspec.msgpack.encode(work.facts)].append(examine_work(work))
@@ -186,8 +176,8 @@ def _walk(task: Sequence[Work]) -> Iterator[pa.RecordBatch]:
     schema = arrow_schema(PARTS)
     for work in task:
         row = {
-            "topic": work.facts.topic,
-            "partition": work.facts.partition,
+            "topic": work.segment.topic,
+            "partition": work.segment.partition,
             "facts": msgspec.msgpack.encode(work.facts),
             "part": msgspec.msgpack.encode(examine_work(work)),
         }
@@ -203,15 +193,10 @@ def examine_work(work: Work) -> SegmentPart:
     return _examined(work.facts, work.segment)
 
 
-def _examined(facts: ReplicaFacts, what: Segment) -> SegmentPart:
-    directory = Path(facts.directory)
+def _examined(facts: ReplicaFacts, segment: SegmentFile) -> SegmentPart:
+    directory = Path(facts.replica.path)
     snapshots = names.numbered_files(directory, names.SNAPSHOT_SUFFIX)
-    segment = msgspec.structs.replace(
-        what,
-        snapshot_offsets=tuple(offset for offset, _ in snapshots),
-        epochs=read_epochs(directory),
-    )
-    return examine(facts, segment)
+    return examine(facts, segment, [offset for offset, _ in snapshots], read_epochs(directory))
 
 
 def _judge(rows: pa.Table) -> pa.Table:
@@ -237,22 +222,17 @@ def _ordered(
                 for facts, parts in replicas.items()
             )
         ),
-        key=lambda one: (one[0].broker, one[0].log_dir),
+        key=lambda one: _by_broker(one[0]),
     )
+
+
+def _by_broker(facts: ReplicaFacts) -> tuple[int, str]:
+    return facts.replica.broker, facts.replica.log_dir
 
 
 def _walk_again(facts: ReplicaFacts, part: SegmentPart) -> SegmentPart:
     """The part of the whole segment of a section."""
-    return _examined(
-        facts,
-        Segment(
-            path=part.path,
-            base_offset=part.base_offset,
-            is_last=part.is_last,
-            snapshot_offsets=(),
-            epochs=None,
-        ),
-    )
+    return _examined(facts, msgspec.structs.replace(part.segment, section=None))
 
 
 # On the driver
@@ -269,44 +249,32 @@ def _works(
             # It was not noted: only the newest segment was written to.
             facts = msgspec.structs.replace(facts, recovery_point=numbered[-1][0])
         for number, (base_offset, path) in enumerate(numbered, 1):
-            segment = Segment(
+            behind = numbered[number][0] if number < len(numbered) else None
+            segment = SegmentFile(
+                replica=facts.replica,
                 path=str(path),
                 base_offset=base_offset,
-                is_last=number == len(numbered),
-                snapshot_offsets=(),
-                epochs=None,
+                next_base_offset=behind,
+                size=path.stat().st_size,
             )
-            behind = numbered[number][0] if number < len(numbered) else None
-            yield Work(
-                facts=facts, segment=segment, size=path.stat().st_size, next_base_offset=behind
-            )
+            yield Work(facts=facts, segment=segment)
 
 
 def _in_sections(work: Work, section_bytes: int) -> Iterator[Work]:
     """A segment as it is, or its sections where it is large."""
-    extent = Extent(
-        path=work.segment.path,
-        base_offset=work.segment.base_offset,
-        next_base_offset=work.next_base_offset,
-        size=work.size,
-    )
-    cuts = cuts_of(extent, section_bytes)
+    cuts = cuts_of(work.segment, section_bytes)
     if not cuts:
         yield work
         return
-    for section, end in sections_at(extent, cuts, has_followers=False):
-        # Who reads the last one goes on to the end of the file, as with a whole segment.
-        part = msgspec.structs.replace(
-            work.segment, section=section, end=end if section.has_followers else None
-        )
-        yield msgspec.structs.replace(work, segment=part, size=end - section.start)
+    for section in sections_at(work.segment, cuts, has_followers=False):
+        yield msgspec.structs.replace(work, segment=section)
 
 
 def _segments_of(
     facts: ReplicaFacts, on_unreadable: Callable[[Violation], object]
 ) -> list[tuple[int, Path]]:
     found = []
-    for base_offset, path in names.numbered_files(Path(facts.directory), names.LOG_SUFFIX):
+    for base_offset, path in names.numbered_files(Path(facts.replica.path), names.LOG_SUFFIX):
         problem = why_unreadable(path)
         if problem:
             broken = Broken(

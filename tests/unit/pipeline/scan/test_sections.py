@@ -13,7 +13,7 @@ import pytest
 from tests.support.log_tables import broker_dir, overwrite, segment, write_dense_index
 from tests.support.logs import plain
 from txnsim.pipeline.scan.examining import Examined
-from txnsim.pipeline.scan.sections import Cut, Extent, cuts_of, in_sections, stands_alone
+from txnsim.pipeline.scan.sections import Cut, cuts_of, in_sections, stands_alone
 from txnsim.pipeline.scan.segments import Section, SegmentFile, replicas_in, segments_of
 from txnsim.pipeline.scan.walk import Damage
 from txnsim.storage import names
@@ -35,19 +35,15 @@ def found(path: Path) -> SegmentFile:
     return next(iter(segments_of(replica)))
 
 
-def extent(path: Path) -> Extent:
-    return Extent.of(found(path))
-
-
 def index_of(path: Path) -> Path:
     return path.with_suffix(names.INDEX_SUFFIX)
 
 
 def test_a_segment_is_cut_where_batches_begin(path: Path) -> None:
-    assert cuts_of(extent(path), 2 * BATCH) == CUTS
-    assert cuts_of(extent(path), 5 * BATCH) == ()
+    assert cuts_of(found(path), 2 * BATCH) == CUTS
+    assert cuts_of(found(path), 5 * BATCH) == ()
     index_of(path).write_bytes(index_of(path).read_bytes() + bytes(4_000))  # of a living broker
-    assert cuts_of(extent(path), 2 * BATCH) == CUTS
+    assert cuts_of(found(path), 2 * BATCH) == CUTS
 
 
 def test_without_an_index_a_segment_stays_whole(path: Path) -> None:
@@ -69,20 +65,20 @@ def test_without_an_index_a_segment_stays_whole(path: Path) -> None:
 )
 def test_an_index_is_not_trusted(path: Path, entries: bytes) -> None:
     index_of(path).write_bytes(entries)
-    assert cuts_of(extent(path), 2 * BATCH) == ()
+    assert cuts_of(found(path), 2 * BATCH) == ()
 
 
 def test_no_section_begins_at_a_batch_that_is_not_sound(path: Path) -> None:
     overwrite(path, 4 * BATCH + BATCH - 1, b"!")
-    cuts = cuts_of(extent(path), 2 * BATCH)
+    cuts = cuts_of(found(path), 2 * BATCH)
     assert [one.offset for one in cuts] == [4, 10, 12]  # the next entry is taken
 
 
 def test_offsets_ascend_from_cut_to_cut(path: Path) -> None:
     overwrite(path, 4 * BATCH, pack(">q", 1))
     overwrite(index_of(path), 3 * 8, pack(">ii", 2, 4 * BATCH))
-    assert [one.offset for one in cuts_of(extent(path), 2 * BATCH)] == [4, 10, 12]
-    bounded = msgspec.structs.replace(extent(path), next_base_offset=10)
+    assert [one.offset for one in cuts_of(found(path), 2 * BATCH)] == [4, 10, 12]
+    bounded = msgspec.structs.replace(found(path), next_base_offset=10)
     assert [one.offset for one in cuts_of(bounded, 2 * BATCH)] == [4]
 
 

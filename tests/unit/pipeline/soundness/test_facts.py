@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.soundness import note_offset
+from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.soundness.facts import (
     END,
     ReplicaFacts,
@@ -22,7 +23,14 @@ ORDERS = TopicPartition("orders", 0)
 
 def facts(log_dir: Path, whose: TopicPartition = ORDERS) -> ReplicaFacts:
     return replica_facts(
-        read_log_dir(log_dir), log_dir=str(log_dir), broker=1, whose=whose, directory="orders-0"
+        read_log_dir(log_dir),
+        Replica(
+            log_dir=str(log_dir),
+            broker=1,
+            topic=whose.topic,
+            partition=whose.partition,
+            path="orders-0",
+        ),
     )
 
 

@@ -54,7 +54,7 @@ def test_sections_that_are_sound_are_not_walked_over_again(
     monkeypatch.setattr(verify, "SECTION_BYTES_MIN", 250)
     planned = plan([log_dir], task_bytes=250)
     walked = [verify.examine_work(work) for task in planned.tasks for work in task]
-    joined = put_together(walked, lambda part: pytest.fail(part.path))
+    joined = put_together(walked, lambda part: pytest.fail(part.file))
     whole = [verify.examine_work(work) for task in _whole(log_dir, monkeypatch) for work in task]
     assert [_plain(one) for one in joined] == [_plain(one) for one in whole]
 

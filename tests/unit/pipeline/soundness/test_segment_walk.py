@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.logs import LogDriver, plain
 from tests.support.soundness import batches_of
+from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.soundness.facts import ReplicaFacts
 from txnsim.pipeline.soundness.segment_walk import (
     SAME_FINDINGS_MAX,
-    Segment,
     digest_of,
     epoch_at,
     examine,
@@ -20,14 +20,12 @@ from txnsim.pipeline.soundness.violations import Invariant
 from txnsim.wire.batch import assign, read_batch_header
 from txnsim.wire.batch_rewrite import empty_batch
 
+REPLICA = Replica(log_dir="d", broker=1, topic="t", partition=0, path="d/t-0")
+
 
 def facts(*, compare_until: int = 0) -> ReplicaFacts:
     return ReplicaFacts(
-        log_dir="d",
-        broker=1,
-        topic="t",
-        partition=0,
-        directory="d/t-0",
+        replica=REPLICA,
         is_clean=True,
         high_watermark=None,
         recovery_point=None,
@@ -37,17 +35,13 @@ def facts(*, compare_until: int = 0) -> ReplicaFacts:
     )
 
 
-def segment(directory: Path, data: bytes, *snapshots: int) -> Segment:
+def segment(directory: Path, data: bytes) -> SegmentFile:
     path = directory / "00000000000000000000.log"
     path.write_bytes(data)
     for suffix in (".index", ".timeindex"):
         path.with_suffix(suffix).touch()
-    return Segment(
-        path=str(path),
-        base_offset=0,
-        is_last=True,
-        snapshot_offsets=snapshots,
-        epochs=None,
+    return SegmentFile(
+        replica=REPLICA, path=str(path), base_offset=0, next_base_offset=None, size=len(data)
     )
 
 
@@ -62,13 +56,13 @@ def batches(tmp_path: Path) -> list[bytes]:
 
 
 def test_a_segment_is_cut_at_snapshots(tmp_path: Path, batches: list[bytes]) -> None:
-    part = examine(facts(), segment(tmp_path, b"".join(batches), 2, 3, 9))
+    part = examine(facts(), segment(tmp_path, b"".join(batches)), (2, 3, 9))
     assert [(one.start, one.end) for one in part.stretches] == [(0, 2), (2, 3)]
     assert (part.first_offset, part.end_offset, part.broken) == (0, 3, ())
 
 
 def test_an_empty_segment_has_one_empty_stretch(tmp_path: Path) -> None:
-    part = examine(facts(), segment(tmp_path, b"", 0))
+    part = examine(facts(), segment(tmp_path, b""), (0,))
     assert (part.first_offset, part.end_offset, part.first_epoch) == (None, 0, -1)
     assert [(one.start, one.end, one.producers) for one in part.stretches] == [(0, 0, ())]
 

@@ -32,7 +32,7 @@ def test_there_is_more_than_one_task_for_little_work(log_dir: Path) -> None:
 
 def test_topics_can_be_chosen(log_dir: Path) -> None:
     planned = plan([log_dir], frozenset({"payments"}))
-    assert {work.facts.topic for task in planned.tasks for work in task} == {"payments"}
+    assert {work.segment.topic for task in planned.tasks for work in task} == {"payments"}
 
 
 def test_a_checkpoint_that_cannot_be_read_is_found_by_the_plan(log_dir: Path) -> None:
