@@ -10,11 +10,16 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.scan.segments import Replica
-from txnsim.pipeline.soundness.violations import Broken, Invariant, Severity, Violation, why
+from txnsim.pipeline.soundness.violations import (
+    Broken,
+    Invariant,
+    Severity,
+    Violation,
+    read_or_tell,
+)
 from txnsim.storage import checkpoints, names
-from txnsim.storage.regular_file import SMALL_BYTES_MAX, read_regular
+from txnsim.storage.regular_file import SMALL_BYTES_MAX
 from txnsim.types import TopicPartition
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
@@ -108,21 +113,14 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
     broken: list[Broken] = []
 
     def offsets(name: str) -> dict[TopicPartition, int]:
-        try:
-            text = read_regular(log_dir / name, SMALL_BYTES_MAX).decode()
-            return checkpoints.decode_offsets(text, place=name)
-        except FileNotFoundError:
-            return {}
-        except (OSError, CorruptLogRecordError, UnicodeDecodeError) as error:
-            broken.append(
-                Broken(
-                    rule=Invariant.UNREADABLE_FILE,
-                    file=name,
-                    found=why(error),
-                    expected="offsets of partitions (OffsetCheckpointFile)",
-                )
-            )
-            return {}
+        found = read_or_tell(
+            log_dir / name,
+            lambda data: checkpoints.decode_offsets(data.decode(), place=name),
+            "offsets of partitions (OffsetCheckpointFile)",
+            broken.append,
+            bytes_max=SMALL_BYTES_MAX,
+        )
+        return found or {}
 
     return LogDirFacts(
         is_clean=(log_dir / names.CLEAN_SHUTDOWN_NAME).is_file(),

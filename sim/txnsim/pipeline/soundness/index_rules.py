@@ -10,7 +10,7 @@ TimeIndex.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from txnsim.pipeline.scan.segments import Section
@@ -33,12 +33,10 @@ class IndexCheck:
     def __init__(
         self, offsets: Entries, times: Entries, *, offsets_file: str, times_file: str
     ) -> None:
-        self._offsets_file = offsets_file
-        self._times_file = times_file
-        self.broken = [
-            *self._disorder(offsets, offsets_file, Invariant.OFFSET_INDEX),
-            *self._disorder(times, times_file, Invariant.TIME_INDEX),
-        ]
+        self._files = {Invariant.OFFSET_INDEX: offsets_file, Invariant.TIME_INDEX: times_file}
+        self.broken: list[Broken] = []
+        self._judge_order(offsets, Invariant.OFFSET_INDEX)
+        self._judge_order(times, Invariant.TIME_INDEX)
         # Whatever order they are in, each is looked for once.
         self._offsets = sorted(offsets, key=lambda entry: -entry[1])
         self._times = sorted(times, key=lambda entry: -entry[1])
@@ -60,26 +58,25 @@ class IndexCheck:
             if at < position:
                 self._no_batch(offset, at)
             elif offset != header.last_offset:
-                self._tell_offset(
+                self._tell(
+                    Invariant.OFFSET_INDEX,
                     offset,
+                    f"offset {offset}",
+                    f"offset {header.last_offset}",
                     at,
-                    found=f"offset {offset}",
-                    expected=f"offset {header.last_offset}",
                     is_notice=offset > header.last_offset,
                 )
         while self._times and self._times[-1][1] <= header.last_offset:
             timestamp, offset = self._times.pop()
             if offset != header.last_offset:
                 is_within = header.base_offset <= offset and timestamp == header.max_timestamp_ms
-                self._tell_time(
-                    offset,
-                    f"an entry of offset {offset}",
-                    "a batch that ends there",
-                    is_notice=is_within,
-                )
+                self._no_end(offset, is_notice=is_within)
             elif timestamp != header.max_timestamp_ms:
-                self._tell_time(
-                    offset, f"timestamp {timestamp}", f"timestamp {header.max_timestamp_ms}"
+                self._tell(
+                    Invariant.TIME_INDEX,
+                    offset,
+                    f"timestamp {timestamp}",
+                    f"timestamp {header.max_timestamp_ms}",
                 )
 
     def finish(self) -> tuple[Broken, ...]:
@@ -87,36 +84,26 @@ class IndexCheck:
         for offset, at in reversed(self._offsets):
             self._no_batch(offset, at)
         for _, offset in reversed(self._times):
-            self._tell_time(offset, f"an entry of offset {offset}", "a batch that ends there")
+            self._no_end(offset)
         return tuple(self.broken)
 
     # Steps
 
-    def _disorder(self, entries: Entries, file: str, rule: Invariant) -> Iterator[Broken]:
+    def _judge_order(self, entries: Entries, rule: Invariant) -> None:
         for before, entry in pairwise(entries):
             if entry[0] <= before[0] or entry[1] <= before[1]:
                 offset = entry[0] if rule is Invariant.OFFSET_INDEX else entry[1]
-                yield Broken(
-                    rule=rule,
-                    file=file,
-                    offset=offset,
-                    found=f"the entry {entry} behind {before}",
-                    expected="entries that ascend",
+                self._tell(
+                    rule, offset, f"the entry {entry} behind {before}", "entries that ascend"
                 )
 
     def _no_batch(self, offset: int, at: int) -> None:
-        self._tell_offset(
-            offset, at, found=f"an entry of position {at}", expected="a batch that begins there"
-        )
+        found = f"an entry of position {at}"
+        self._tell(Invariant.OFFSET_INDEX, offset, found, "a batch that begins there", at)
 
-    def _tell_offset(
-        self, offset: int, position: int, *, found: str, expected: str, is_notice: bool = False
-    ) -> None:
-        self._tell(Invariant.OFFSET_INDEX, offset, found, expected, position, is_notice=is_notice)
-
-    def _tell_time(
-        self, offset: int, found: str, expected: str, *, is_notice: bool = False
-    ) -> None:
+    def _no_end(self, offset: int, *, is_notice: bool = False) -> None:
+        found = f"an entry of offset {offset}"
+        expected = "a batch that ends there"
         self._tell(Invariant.TIME_INDEX, offset, found, expected, is_notice=is_notice)
 
     def _tell(
@@ -127,12 +114,12 @@ class IndexCheck:
         expected: str,
         position: int | None = None,
         *,
-        is_notice: bool,
+        is_notice: bool = False,
     ) -> None:
         self.broken.append(
             Broken(
                 rule=rule,
-                file=self._offsets_file if rule is Invariant.OFFSET_INDEX else self._times_file,
+                file=self._files[rule],
                 position=position,
                 offset=offset,
                 found=found,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.soundness.chain import judge_replica
 from txnsim.pipeline.soundness.replica_rules import Replica, judge_replicas
-from txnsim.pipeline.soundness.violations import Broken, Invariant, Violation, why
+from txnsim.pipeline.soundness.violations import Broken, Violation, read_or_tell
 from txnsim.storage import checkpoints, names, producer_snapshot
-from txnsim.storage.regular_file import SMALL_BYTES_MAX, read_regular
+from txnsim.storage.regular_file import SMALL_BYTES_MAX
 
 
 def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
@@ -25,58 +24,43 @@ def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
     """
     for facts, parts in replicas:
         directory = Path(facts.replica.path)
-        snapshots, broken = read_snapshots(directory)
-        for one in (*broken, *_unreadable_epochs(directory)):
+        broken: list[Broken] = []
+        snapshots = read_snapshots(directory, broken.append)
+        read_epochs(directory, broken.append)
+        for one in broken:
             yield facts.finding(one, segment_end=parts[-1].end_offset)
         yield from judge_replica(facts, parts, snapshots)
     yield from judge_replicas(replicas)
 
 
 def read_snapshots(
-    directory: Path,
-) -> tuple[dict[int, tuple[SnapshotEntry, ...]], tuple[Broken, ...]]:
-    """The readable snapshots of a replica by offset, and what is wrong with the others."""
+    directory: Path, on_broken: Callable[[Broken], object]
+) -> dict[int, tuple[SnapshotEntry, ...]]:
+    """The readable snapshots of a replica by offset."""
     found: dict[int, tuple[SnapshotEntry, ...]] = {}
-    broken: list[Broken] = []
     for offset, path in names.numbered_files(directory, names.SNAPSHOT_SUFFIX):
-        try:
-            found[offset] = producer_snapshot.decode(read_regular(path))
-        except (OSError, CorruptLogRecordError) as error:
-            broken.append(
-                Broken(
-                    rule=Invariant.UNREADABLE_FILE,
-                    file=path.name,
-                    offset=offset,
-                    found=why(error),
-                    expected="a snapshot of producers (ProducerSnapshot.json)",
-                )
-            )
-    return found, tuple(broken)
+        entries = read_or_tell(
+            path,
+            producer_snapshot.decode,
+            "a snapshot of producers (ProducerSnapshot.json)",
+            on_broken,
+            offset=offset,
+            is_there=True,
+        )
+        if entries is not None:
+            found[offset] = entries
+    return found
 
 
-def read_epochs(directory: Path) -> tuple[tuple[int, int], ...] | None:
+def read_epochs(
+    directory: Path, on_broken: Callable[[Broken], object]
+) -> tuple[tuple[int, int], ...] | None:
     """(leader epoch, first offset) of a replica's checkpoint; None without a readable one."""
     path = directory / names.LEADER_EPOCHS_NAME
-    try:
-        return checkpoints.decode_leader_epochs(_text(path), place=path.name)
-    except (OSError, UnicodeDecodeError, CorruptLogRecordError):
-        return None
-
-
-def _unreadable_epochs(directory: Path) -> Iterator[Broken]:
-    path = directory / names.LEADER_EPOCHS_NAME
-    try:
-        checkpoints.decode_leader_epochs(_text(path), place=path.name)
-    except FileNotFoundError:
-        return
-    except (OSError, UnicodeDecodeError, CorruptLogRecordError) as error:
-        yield Broken(
-            rule=Invariant.UNREADABLE_FILE,
-            file=path.name,
-            found=why(error),
-            expected="leader epochs with their first offsets (LeaderEpochCheckpointFile)",
-        )
-
-
-def _text(path: Path) -> str:
-    return read_regular(path, SMALL_BYTES_MAX).decode()
+    return read_or_tell(
+        path,
+        lambda data: checkpoints.decode_leader_epochs(data.decode(), place=path.name),
+        "leader epochs with their first offsets (LeaderEpochCheckpointFile)",
+        on_broken,
+        bytes_max=SMALL_BYTES_MAX,
+    )

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from txnsim.errors import CorruptBatchError, CorruptLogRecordError
+from txnsim.errors import CorruptBatchError
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.pipeline.soundness.facts import ReplicaFacts
 from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
 from txnsim.pipeline.soundness.parts import Digest, SegmentPart, Stretch
 from txnsim.pipeline.soundness.producer_walk import ProducerWalk
-from txnsim.pipeline.soundness.violations import Broken, Invariant, why
+from txnsim.pipeline.soundness.violations import Broken, Invariant, read_or_tell
 from txnsim.storage import names, txn_index
 from txnsim.storage.indexes import decode_offset_index, decode_time_index
 from txnsim.storage.log_file import OldMessage, StoredBatch, TornTail, read_log_file
-from txnsim.storage.regular_file import read_regular
 from txnsim.wire.batch import BatchHeader, crc_is_valid, read_control_record
 
 BUCKET_BITS: Final = 16
@@ -34,6 +33,9 @@ SAME_FINDINGS_MAX: Final = 100
 """Of one rule in one segment; where there are more, the last one says how many."""
 GAPS_MAX: Final = 100
 ENDLESS: Final = 1 << 63
+NO_FILE: Final[Entries] = []
+"""Of an index that is not there."""
+T = TypeVar("T")
 
 
 Epochs = tuple[tuple[int, int], ...]
@@ -305,68 +307,45 @@ class _SegmentWalk:
         )
 
     def _index_check(self) -> IndexCheck:
-        base_offset = self._segment.base_offset
         offsets = self._path.with_suffix(names.INDEX_SUFFIX)
         times = self._path.with_suffix(names.TIME_INDEX_SUFFIX)
-        data = (
-            self._beside(offsets, Invariant.OFFSET_INDEX),
-            self._beside(times, Invariant.TIME_INDEX),
+        check = IndexCheck(
+            self._entries(offsets, decode_offset_index, Invariant.OFFSET_INDEX),
+            self._entries(times, decode_time_index, Invariant.TIME_INDEX),
+            offsets_file=offsets.name,
+            times_file=times.name,
         )
-        entries: list[Entries] = []
-        for decode, path, read in (
-            (decode_offset_index, offsets, data[0]),
-            (decode_time_index, times, data[1]),
-        ):
-            try:
-                entries.append(decode(read, base_offset=base_offset, place=path.name))
-            except CorruptLogRecordError as error:
-                self._unreadable(path, error)
-                entries.append(())
-        check = IndexCheck(*entries, offsets_file=offsets.name, times_file=times.name)
         section = self._segment.section
         if section is not None:
             end = _end_of(self._segment)
             check.narrow(section, ENDLESS if end is None else end)
         return check
 
-    def _beside(self, path: Path, rule: Invariant) -> bytes:
-        """A file that a broker makes anew when it is missing."""
-        try:
-            return read_regular(path)
-        except FileNotFoundError:
-            self._broken.append(
-                Broken(
-                    rule=rule,
-                    file=path.name,
-                    found="no file",
-                    expected="an index; a broker makes it anew",
-                    is_notice=True,
-                )
+    def _entries(self, path: Path, decode: Callable[..., Entries], rule: Invariant) -> Entries:
+        """Those of a file that a broker makes anew when it is missing."""
+        base_offset = self._segment.base_offset
+        entries = self._read_beside(
+            path, lambda data: decode(data, base_offset=base_offset, place=path.name), NO_FILE
+        )
+        if entries is NO_FILE:
+            missing = Broken(
+                rule=rule,
+                file=path.name,
+                found="no file",
+                expected="an index; a broker makes it anew",
+                is_notice=True,
             )
-            return b""
-        except OSError as error:
-            self._unreadable(path, error)
-            return b""
+            self._broken.append(missing)
+        return entries or ()
 
     def _read_aborted(self) -> tuple[AbortedTxn, ...] | None:
         path = self._path.with_suffix(names.TXN_INDEX_SUFFIX)
-        try:
-            return txn_index.decode(read_regular(path), place=path.name)
-        except FileNotFoundError:
-            return ()
-        except (OSError, CorruptLogRecordError) as error:
-            self._unreadable(path, error)
-            return None
+        none: tuple[AbortedTxn, ...] = ()
+        return self._read_beside(path, lambda data: txn_index.decode(data, place=path.name), none)
 
-    def _unreadable(self, path: Path, error: Exception) -> None:
-        self._broken.append(
-            Broken(
-                rule=Invariant.UNREADABLE_FILE,
-                file=path.name,
-                found=why(error),
-                expected="whole entries that ascend",
-            )
-        )
+    def _read_beside(self, path: Path, decode: Callable[[bytes], T], missing: T) -> T | None:
+        expected = "whole entries that ascend"
+        return read_or_tell(path, decode, expected, self._broken.append, missing=missing)
 
     def _tell(
         self, rule: Invariant, header: BatchHeader, position: int, found: str, expected: str

@@ -196,7 +196,12 @@ def examine_work(work: Work) -> SegmentPart:
 def _examined(facts: ReplicaFacts, segment: SegmentFile) -> SegmentPart:
     directory = Path(facts.replica.path)
     snapshots = names.numbered_files(directory, names.SNAPSHOT_SUFFIX)
-    return examine(facts, segment, [offset for offset, _ in snapshots], read_epochs(directory))
+    epochs = read_epochs(directory, _told_with_the_partition)
+    return examine(facts, segment, [offset for offset, _ in snapshots], epochs)
+
+
+def _told_with_the_partition(_broken: Broken) -> None:
+    """By ``judge_partition``, once."""
 
 
 def _judge(rows: pa.Table) -> pa.Table:

@@ -8,15 +8,17 @@ recovers that part of the log when it starts (LogLoader.recoverLog).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeVar
 
 import msgspec
 
+from txnsim.errors import CorruptLogRecordError
+from txnsim.storage.regular_file import read_regular
 
-def why(error: Exception) -> str:
-    """What is wrong with a file, for people."""
-    return (error.strerror if isinstance(error, OSError) else "") or str(error)
+T = TypeVar("T")
 
 
 class Severity(StrEnum):
@@ -126,3 +128,42 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int | None = None
     is_notice: bool = False
     """Sound in any log."""
+
+
+def read_or_tell(
+    path: Path,
+    decode: Callable[[bytes], T],
+    expected: str,
+    on_broken: Callable[[Broken], object],
+    *,
+    offset: int | None = None,
+    bytes_max: int | None = None,
+    is_there: bool = False,
+    missing: T | None = None,
+) -> T | None:
+    """What a file beside the log says; None where it can't be read, which is told.
+
+    Args:
+        path: The file.
+        decode: Understands its bytes.
+        expected: What should be in it.
+        on_broken: Called with what is wrong.
+        offset: That it is about.
+        bytes_max: It is never larger.
+        is_there: Its name was seen; else a file may be missing.
+        missing: What is said then.
+    """
+    try:
+        return decode(read_regular(path, bytes_max))
+    except (OSError, CorruptLogRecordError, UnicodeDecodeError) as error:
+        if isinstance(error, FileNotFoundError) and not is_there:
+            return missing
+        broken = Broken(
+            rule=Invariant.UNREADABLE_FILE,
+            file=path.name,
+            offset=offset,
+            found=(error.strerror if isinstance(error, OSError) else "") or str(error),
+            expected=expected,
+        )
+        on_broken(broken)
+        return None
