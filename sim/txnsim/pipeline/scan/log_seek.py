@@ -8,6 +8,7 @@ LogSegment.read, LogSegment.recover.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -36,7 +37,7 @@ from txnsim.wire.batch import (
 from txnsim.wire.batch_header import HEADER_SIZE, MAGIC_POSITION
 from txnsim.wire.old_messages import is_old
 
-_ENTRY: Final = Struct(">ii")
+ENTRY: Final = Struct(">ii")
 _TRIES: Final = 64
 """Entries at the end of an index that are looked at before it is given up: an unclean stop leaves
 some that point behind the end of the file.
@@ -219,42 +220,43 @@ def _position_of(segment: SegmentFile, offset: int | None) -> int:
         data = read_regular(path)
     except OSError:  # without its index a segment is walked over
         return 0
-    # A living broker keeps its index larger than it is, filled up with zeros.
-    count = -(-len(data.rstrip(b"\0")) // _ENTRY.size)
-    if len(data) < count * _ENTRY.size:
+    count = entries_used(data)
+    if len(data) < count * ENTRY.size:
         return 0
     if offset is not None:
-        count = _count_below(data, count, offset - segment.base_offset)
+        relative = offset - segment.base_offset
+        count = bisect_left(range(count), relative, key=lambda number: entry_in(data, number)[0])
     with open_file(segment.path) as file:
         for number in range(count - 1, max(-1, count - 1 - _TRIES), -1):
-            relative, position = _ENTRY.unpack_from(data, number * _ENTRY.size)
-            if _holds(file, segment, position, segment.base_offset + relative):
-                return int(position)
+            relative, position = entry_in(data, number)
+            if whole_batch_at(file, segment, position, segment.base_offset + relative) is not None:
+                return position
     return 0
 
 
-def _count_below(data: bytes, count: int, relative: int) -> int:
-    """How many entries name a smaller offset."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if _ENTRY.unpack_from(data, middle * _ENTRY.size)[0] < relative:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def entries_used(index: bytes) -> int:
+    """How many entries an index has; the last one may be torn. A living broker keeps it larger than
+    it is, filled up with zeros.
+    """
+    return -(-len(index.rstrip(b"\0")) // ENTRY.size)
 
 
-def _holds(file: BinaryIO, segment: SegmentFile, position: int, offset: int) -> bool:
-    """Whether the batch at a position is that of an offset, and whole."""
+def entry_in(index: bytes, number: int) -> tuple[int, int]:
+    """(offset behind the segment's own, position)."""
+    relative, position = ENTRY.unpack_from(index, number * ENTRY.size)
+    return relative, position
+
+
+def whole_batch_at(
+    file: BinaryIO, segment: SegmentFile, position: int, offset: int
+) -> BatchHeader | None:
+    """The batch that begins at a position, if it is whole and has an offset."""
     if not 0 <= position <= segment.size - HEADER_SIZE:
-        return False
+        return None
     file.seek(position)
     try:
         header = read_batch_header(file.read(HEADER_SIZE))
     except CorruptBatchError:
-        return False
-    return (
-        header.base_offset <= offset <= header.last_offset
-        and position + header.size <= segment.size
-    )
+        return None
+    has_offset = header.base_offset <= offset <= header.last_offset
+    return header if has_offset and position + header.size <= segment.size else None

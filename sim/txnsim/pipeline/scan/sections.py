@@ -14,23 +14,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from struct import Struct
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
-from txnsim.errors import CorruptBatchError
-from txnsim.pipeline.scan.log_seek import open_file
+from txnsim.pipeline.scan.log_seek import ENTRY, entries_used, entry_in, open_file, whole_batch_at
 from txnsim.pipeline.scan.segments import Section, SegmentFile
 from txnsim.storage import names
 from txnsim.storage.regular_file import read_regular
-from txnsim.wire.batch import crc_is_valid, read_batch_header
-from txnsim.wire.batch_header import HEADER_SIZE
+from txnsim.wire.batch import crc_is_valid
 
 if TYPE_CHECKING:
     from txnsim.pipeline.scan.examining import Examined  # verify needs no compiled walk
 
-_ENTRY: Final = Struct(">ii")
 _BATCH_BYTES_MAX: Final = 4 << 20
 """No section begins at a larger batch: its CRC is computed before."""
 _TRIES: Final = 4
@@ -105,13 +101,13 @@ def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
 
 
 def _cuts(file: BinaryIO, segment: SegmentFile, index: bytes, count: int) -> Iterator[Cut]:
-    numbers = range(_used(index))
+    numbers = range(min(entries_used(index), len(index) // ENTRY.size))
     last = Cut(position=0, offset=segment.base_offset)
     most = segment.next_base_offset
     for number in range(1, count):
         target = segment.size * number // count
-        at = bisect_left(numbers, target, key=lambda entry: _entry(index, entry)[1])
-        for relative, position in (_entry(index, entry) for entry in numbers[at : at + _TRIES]):
+        at = bisect_left(numbers, target, key=lambda entry: entry_in(index, entry)[1])
+        for relative, position in (entry_in(index, entry) for entry in numbers[at : at + _TRIES]):
             offset = _batch_at(file, segment, position, segment.base_offset + relative)
             if offset is None or position <= last.position or offset <= last.offset:
                 continue
@@ -122,31 +118,10 @@ def _cuts(file: BinaryIO, segment: SegmentFile, index: bytes, count: int) -> Ite
             break
 
 
-def _entry(index: bytes, number: int) -> tuple[int, int]:
-    """(offset behind the segment's own, position)."""
-    relative, position = _ENTRY.unpack_from(index, number * _ENTRY.size)
-    return relative, position
-
-
-def _used(index: bytes) -> int:
-    """How many entries an index has. A living broker keeps it larger than it is, filled up with
-    zeros.
-    """
-    return min(-(-len(index.rstrip(b"\0")) // _ENTRY.size), len(index) // _ENTRY.size)
-
-
 def _batch_at(file: BinaryIO, segment: SegmentFile, position: int, offset: int) -> int | None:
-    """The base offset of the sound batch that begins at a position, if it is that of an offset."""
-    if not 0 < position <= segment.size - HEADER_SIZE:
-        return None
-    file.seek(position)
-    try:
-        header = read_batch_header(file.read(HEADER_SIZE))
-    except CorruptBatchError:
-        return None
-    if not header.base_offset <= offset <= header.last_offset:
-        return None
-    if header.size > min(_BATCH_BYTES_MAX, segment.size - position):
+    """The base offset of the sound batch that begins at a position, if it has an offset."""
+    header = whole_batch_at(file, segment, position, offset)
+    if header is None or header.size > _BATCH_BYTES_MAX:
         return None
     file.seek(position)
     return header.base_offset if crc_is_valid(file.read(header.size), header) else None

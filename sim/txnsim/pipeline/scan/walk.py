@@ -187,10 +187,11 @@ def damage_of(
         OSError: The file can't be read.
     """
     found: list[Damage] = []
-    folding = Folding(bounds)
-    for _ in _folded(path, folding, found.append, until, bounds, on_old):
-        if folding.is_full:
-            folding.take()
+    passed_over = None if on_old is None else lambda run: on_old(_old(run))
+    for _ in batch_rows(
+        path, on_damage=found.append, until=until, bounds=bounds, on_old=passed_over
+    ):
+        pass
     return found[0] if found else None
 
 
@@ -200,7 +201,6 @@ def _folded(
     on_damage: OnDamage,
     until: int | None,
     bounds: Bounds,
-    on_old: OnDamage | None = None,
     start: int = 0,
 ) -> Iterator[Ints]:
     """Fold a whole segment; yields the endings met, good for one step, whenever a table may be
@@ -222,17 +222,16 @@ def _folded(
             # A short message is less than a header of format 2.
             is_odd = why in MAY_BE_OLD or not at
             if is_odd and (old := old_at(file, position)) is not None:
-                if on_old is not None:
-                    on_old(_old(position, old.end - position))
                 position = old.end
             elif why != kernel.AT_END or not at:
                 break
         tell_damage(file, position, why, on_damage)
 
 
-def _old(position: int, size: int) -> Damage:
+def _old(run: OldRun) -> Damage:
+    size = run.end - run.position
     reason = f"{size} bytes, messages of format 0 or 1, which are passed over"
-    return Damage(position=position, size=size, kind="format", reason=reason)
+    return Damage(position=run.position, size=size, kind="format", reason=reason)
 
 
 def old_at(file: PieceReader, position: int) -> OldRun | None:
