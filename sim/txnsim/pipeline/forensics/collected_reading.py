@@ -31,7 +31,6 @@ from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.coordinator_log import Replayed, read_coordinators
 from txnsim.pipeline.forensics.evidence import Assignment, ReplicaFacts
 from txnsim.pipeline.forensics.find_hanging import (
-    NOT_JUDGED,
     CoordinatorLogs,
     Opened,
     Progress,
@@ -42,7 +41,7 @@ from txnsim.pipeline.forensics.find_hanging import (
 from txnsim.pipeline.forensics.findings import Report, Source
 from txnsim.pipeline.forensics.read_notes import ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState
-from txnsim.pipeline.forensics.verdicts import ReplicaEnds, Spread, leading
+from txnsim.pipeline.forensics.verdicts import ReplicaEnds, Spread
 from txnsim.pipeline.scan.log_dirs import OnProblem
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
@@ -168,10 +167,9 @@ class CollectedReading(Reading):
         self, spread: Spread, replicas: Sequence[ReplicaState], assignment: Assignment | None
     ) -> ReplicaFacts:
         """What is known of the replica whose word counts about a transaction."""
-        holder = spread.counts if spread.is_open_there else leading(spread.open_on)
-        known = self._replicas[holder.replica.path]
-        one = self._txns[holder.replica.path, spread.transaction.producer_id]
-        state = known.state
+        facts = super().facts_on(spread, replicas, assignment)
+        state = facts.state
+        one = self._txns[state.replica.path, spread.transaction.producer_id]
         for other in spread.behind:
             if other.replica.path in self._unasked and not state.lost_end:
                 lost_end = (
@@ -179,36 +177,18 @@ class CollectedReading(Reading):
                     f" {self._unasked[other.replica.path]} on only: look at its directory"
                 )
                 state = msgspec.structs.replace(state, lost_end=lost_end)
-        return ReplicaFacts(
-            state=state,
-            notes=known.notes,
-            gaps=one.gaps,
-            start_batch=one.start_batch,
-            seen=tuple(sorted(each.replica.broker for each in replicas)),
-            assignment=assignment,
+        return msgspec.structs.replace(
+            facts, state=state, gaps=one.gaps, start_batch=one.start_batch
         )
 
     def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
         """What was read, on the brokers."""
-        data = [
-            self._replicas[one.replica.path]
-            for one in states
-            if one.replica.topic not in NOT_JUDGED
-        ]
-        cut_offs = [one.notes.cut_off.text for one in data if one.notes.cut_off is not None]
-        read = [one for one in data if one.was_read]
-        return Source(
-            directories=tuple(map(str, self._archives)),
-            replicas=len(data),
-            from_snapshots=len(data) - len(read),
-            scanned=len(read),
-            scanned_bytes=sum(one.unread_bytes for one in read),
-            with_spark=False,
-            transaction_log_partitions=coordinators.partitions,
-            transaction_log_gap=coordinators.gap,
-            cut_off=(*cut_offs, *coordinators.cut_off.values()),
-            problems=tuple(self.problems),
-        )
+        source = super().source(states, coordinators)
+        return msgspec.structs.replace(source, directories=tuple(map(str, self._archives)))
+
+    def _bytes_read(self, state: ReplicaState) -> int | None:
+        known = self._replicas[state.replica.path]
+        return known.unread_bytes if known.was_read else None
 
 
 def _renamed(one: CollectedReplica, key: str) -> CollectedReplica:

@@ -27,12 +27,11 @@ from txnsim.pipeline.forensics.find_hanging import (
     Progress,
     Reading,
     Search,
-    dated,
 )
 from txnsim.pipeline.forensics.metadata_copies import assignments_of, newest_copy
 from txnsim.pipeline.forensics.read_notes import Gap, ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState
-from txnsim.pipeline.forensics.start_batch import gaps_behind, start_batch_of
+from txnsim.pipeline.forensics.start_batch import dated, gaps_behind, start_batch_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn
 from txnsim.pipeline.targets import refuse_existing
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition

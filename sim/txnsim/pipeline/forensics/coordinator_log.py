@@ -110,22 +110,6 @@ def _last_of(segment: SegmentFile) -> BatchHeader | None:
         return None
 
 
-def lost_end_of(state: ReplicaState) -> str:
-    """What is lost at the end of a replica, by what its broker had noted; empty if nothing is.
-
-    Args:
-        state: The replica.
-    """
-    end_offset = state.ends.end_offset
-    for name, noted in (
-        ("high watermark", state.ends.high_watermark),
-        ("recovery point", state.recovery_point),
-    ):
-        if noted is not None and noted > end_offset:
-            return f"{state.replica.path} ends at offset {end_offset}, below its {name} {noted}"
-    return ""
-
-
 class LogDamage(msgspec.Struct):
     """What is wrong with a replica of ``__transaction_state``, as it comes to light."""
 
@@ -273,13 +257,14 @@ def replayed(state: ReplicaState, on_problem: OnProblem) -> Replayed:
     for record in records_of(state, on_problem, damage):
         folder.take(record)
     last = _last_of(state.segments[-1]) if state.segments else None
+    short = [f"{state.replica.path} {shortcoming}" for shortcoming in state.shortcomings]
     return Replayed(
         entries=folder.entries,
         gone=folder.gone,
         decisions=folder.decisions,
         newest_timestamp_ms=-1 if last is None else last.max_timestamp_ms,
         is_damaged=damage.is_damaged,
-        cut_off=damage.cut_off or lost_end_of(state),
+        cut_off=damage.cut_off or next(iter(short), ""),
     )
 
 

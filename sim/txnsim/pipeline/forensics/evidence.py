@@ -222,15 +222,8 @@ def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Found:
     for gap in facts.gaps:
         last = gap.next_offset - 1
         yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last} are missing"
-    for name, noted in (
-        ("high watermark", ends.high_watermark),
-        ("recovery point", facts.state.recovery_point),
-    ):
-        if noted is not None and noted > ends.end_offset:
-            yield (
-                Status.INCOMPLETE,
-                f"the log ends at offset {ends.end_offset}, below its {name} {noted}",
-            )
+    for shortcoming in facts.state.shortcomings:
+        yield Status.INCOMPLETE, f"the log {shortcoming}"
     if facts.state.lost_end:
         yield Status.INCOMPLETE, facts.state.lost_end
     match facts.start_batch:

@@ -47,12 +47,12 @@ from txnsim.pipeline.forensics.open_transactions import open_after
 from txnsim.pipeline.forensics.read_here import ReadHere, read_here
 from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes, seen_again
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
-from txnsim.pipeline.forensics.start_batch import gaps_behind, start_batch_of
+from txnsim.pipeline.forensics.start_batch import dated, gaps_behind, start_batch_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Spread, leading, spread_of
 from txnsim.pipeline.hadoop.mirror import is_mirrored
 from txnsim.pipeline.libraries import require_libraries
 from txnsim.pipeline.scan.log_dirs import OnProblem
-from txnsim.pipeline.scan.log_seek import batch_at, marked_producers
+from txnsim.pipeline.scan.log_seek import marked_producers
 from txnsim.pipeline.scan.segments import Replica, replicas_in
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
@@ -412,22 +412,24 @@ class Reading:
     def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
         """What was read, and how."""
         data = [one for one in states if one.replica.topic not in NOT_JUDGED]
-        unread = [one for one in data if one.unread]
-        cut_offs = [
-            notes.cut_off.text for notes in self._notes.values() if notes.cut_off is not None
-        ]
+        read = [size for one in data if (size := self._bytes_read(one)) is not None]
+        cuts = (self.notes_on(one).cut_off for one in data)
         return Source(
-            directories=tuple(_log_dirs(state.replica for state in states)),
+            directories=_log_dirs(state.replica for state in states),
             replicas=len(data),
-            from_snapshots=len(data) - len(unread),
-            scanned=len(unread),
-            scanned_bytes=sum(one.unread_bytes for one in unread),
+            from_snapshots=len(data) - len(read),
+            scanned=len(read),
+            scanned_bytes=sum(read),
             with_spark=self._session is not None,
             transaction_log_partitions=coordinators.partitions,
             transaction_log_gap=coordinators.gap,
-            cut_off=(*cut_offs, *coordinators.cut_off.values()),
+            cut_off=(*(cut.text for cut in cuts if cut), *coordinators.cut_off.values()),
             problems=self.problems,
         )
+
+    def _bytes_read(self, state: ReplicaState) -> int | None:
+        """How much of a replica was read; None where nothing had to be."""
+        return state.unread_bytes if state.unread else None
 
     def _is_much(self, size: int, most: int) -> bool:
         if self._search.never_spark:
@@ -521,26 +523,6 @@ def _judged(
             figures.append(figures_of(ends, counts, tuple(mine.values()), question))
     findings.sort(key=lambda one: (one.last_timestamp_ms, one.topic_partition))
     return tuple(findings), tuple(figures)
-
-
-def dated(state: ReplicaState, txns: Mapping[int, OpenTxn]) -> dict[int, OpenTxn]:
-    """With the time of the first batch, which snapshots don't tell."""
-    return {
-        producer_id: txn if txn.start_timestamp_ms is not None else _with_start(state, txn)
-        for producer_id, txn in txns.items()
-    }
-
-
-def _with_start(state: ReplicaState, txn: OpenTxn) -> OpenTxn:
-    for segment in reversed(state.segments):
-        if segment.base_offset <= txn.start_offset:
-            try:
-                batch = batch_at(segment, txn.start_offset)
-            except OSError:  # reported where the replica was looked at
-                batch = None
-            started_ms = None if batch is None else batch.max_timestamp_ms
-            return msgspec.structs.replace(txn, start_timestamp_ms=started_ms)
-    return txn
 
 
 class _Markers:

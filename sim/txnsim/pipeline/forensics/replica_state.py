@@ -65,6 +65,17 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
         return self.ends.replica
 
     @property
+    def shortcomings(self) -> tuple[str, ...]:
+        """What its broker had noted that lies behind the log's end, in words."""
+        end_offset = self.ends.end_offset
+        noted = {"high watermark": self.ends.high_watermark, "recovery point": self.recovery_point}
+        return tuple(
+            f"ends at offset {end_offset}, below its {name} {offset}"
+            for name, offset in noted.items()
+            if offset is not None and offset > end_offset
+        )
+
+    @property
     def unread_bytes(self) -> int:
         """Of segments that are left to read."""
         return sum(segment.size for segment in self.unread)
@@ -152,7 +163,7 @@ def state_of(
 
 
 def state_or_none(
-    replica: Replica, notes: LogDirNotes, on_problem: OnProblem, *, use_snapshots: bool
+    replica: Replica, notes: LogDirNotes, on_problem: OnProblem, *, use_snapshots: bool = True
 ) -> ReplicaState | None:
     """The same; None where the folder can't be read, which is reported.
 

@@ -1,14 +1,18 @@
-"""The two things that are looked up in the log for a transaction that a snapshot names: whether the
-batch at its start is this producer's, and whether offsets behind it are missing.
+"""What is looked up in the log for a transaction that a snapshot names: whether the batch at its
+start is this producer's, when that was written, and whether offsets behind it are missing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
 
 from txnsim.pipeline.forensics.evidence import StartBatch
 from txnsim.pipeline.forensics.read_notes import NOTES_MAX, Gap, ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.verdicts import OpenTxn
-from txnsim.pipeline.scan.log_seek import end_offset_of, sound_batch_at
+from txnsim.pipeline.scan.log_seek import batch_at, end_offset_of
 from txnsim.wire.batch import BatchHeader
 
 
@@ -21,10 +25,21 @@ def start_batch_of(state: ReplicaState, txn: OpenTxn) -> StartBatch:
     """
     if not _lowest(state) <= txn.start_offset < state.ends.end_offset:
         return _by_last_batch(state, txn)
-    header = _batch(state, txn.start_offset)
+    header = _batch(state, txn.start_offset, check_crc=True)
     if header is None or header.base_offset != txn.start_offset:
         return StartBatch.ANOTHERS
     return StartBatch.THIS_PRODUCERS if _is_of(header, txn) else StartBatch.ANOTHERS
+
+
+def dated(state: ReplicaState, txns: Mapping[int, OpenTxn]) -> dict[int, OpenTxn]:
+    """With the time of the first batch, which snapshots don't tell."""
+    found = dict(txns)
+    for producer_id, txn in txns.items():
+        if txn.start_timestamp_ms is None:
+            first = _batch(state, txn.start_offset, check_crc=False)
+            started_ms = None if first is None else first.max_timestamp_ms
+            found[producer_id] = msgspec.structs.replace(txn, start_timestamp_ms=started_ms)
+    return found
 
 
 def gaps_behind(state: ReplicaState, notes: ReadNotes, start_offset: int) -> tuple[Gap, ...]:
@@ -58,7 +73,7 @@ def _by_last_batch(state: ReplicaState, txn: OpenTxn) -> StartBatch:
         return StartBatch.NOT_THERE
     if txn.start_offset >= state.ends.end_offset:
         return StartBatch.NOT_THERE
-    header = _batch(state, entry.last_offset)
+    header = _batch(state, entry.last_offset, check_crc=True)
     if header is None or not _is_of(header, txn):
         return StartBatch.ANOTHERS
     return StartBatch.DELETED
@@ -68,11 +83,11 @@ def _lowest(state: ReplicaState) -> int:
     return state.segments[0].base_offset if state.segments else state.ends.end_offset
 
 
-def _batch(state: ReplicaState, offset: int) -> BatchHeader | None:
+def _batch(state: ReplicaState, offset: int, *, check_crc: bool) -> BatchHeader | None:
     for segment in reversed(state.segments):
         if segment.base_offset <= offset:
             try:
-                return sound_batch_at(segment, offset)
+                return batch_at(segment, offset, check_crc=check_crc)
             except OSError:  # reported where the replica was looked at
                 return None
     return None

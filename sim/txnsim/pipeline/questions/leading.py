@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
 from txnsim.pipeline.forensics.verdicts import leading
 from txnsim.pipeline.scan.log_dirs import OnProblem
 from txnsim.pipeline.scan.segments import replicas_in
@@ -26,12 +26,10 @@ def leading_states(
     """
     by_partition: dict[int, list[ReplicaState]] = {}
     for replica in replicas_in([path.absolute() for path in paths], frozenset({topic}), on_problem):
-        try:
-            state = state_of(replica, notes_of(Path(replica.log_dir), on_problem), on_problem)
-        except OSError as error:
-            on_problem(f"{replica.path}: {error.strerror or error}; passed by")
-            continue
-        by_partition.setdefault(replica.partition, []).append(state)
+        notes = notes_of(Path(replica.log_dir), on_problem)
+        state = state_or_none(replica, notes, on_problem)
+        if state is not None:
+            by_partition.setdefault(replica.partition, []).append(state)
     for _, states in sorted(by_partition.items()):
         first = leading([state.ends for state in states])
         yield next(state for state in states if state.ends is first)

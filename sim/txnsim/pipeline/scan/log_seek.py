@@ -77,7 +77,7 @@ def tail_of(segment: SegmentFile) -> Tail:
         position = _position_of(segment, None)
         window = Window(file, _WINDOW_BYTES)
         for at, header in _walk(window, segment, position):
-            is_sound = crc_is_valid(window.bytes_at(at, header.size), header)
+            is_sound = _is_sound(window, at, header)
             if end == segment.base_offset and at:  # what lies before the index entry is not read
                 end = header.base_offset
             if not is_sound and not problem:
@@ -121,37 +121,29 @@ def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
         OSError: A file can't be read.
     """
     last = None
-    for header in _headers_from(segment, None, check_crc=True):
+    for window, position, header in _batches(segment, None):
+        if not _is_sound(window, position, header):
+            break
         last = header
     return last
 
 
-def sound_batch_at(segment: SegmentFile, offset: int) -> BatchHeader | None:
-    """The batch of a record, if its CRC is right; None where the segment does not have it so.
-
-    Raises:
-        OSError: A file can't be read.
-    """
-    with open_file(segment.path) as file:
-        window = Window(file, _WINDOW_BYTES)
-        for position, header in _walk(window, segment, _position_of(segment, offset)):
-            if header.last_offset >= offset:
-                is_sound = header.base_offset <= offset and crc_is_valid(
-                    window.bytes_at(position, header.size), header
-                )
-                return header if is_sound else None
-    return None
-
-
-def batch_at(segment: SegmentFile, offset: int) -> BatchHeader | None:
+def batch_at(segment: SegmentFile, offset: int, *, check_crc: bool = False) -> BatchHeader | None:
     """The batch of a record; None where the segment has it no more.
 
+    Args:
+        segment: The segment.
+        offset: Of the record.
+        check_crc: None too where its CRC is wrong.
+
     Raises:
         OSError: A file can't be read.
     """
-    for header in _headers_from(segment, offset, check_crc=False):
+    for window, position, header in _batches(segment, offset):
         if header.last_offset >= offset:
-            return header if header.base_offset <= offset else None
+            is_there = header.base_offset <= offset
+            is_wrong = is_there and check_crc and not _is_sound(window, position, header)
+            return header if is_there and not is_wrong else None
     return None
 
 
@@ -161,11 +153,9 @@ def marked_producers(segment: SegmentFile, offset: int) -> Iterator[int]:
     Raises:
         OSError: A file can't be read.
     """
-    with open_file(segment.path) as file:
-        window = Window(file, _WINDOW_BYTES)
-        for position, header in _walk(window, segment, _position_of(segment, offset)):
-            if header.base_offset >= offset and header.is_control and _is_marker(window, position):
-                yield header.producer_id
+    for window, position, header in _batches(segment, offset):
+        if header.base_offset >= offset and header.is_control and _is_marker(window, position):
+            yield header.producer_id
 
 
 def open_file(path: str) -> BinaryIO:
@@ -185,15 +175,16 @@ def _is_marker(window: Window, position: int) -> bool:
     return control is not None and control.is_marker
 
 
-def _headers_from(
-    segment: SegmentFile, offset: int | None, *, check_crc: bool
-) -> Iterator[BatchHeader]:
+def _is_sound(window: Window, position: int, header: BatchHeader) -> bool:
+    return crc_is_valid(window.bytes_at(position, header.size), header)
+
+
+def _batches(segment: SegmentFile, offset: int | None) -> Iterator[tuple[Window, int, BatchHeader]]:
+    """Batches with their places, from one before an offset on, or from near the segment's end."""
     with open_file(segment.path) as file:
         window = Window(file, _WINDOW_BYTES)
         for position, header in _walk(window, segment, _position_of(segment, offset)):
-            if check_crc and not crc_is_valid(window.bytes_at(position, header.size), header):
-                return
-            yield header
+            yield window, position, header
 
 
 def _walk(window: Window, segment: SegmentFile, position: int) -> Iterator[tuple[int, BatchHeader]]:
