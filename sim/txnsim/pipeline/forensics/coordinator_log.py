@@ -231,18 +231,19 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
     def concerning(self, producer_ids: Set[int]) -> Replayed:
         """What concerns some producers, entries that still owe markers, and a sample of others."""
-        entries = (
+        entries = tuple(
             entry
             for number, entry in enumerate(self.entries)
             if number < SAMPLE
             or entry.newest.state in DECIDED_STATES
             or not producer_ids.isdisjoint(entry.newest.producer_ids)
         )
+        decided = producer_ids | {one.decision.producer_id for one in entries if one.decision}
         return msgspec.structs.replace(
             self,
-            entries=tuple(entries),
+            entries=entries,
             gone={one: name for one, name in self.gone.items() if one in producer_ids},
-            decisions={one: made for one, made in self.decisions.items() if one in producer_ids},
+            decisions={one: made for one, made in self.decisions.items() if one in decided},
         )
 
 

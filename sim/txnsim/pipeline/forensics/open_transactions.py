@@ -24,7 +24,7 @@ BEFORE_EVERYTHING: Final = -1
 """Where a snapshot's fragment is sorted: in front of all pieces."""
 
 
-class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Fragment(msgspec.Struct, kw_only=True, gc=False):
     """What one producer did in one piece of a log, as far as it matters for what is open."""
 
     producer_id: int
@@ -38,6 +38,21 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     open_timestamp_ms: int | None = None
     open_last_timestamp_ms: int | None = None
     open_epoch: int | None = None
+
+    def write(self, header: BatchHeader) -> None:
+        """A batch of a transaction comes next."""
+        if self.open_offset is None:
+            self.open_offset = header.base_offset
+            self.open_timestamp_ms = header.max_timestamp_ms
+        self.open_last_timestamp_ms = header.max_timestamp_ms
+        self.open_epoch = header.producer_epoch
+
+    def end(self, coordinator_epoch: int) -> None:
+        """A marker comes next: whatever is open ends."""
+        self.markers += 1
+        self.coordinator_epoch = coordinator_epoch
+        self.open_offset = self.open_timestamp_ms = None
+        self.open_last_timestamp_ms = self.open_epoch = None
 
 
 def merged(fragments: Iterable[Fragment]) -> OpenTxn | None:
@@ -101,56 +116,20 @@ def of_snapshot(entry: SnapshotEntry) -> Fragment:
 
 def folded(batches: Iterable[StoredBatch]) -> dict[int, Fragment]:
     """A piece of a log as fragments by producer id."""
-    folds: dict[int, _Fold] = {}
+    found: dict[int, Fragment] = {}
     for batch in batches:
         header = batch.header
         if not header.has_producer_id:
             continue
-        fold = folds.get(header.producer_id)
-        if fold is None:
-            fold = folds[header.producer_id] = _Fold(header.base_offset)
+        producer_id = header.producer_id
+        fragment = found.get(producer_id)
+        if fragment is None:
+            fragment = Fragment(producer_id=producer_id, first_offset=header.base_offset)
+            found[producer_id] = fragment
         if header.is_control:
             control = read_control_record(batch.data)
             if control is not None and control.is_marker:
-                fold.end(control.coordinator_epoch)
+                fragment.end(control.coordinator_epoch)
         elif header.is_transactional:
-            fold.write(header)
-    return {producer_id: fold.fragment(producer_id) for producer_id, fold in folds.items()}
-
-
-class _Fold:
-    """A fragment as it grows."""
-
-    __slots__ = ("_coordinator_epoch", "_first", "_first_offset", "_last", "_markers")
-
-    def __init__(self, first_offset: int) -> None:
-        self._first_offset = first_offset
-        self._markers = 0
-        self._coordinator_epoch: int | None = None
-        self._first: BatchHeader | None = None
-        self._last: BatchHeader | None = None
-
-    def end(self, coordinator_epoch: int) -> None:
-        """A marker: whatever is open ends."""
-        self._markers += 1
-        self._coordinator_epoch = coordinator_epoch
-        self._first = self._last = None
-
-    def write(self, header: BatchHeader) -> None:
-        """A batch of a transaction."""
-        self._first = self._first or header
-        self._last = header
-
-    def fragment(self, producer_id: int) -> Fragment:
-        """As a value."""
-        first, last = self._first, self._last
-        return Fragment(
-            producer_id=producer_id,
-            first_offset=self._first_offset,
-            markers=self._markers,
-            coordinator_epoch=self._coordinator_epoch,
-            open_offset=None if first is None else first.base_offset,
-            open_timestamp_ms=None if first is None else first.max_timestamp_ms,
-            open_last_timestamp_ms=None if last is None else last.max_timestamp_ms,
-            open_epoch=None if last is None else last.producer_epoch,
-        )
+            fragment.write(header)
+    return found

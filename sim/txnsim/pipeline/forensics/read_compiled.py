@@ -52,58 +52,13 @@ class LogRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _PackedLog(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The same on its way between processes: each record once, others by their numbers."""
+    """The same on its way between processes: each decision once."""
 
-    records: tuple[TxnRecord, ...]
-    entries: tuple[tuple[int, int], ...]
-    """(newest record, decision or -1)."""
-    decisions: dict[int, tuple[int, ...]]
+    entries: tuple[tuple[TxnRecord, int], ...]
+    """(newest record, offset of the decision or -1)."""
     rest: Replayed
-    """Without entries and decisions."""
+    """Without entries."""
     problems: tuple[str, ...]
-
-    @classmethod
-    def of(cls, read: LogRead) -> _PackedLog:
-        """What was read, packed."""
-        numbers: dict[int, int] = {}
-        records: list[TxnRecord] = []
-
-        def number_of(record: TxnRecord) -> int:
-            number = numbers.setdefault(id(record), len(records))
-            if number == len(records):
-                records.append(record)
-            return number
-
-        found = read.replayed
-        entries = tuple(
-            (number_of(one.newest), -1 if one.decision is None else number_of(one.decision))
-            for one in found.entries
-        )
-        decisions = {
-            producer_id: tuple(map(number_of, made))
-            for producer_id, made in found.decisions.items()
-        }
-        return cls(
-            records=tuple(records),
-            entries=entries,
-            decisions=decisions,
-            rest=msgspec.structs.replace(found, entries=(), decisions={}),
-            problems=read.problems,
-        )
-
-    def unpacked(self) -> LogRead:
-        """What was read."""
-        records = self.records
-        entries = tuple(
-            Entry(newest=records[newest], decision=None if made < 0 else records[made])
-            for newest, made in self.entries
-        )
-        decisions = {
-            producer_id: [records[number] for number in made]
-            for producer_id, made in self.decisions.items()
-        }
-        replayed = msgspec.structs.replace(self.rest, entries=entries, decisions=decisions)
-        return LogRead(replayed=replayed, problems=self.problems)
 
 
 def pack_log(state: ReplicaState, producer_ids: Set[int] | None = None) -> bytes:
@@ -117,13 +72,26 @@ def pack_log(state: ReplicaState, producer_ids: Set[int] | None = None) -> bytes
     found = replayed(state, problems.append)
     if producer_ids is not None:
         found = found.concerning(producer_ids)
-    read = LogRead(replayed=found, problems=tuple(problems))
-    return msgspec.msgpack.encode(_PackedLog.of(read))
+    packed = _PackedLog(
+        entries=tuple(
+            (one.newest, -1 if one.decision is None else one.decision.offset)
+            for one in found.entries
+        ),
+        rest=msgspec.structs.replace(found, entries=()),
+        problems=tuple(problems),
+    )
+    return msgspec.msgpack.encode(packed)
 
 
 def unpack_log(data: bytes) -> LogRead:
     """What ``pack_log`` has packed."""
-    return msgspec.msgpack.decode(data, type=_PackedLog).unpacked()
+    packed = msgspec.msgpack.decode(data, type=_PackedLog)
+    made = {one.offset: one for many in packed.rest.decisions.values() for one in many}
+    entries = tuple(
+        Entry(newest=newest, decision=made.get(offset)) for newest, offset in packed.entries
+    )
+    found = msgspec.structs.replace(packed.rest, entries=entries)
+    return LogRead(replayed=found, problems=packed.problems)
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):

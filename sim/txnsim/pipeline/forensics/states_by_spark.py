@@ -36,7 +36,6 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
     states: tuple[ReplicaState, ...]
     problems: tuple[str, ...]
-    log_dir: str
     written_ms: tuple[tuple[str, int], ...]
     """(file, when it was last written) of the directory's notes."""
 
@@ -85,7 +84,6 @@ def _look(look: Look) -> Iterator[pa.RecordBatch]:
     looked = Looked(
         states=tuple(states),
         problems=tuple(problems),
-        log_dir=log_dir,
         written_ms=notes.written_ms,
     )
     row = {"data": msgspec.msgpack.encode(looked)}
