@@ -56,9 +56,9 @@ def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
     ):
         return  # cleaned, it is not known how far
     (first, first_parts), *others = replicas
-    wanted = _digests(first_parts)
+    wanted = sums_of(first_parts)
     for facts, parts in others:
-        held = _digests(parts)
+        held = sums_of(parts)
         differing = sorted(
             bucket
             for bucket in wanted.keys() | held.keys()
@@ -68,7 +68,7 @@ def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
             yield _first_difference(facts, parts, first, first_parts, differing)
 
 
-def _digests(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
+def sums_of(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
     """(batches, sum) by range; a range may lie in several segments."""
     found: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for part in parts:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from txnsim.pipeline.soundness.parts import Digest, SegmentPart
-from txnsim.pipeline.soundness.segment_walk import DIGEST_MASK, GAPS_MAX
+from txnsim.pipeline.soundness.replica_rules import sums_of
+from txnsim.pipeline.soundness.segment_walk import GAPS_MAX
 
 
 def put_together(
@@ -53,7 +54,10 @@ def _segment(
         shows_cleaning=any(one.shows_cleaning for one in sections),
         gaps=tuple(_gaps(sections))[:GAPS_MAX],
         stretches=tuple(stretch for one in sections for stretch in one.stretches),
-        digests=tuple(_digests(sections)),
+        digests=tuple(
+            Digest(bucket=bucket, batches=batches, total=total)
+            for bucket, (batches, total) in sorted(sums_of(sections).items())
+        ),
     )
 
 
@@ -70,12 +74,3 @@ def _gaps(sections: Sequence[SegmentPart]) -> Iterator[tuple[int, int]]:
             yield end, one.first_offset
         yield from one.gaps
         end = one.end_offset
-
-
-def _digests(sections: Sequence[SegmentPart]) -> Iterator[Digest]:
-    sums: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
-    for digest in (each for one in sections for each in one.digests):
-        sums[digest.bucket][0] += digest.batches
-        sums[digest.bucket][1] = sums[digest.bucket][1] + digest.total & DIGEST_MASK
-    for bucket, (batches, total) in sorted(sums.items()):
-        yield Digest(bucket=bucket, batches=batches, total=total)
