@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
+from txnsim.faults.crossings import Interceptor, PassAll
 from txnsim.node.crossings import Crossings
 from txnsim.node.log_gate import LogGate
 from txnsim.replica.broker_logs import BrokerLogs
-from txnsim.runtime.env import Interceptor, Network, PassAll, Tasks
+from txnsim.runtime.env import Network, Tasks
 from txnsim.settings import Settings
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import asyncio
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from txnsim.runtime.env import PassAll
+from txnsim.faults.crossings import PassAll
 from txnsim.runtime.pending import Pending
 from txnsim.types import BrokerId
+
+T = TypeVar("T")
 
 
 class NobodySteps:
@@ -18,6 +21,23 @@ class NobodySteps:
 
 
 NOBODY_STEPS: Final = NobodySteps()
+
+
+def future_of(answer: Pending[T]) -> asyncio.Future[T]:
+    """The same answer for a test that waits for a future; it is done at once with the answer."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def pass_on(answer: Pending[T]) -> None:
+        error = answer.exception()
+        if future.done():
+            return
+        if error is None:
+            future.set_result(answer.result())
+        else:
+            future.set_exception(error)
+
+    answer.on_done(pass_on)
+    return future
 
 
 class SentRequest(msgspec.Struct, kw_only=True):
@@ -33,7 +53,7 @@ class SentRequest(msgspec.Struct, kw_only=True):
 
 
 class RecordingNetwork:
-    """``env.Network`` for one who only sends to peers."""
+    """A network for one who only sends to peers."""
 
     def __init__(self) -> None:
         self.interceptor = PassAll()

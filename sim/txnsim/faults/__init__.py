@@ -8,6 +8,6 @@
   crossing, does it strike it?
 - ``damage``: damaged bytes.
 
-``txnsim.injection`` makes them happen. The code that is struck knows neither; it is handed an
-``env.Interceptor``.
+``txnsim.injection`` makes them happen. The code that is struck knows neither; it is handed a
+``crossings.Interceptor``.
 """

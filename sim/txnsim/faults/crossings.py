@@ -1,13 +1,14 @@
 """A request, an answer or an act of a broker as it passes a fault point, and how it may go on.
 
-Code that passes a fault point shows an interceptor a ``Crossing`` and is answered with a
-``FaultEffect`` (``runtime.env.Interceptor``).
+Code that passes a fault point shows an ``Interceptor`` a ``Crossing`` and is answered with a
+``FaultEffect``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from enum import IntEnum, StrEnum
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 import msgspec
 
@@ -121,3 +122,26 @@ class FaultEffect(msgspec.Struct, frozen=True, kw_only=True):
     throttle_ms: int = 0
     damage: Damage | None = None
     rewriting: Rewriting | None = None
+
+
+class Interceptor(Protocol):
+    """Stands at every named fault point; ``injection.injector`` is the real one, ``PassAll`` the
+    idle one.
+    """
+
+    @property
+    def armed(self) -> bool:
+        """False: no rule is armed, a crossing need not even be described."""
+
+    def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
+        """None: go on at once. A verdict: obey it. An awaitable: held until it has one."""
+
+
+class PassAll:
+    """The interceptor of an undisturbed cluster."""
+
+    armed = False
+
+    def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:  # noqa: ARG002 - asks nothing
+        """Let everything pass."""
+        return None

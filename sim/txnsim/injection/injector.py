@@ -1,6 +1,6 @@
 """The interceptor that makes declared faults happen.
 
-Code with a fault point asks it while a rule is armed (``env.Interceptor``); while none is,
+Code with a fault point asks it while a rule is armed (``Interceptor``); while none is,
 ``armed`` is False and the code does not even describe the crossing.
 
 If several rules strike, the one that was armed first decides (a rule that only lets pass never
@@ -68,7 +68,7 @@ class CannotStrikeError(ValueError):
 
 
 class Injector:
-    """``env.Interceptor`` with rules that can be armed, released and disarmed while the cluster
+    """``Interceptor`` with rules that can be armed, released and disarmed while the cluster
     runs.
     """
 
@@ -276,7 +276,7 @@ class Injector:
     # Crossings
 
     def cross(self, crossing: Crossing) -> EffectOrWait:
-        """See ``env.Interceptor``; a strike makes its ``fault.hit`` the current cause."""
+        """See ``Interceptor``; a strike makes its ``fault.hit`` the current cause."""
         stalled_by = self._stalls.at(crossing) if self._stalls else None
         if stalled_by is not None:
             return self._wait_for_line(stalled_by, crossing)

@@ -1,6 +1,6 @@
 """Requests between brokers, typed: which API, which version, which command, which answer.
 
-The front of ``Network.request`` that the shells of a broker use. It knows the versions that a peer
+The front of ``Network.ask`` that the shells of a broker use. It knows the versions that a peer
 of this release speaks; it sends commands of ``txnsim.interbroker``. Kafka's counterparts:
 InterBrokerSendThread and NodeToControllerChannelManager.
 """

@@ -12,11 +12,9 @@ import asyncio
 import heapq
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
-
-from txnsim.runtime.env import TimerHandle
 
 ARM_MS_MAX: Final = 60_000
 """The loop is asked to wake at least this often while timers are armed: wall time may jump (a
@@ -26,6 +24,55 @@ suspended laptop, NTP).
 _COMPACT_TIMERS_MIN: Final = 64
 """The heap is rebuilt once more than half of it is cancelled, but not for fewer timers than this.
 """
+
+
+class TimerHandle(Protocol):
+    """An armed timer."""
+
+    def cancel(self) -> None:
+        """Disarm; harmless when it has fired."""
+
+
+class Clock(Protocol):
+    """Time, in integer milliseconds; microseconds only for the trace."""
+
+    @property
+    def advanced_ms(self) -> int:
+        """How far the cluster clock has been moved in all; negative where it was set back."""
+
+    def now_ms(self) -> int:
+        """Cluster wall time in ms since the epoch, including what was advanced."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds from an arbitrary start; never advanced, never set back."""
+
+    def monotonic_us(self) -> int:
+        """Microseconds since the start of the run."""
+
+    @property
+    def stopwatch_ns(self) -> Callable[[], int]:
+        """The monotonic source itself, in nanoseconds: the cheapest to read, for differences."""
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
+        """Call back once ``now_ms() >= deadline_ms``. An advance fires these in the order of their
+        deadlines.
+        """
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> TimerHandle:
+        """Call back after ``delay_ms`` of monotonic time, whatever the cluster clock does."""
+
+    def advance(self, ms: int) -> None:
+        """Move the cluster clock ``ms`` forward and fire every ``call_at`` timer that is then due,
+        earliest first.
+        """
+
+    def shift(self, ms: int) -> None:
+        """Set the cluster clock ``ms`` ahead, or back where negative, as an operator or NTP does:
+        no time passes.
+
+        Every ``call_at`` timer keeps the time that it has left: what a broker does from time to
+        time goes by a monotonic clock in Kafka (ScheduledThreadPoolExecutor).
+        """
 
 
 class _ClusterTimer(msgspec.Struct, eq=False):
@@ -50,7 +97,7 @@ class _ClusterTimer(msgspec.Struct, eq=False):
 
 
 class LoopClock:
-    """``env.Clock`` over an event loop and two sources of nanoseconds."""
+    """``Clock`` over an event loop and two sources of nanoseconds."""
 
     def __init__(
         self,

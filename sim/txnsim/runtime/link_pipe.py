@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from txnsim.runtime.env import Clock
+from txnsim.runtime.clock import Clock
 
 
 class Pipe:

@@ -24,7 +24,7 @@ LISTEN_BACKLOG: Final = 1_024
 
 
 class LoopNetwork(PeerLinks):
-    """``env.Network`` over an event loop."""
+    """Sockets for clients, links between brokers."""
 
     async def listen(
         self,
@@ -33,7 +33,7 @@ class LoopNetwork(PeerLinks):
         factory: Callable[[], asyncio.Protocol],
         *,
         tls: ssl.SSLContext | None = None,
-    ) -> _SocketListener:
+    ) -> SocketListener:
         """Accept client connections, over TLS if given; ``port`` 0 picks a free one.
 
         Raises:
@@ -44,7 +44,7 @@ class LoopNetwork(PeerLinks):
             gates or factory, host, port, backlog=LISTEN_BACKLOG
         )
         address = server.sockets[0].getsockname()
-        return _SocketListener(server, (address[0], address[1]), gates)
+        return SocketListener(server, (address[0], address[1]), gates)
 
     async def connect(
         self,
@@ -63,14 +63,16 @@ class LoopNetwork(PeerLinks):
         return transport
 
 
-class _SocketListener(msgspec.Struct, eq=False):
-    """``env.Listener`` over a server of the loop."""
+class SocketListener(msgspec.Struct, eq=False):
+    """A listening address: a server of the loop."""
 
     server: asyncio.AbstractServer
     address: tuple[str, int]
+    """Host and port really bound."""
     gates: TlsGates | None
 
     async def close(self) -> None:
+        """Stop accepting."""
         # Not wait_closed(): from Python 3.12 on it waits for the connections too, which the server
         # closes itself.
         self.server.close()

@@ -5,7 +5,7 @@ as bytes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from enum import IntEnum
 from types import CoroutineType
 from typing import Any, Protocol
@@ -17,6 +17,10 @@ from txnsim.faults.subjects import Subject
 from txnsim.runtime.link_cuts import Link
 from txnsim.runtime.pending import Pending
 from txnsim.types import BrokerId
+
+
+PeerHandler = Callable[[int, int, object, BrokerId], Awaitable[object]]
+"""(api key, api version, command, source broker) -> reply."""
 
 
 class PeerCodec(Protocol):

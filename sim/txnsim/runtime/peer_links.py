@@ -32,21 +32,28 @@ from txnsim.errors import (
     PeerDisconnectedError,
     PeerTimeoutError,
 )
-from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
-from txnsim.faults.points import FaultPoint
-from txnsim.faults.subjects import Subject, subject_of
-from txnsim.runtime.env import (
-    Clock,
+from txnsim.faults.crossings import (
+    Crossing,
+    FaultEffect,
     Interceptor,
     PassAll,
-    PeerHandler,
-    Tasks,
-    TimerHandle,
+    SubmitOutcome,
 )
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject, subject_of
+from txnsim.runtime.clock import Clock, TimerHandle
 from txnsim.runtime.link_cuts import Cut, Link, LinkCuts
 from txnsim.runtime.link_pipe import Pipe
-from txnsim.runtime.peer_call import PeerCall, PeerCodec, TracedAs, Unanswered, as_coroutine
+from txnsim.runtime.peer_call import (
+    PeerCall,
+    PeerCodec,
+    PeerHandler,
+    TracedAs,
+    Unanswered,
+    as_coroutine,
+)
 from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.runtime.trace_kinds import PEER_POLLS, PEER_ROUTINE
 from txnsim.types import BrokerId
@@ -57,14 +64,14 @@ _log: Final = structlog.get_logger("txnsim.network")
 
 
 class PeerLinks:
-    """What the brokers of a run send each other; the peer side of ``env.Network``."""
+    """What the brokers of a run send each other; the peer side of ``LoopNetwork``."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         *,
         clock: Clock,
-        tasks: Tasks,
+        tasks: LoopTasks,
         tracer: Tracer,
         interceptor: Interceptor | None = None,
         codec: PeerCodec | None = None,
@@ -172,33 +179,6 @@ class PeerLinks:
             for timeout_ms, call in sorted(calls, key=lambda one: one[1].correlation_id)
         ]
 
-    def request(
-        self,
-        source: BrokerId,
-        target: BrokerId,
-        api_key: int,
-        api_version: int,
-        command: object,
-        *,
-        timeout_ms: int,
-    ) -> asyncio.Future[Any]:
-        """``ask``, for those who want a future."""
-        future: asyncio.Future[Any] = self._loop.create_future()
-
-        def pass_on(answer: Pending[Any]) -> None:
-            error = answer.exception()
-            if future.done():
-                return
-            if error is None:
-                future.set_result(answer.result())
-            else:
-                future.set_exception(error)
-
-        self.ask(source, target, api_key, api_version, command, timeout_ms=timeout_ms).on_done(
-            pass_on
-        )
-        return future
-
     def ask(
         self,
         source: BrokerId,
@@ -211,7 +191,8 @@ class PeerLinks:
     ) -> Pending[Any]:
         """Send a typed request to a peer; what is returned will hold its typed reply.
 
-        It is delivered after the present callback, never inside this call. It fails with:
+        Order is kept per (source, target). It is delivered after the present callback, never inside
+        this call. It crosses ``peer.request`` and ``peer.response`` (fault points). It fails with:
 
         - PeerAnsweredError: only an error code came back;
         - PeerDisconnectedError: the peer is not there or went away, or the link was cut;

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from txnsim.faults.crossings import Interceptor
 from txnsim.runtime.clock import LoopClock
-from txnsim.runtime.env import Environment, Interceptor
+from txnsim.runtime.env import Environment
 from txnsim.runtime.network import LoopNetwork
 from txnsim.runtime.peer_call import PeerCodec
 from txnsim.runtime.rng import SeededRng, random_seed
@@ -32,12 +33,9 @@ is 1.7e12 ms and more.
 
 _TOKEN_BYTES: Final = 24
 
-RealTasks = LoopTasks
-RealNetwork = LoopNetwork
-
 
 class RealClock(LoopClock):
-    """``env.Clock`` on the system's clocks."""
+    """``Clock`` on the system's clocks."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(

@@ -30,7 +30,7 @@ def random_hex() -> str:
 
 
 class SeededRng:
-    """The streams of one run (``env.Rng``)."""
+    """The streams of one run."""
 
     __slots__ = ("_streams", "seed")
 
@@ -39,7 +39,7 @@ class SeededRng:
         self._streams: dict[str, random.Random] = {}
 
     def stream(self, name: str) -> random.Random:
-        """The stream of that name; the same object at every call."""
+        """The stream of that name, derived from seed and name; the same object at every call."""
         stream = self._streams.get(name)
         if stream is None:
             stream = self._streams[name] = random.Random(derive(self.seed, name))

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from txnsim.runtime.env import Clock, TimerHandle
+from txnsim.runtime.clock import Clock, TimerHandle
 
 
 class SkewedClock:
-    """``env.Clock`` of one machine."""
+    """``Clock`` of one machine."""
 
     __slots__ = ("_cluster", "_now_ms", "call_later", "monotonic_ms", "monotonic_us", "offset_ms")
 

@@ -42,7 +42,7 @@ Done = Callable[[Any, BaseException | None], object]
 
 
 class LoopTasks:
-    """``env.Tasks`` on the running event loop."""
+    """Owner of every background task of an event loop."""
 
     def __init__(
         self,
@@ -163,6 +163,9 @@ class LoopTasks:
         cause: int | None = None,
     ) -> None:
         """Run the first step at once; only what has to wait for a future becomes a task.
+
+        ``apart`` gives it a context of its own. ``cause`` is what it is due to in the trace, where
+        that is not the current cause.
 
         ``done(result, exception)`` is called exactly once, also when the wait is cancelled (with
         the CancelledError). What ``done`` itself raises reaches the caller of the last step.

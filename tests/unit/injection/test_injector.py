@@ -38,6 +38,7 @@ from txnsim.faults.plan import Action, Asked, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.injection.injector import CannotStrikeError, Injector
+from txnsim.runtime.pending import Pending
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import BrokerId
 
@@ -353,8 +354,8 @@ async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> 
     return command
 
 
-def ask(env: VirtualEnvironment, command: object = "x") -> asyncio.Future[Any]:
-    return env.network.request(ONE, TWO, 27, 1, command, timeout_ms=1_000)
+def ask(env: VirtualEnvironment, command: object = "x") -> Pending[Any]:
+    return env.network.ask(ONE, TWO, 27, 1, command, timeout_ms=1_000)
 
 
 @within(run)

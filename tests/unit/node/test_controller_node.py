@@ -58,7 +58,7 @@ class World:
         self.controller.start()
 
     async def ask(self, command: object, source: BrokerId = B1) -> Any:
-        return await self.env.network.request(
+        return await self.env.network.ask(
             source, CONTROLLER_ID, 0, 0, command, timeout_ms=REQUEST_MS
         )
 

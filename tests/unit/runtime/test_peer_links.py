@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.peer_network import future_of
 from tests.support.within import within
 from txnsim.errors import (
     ErrorCode,
@@ -56,7 +57,9 @@ class World:
         target: BrokerId = B,
         timeout_ms: int = 30_000,
     ) -> asyncio.Future[Any]:
-        return self.network.request(source, target, 27, 1, command, timeout_ms=timeout_ms)
+        return future_of(
+            self.network.ask(source, target, 27, 1, command, timeout_ms=timeout_ms)
+        )
 
 
 class Script:
@@ -352,7 +355,8 @@ async def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline(
         return ended_at
 
     for timeout_ms in (300, 100, 200, 100):
-        network.request(A, B, 27, 1, "x", timeout_ms=timeout_ms).add_done_callback(note(timeout_ms))
+        answer = network.ask(A, B, 27, 1, "x", timeout_ms=timeout_ms)
+        future_of(answer).add_done_callback(note(timeout_ms))
     await asyncio.sleep(1)
     assert ended == [(100, 100), (100, 100), (200, 200), (300, 300)]
     assert network.in_flight == 0
@@ -363,7 +367,7 @@ async def test_a_deadline_reads_the_monotonic_clock(
     env: VirtualEnvironment, network: LoopNetwork, /
 ) -> None:
     network.register(B, silence)
-    future = network.request(A, B, 27, 1, "x", timeout_ms=1_000)
+    future = future_of(network.ask(A, B, 27, 1, "x", timeout_ms=1_000))
     future.add_done_callback(lambda done: done.exception())
     env.clock.advance(3_600_000)
     await asyncio.sleep(0.9)
@@ -378,7 +382,7 @@ def test_answered_requests_leave_one_timer_at_most() -> None:
         armed: list[float] = []
         network._clock = Counting(env.clock, armed)  # type: ignore[assignment]  # counts timers
         for number in range(100):
-            assert await network.request(A, B, 27, 1, number, timeout_ms=30_000) == number
+            assert await network.ask(A, B, 27, 1, number, timeout_ms=30_000) == number
         assert [delay_ms for delay_ms in armed if delay_ms > 1_000] == [30_000]
         await asyncio.sleep(31)
         assert network._deadline_timer is None
@@ -408,7 +412,7 @@ async def test_latency_keeps_the_order_of_a_link(
         return command
 
     network.register(B, handler)
-    futures = [network.request(A, B, 27, 1, n, timeout_ms=1_000) for n in range(50)]
+    futures = [network.ask(A, B, 27, 1, n, timeout_ms=1_000) for n in range(50)]
     assert [await future for future in futures] == list(range(50))
     assert [command for command, _ in seen] == list(range(50))
     assert all(50 <= at <= 500 for _, at in seen)
@@ -741,7 +745,7 @@ async def test_brief_joins_the_chain_through_routine_exchanges_of_brokers(api_ke
     world.network.register(B, handler)
     root = world.tracer.emit("note", "broker/1")
     before = world.tracer.caused_by(root)
-    future = world.network.request(A, B, api_key, 1, "x", timeout_ms=30_000)
+    future = world.network.ask(A, B, api_key, 1, "x", timeout_ms=30_000)
     world.tracer.caused_by(before)
     await future
     told = [(event.k, event.p) for event in world.tracer.events()]
@@ -752,7 +756,7 @@ async def test_brief_tells_of_other_exchanges_and_of_what_is_lost() -> None:
     world = World(interceptor=Script(peer_request=DROP))
     world.tracer.level = TraceLevel.BRIEF
     world.network.register(B, echo)
-    world.network.request(A, B, 67, 0, "x", timeout_ms=30_000)
+    world.network.ask(A, B, 67, 0, "x", timeout_ms=30_000)
     world.ask()
     await asyncio.sleep(0)
     assert [event.k for event in world.tracer.events()] == ["msg.send", "msg.drop", "msg.drop"]

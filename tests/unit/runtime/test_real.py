@@ -42,7 +42,7 @@ async def test_the_environment_is_whole() -> None:
         return command
 
     env.network.register(BrokerId(1), echo)
-    reply = env.network.request(BrokerId(1), BrokerId(1), 27, 1, "x", timeout_ms=10_000)
+    reply = env.network.ask(BrokerId(1), BrokerId(1), 27, 1, "x", timeout_ms=10_000)
     assert await reply == "x"
     assert env.rng.stream("a").random() == real_environment(seed=7).rng.stream("a").random()
     assert [event.k for event in env.tracer.events()] == ["msg.send", "msg.recv"] * 2
@@ -92,7 +92,7 @@ def test_peers_timers_and_sockets_work_on_uvloop_too() -> None:
             return await gate
 
         env.network.register(BrokerId(1), handler)
-        reply = env.network.request(BrokerId(2), BrokerId(1), 27, 1, "x", timeout_ms=10_000)
+        reply = env.network.ask(BrokerId(2), BrokerId(1), 27, 1, "x", timeout_ms=10_000)
         env.clock.call_at(env.clock.now_ms() + 3_600_000, lambda: gate.set_result("advanced"))
         env.clock.advance(3_600_000)
         listener = await env.network.listen("127.0.0.1", 0, asyncio.Protocol)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Final
 
-from txnsim.runtime.env import Rng
+from txnsim.runtime.rng import SeededRng
 from txnsim.runtime.virtual.connection import (
     Address,
     VirtualConnection,
@@ -38,7 +38,7 @@ class VirtualNet:
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        rng: Rng,
+        rng: SeededRng,
         latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
     ) -> None:
         """Start without any listener.

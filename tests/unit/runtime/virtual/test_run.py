@@ -53,7 +53,7 @@ async def echo_and_peers(env: VirtualEnvironment) -> str:
     env.network.register(ONE, peer)
     env.network.register(TWO, peer)
     replies = [
-        env.network.request(source, target, 27, 1, number, timeout_ms=30_000)
+        env.network.ask(source, target, 27, 1, number, timeout_ms=30_000)
         for number in range(20)
         for source, target in ((ONE, TWO), (TWO, ONE))
     ]
