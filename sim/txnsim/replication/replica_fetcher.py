@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from txnsim.errors import ErrorCode, PeerError
 from txnsim.interbroker.replication import (
     ReplicaFetchCommand,
@@ -40,7 +42,7 @@ from txnsim.replica.replication import truncation_offset
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
 from txnsim.settings import Settings
-from txnsim.types import BrokerId, TopicPartition
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 DEVIATIONS: Final = (
     "A follower with nothing to fetch asks its leader ever more seldom, up to a quarter of "
@@ -55,64 +57,38 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 
 
-class _Followed:
+class _Followed(msgspec.Struct, eq=False):
     """One partition under one leader epoch."""
 
-    __slots__ = ("first_request", "is_delayed", "leader_epoch", "log", "topic_id")
-
-    def __init__(self, following: Following, first_request: int) -> None:
-        self.topic_id: uuid.UUID = following.topic_id
-        self.log: PartitionLog = following.log
-        self.leader_epoch = following.leader_epoch
-        self.first_request = first_request
-        """Answers to requests before this one are about another epoch."""
-        self.is_delayed = False
-        """After an error: not asked for until the pause is over or new metadata is there."""
+    topic_id: uuid.UUID
+    log: PartitionLog
+    leader_epoch: LeaderEpoch
+    first_request: int
+    """Answers to requests before this one are about another epoch."""
+    is_delayed: bool = False
+    """After an error: not asked for until the pause is over or new metadata is there."""
 
 
-class ReplicaFetchers:
+class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     """The fetchers of one broker."""
 
-    __slots__ = ("_by_leader", "_held_back", "_leaders", "_make", "_tasks", "lagging")
-
-    def __init__(
-        self,
-        *,
-        broker_id: BrokerId,
-        clock: Clock,
-        tasks: Tasks,
-        settings: Callable[[], Settings],
-        image: Callable[[], ClusterImage],
-        peers: Peers,
-        purgatory: Purgatory[TopicPartition],
-        gate: LogGate,
-        log_trace: LogTrace,
-    ) -> None:
-        self.lagging: set[TopicPartition] = set()
-        """Partitions that a fault lets fall behind; the owner of the broker may put a set here that
-        outlives it.
-        """
-        self._held_back: dict[TopicPartition, Following] = {}
-        """Those of them that would be fetched."""
-        self._tasks = tasks
-        self._by_leader: dict[BrokerId, _Fetcher] = {}
-        self._leaders: dict[TopicPartition, BrokerId] = {}
-
-        def make(leader: BrokerId) -> _Fetcher:
-            return _Fetcher(
-                broker_id=broker_id,
-                leader=leader,
-                clock=clock,
-                tasks=tasks,
-                settings=settings,
-                image=image,
-                peers=peers,
-                purgatory=purgatory,
-                gate=gate,
-                log_trace=log_trace,
-            )
-
-        self._make = make
+    broker_id: BrokerId
+    clock: Clock
+    tasks: Tasks
+    settings: Callable[[], Settings]
+    image: Callable[[], ClusterImage]
+    peers: Peers
+    purgatory: Purgatory[TopicPartition]
+    gate: LogGate
+    log_trace: LogTrace
+    lagging: set[TopicPartition] = msgspec.field(default_factory=set)
+    """Partitions that a fault lets fall behind; the owner of the broker may put a set here that
+    outlives it.
+    """
+    _held_back: dict[TopicPartition, Following] = {}
+    """Those of them that would be fetched."""
+    _by_leader: dict[BrokerId, _Fetcher] = {}
+    _leaders: dict[TopicPartition, BrokerId] = {}
 
     def apply(self, followed: Iterable[Following], unfollowed: Iterable[TopicPartition]) -> None:
         """Follow the new partitions from now on, and stop following the old ones."""
@@ -128,13 +104,13 @@ class ReplicaFetchers:
                 continue
             fetcher = self._by_leader.get(following.leader)
             if fetcher is None:
-                fetcher = self._by_leader[following.leader] = self._make(following.leader)
+                fetcher = self._by_leader[following.leader] = _Fetcher(self, following.leader)
             fetcher.add(following)
             self._leaders[topic_partition] = following.leader
             changed[following.leader] = None
         for leader in changed:
             # After the present callback, so that the leader has the same metadata by then.
-            self._tasks.soon(self._by_leader[leader].send_changes)
+            self.tasks.soon(self._by_leader[leader].send_changes)
 
     def lag(self, topic_partition: TopicPartition) -> None:
         """Stop fetching this one until ``catch_up``, also after a change of its leader."""
@@ -176,30 +152,17 @@ class _Fetcher:
         *("_behind", "_is_late", "_names", "_wait_ms"),
     )
 
-    def __init__(
-        self,
-        *,
-        broker_id: BrokerId,
-        leader: BrokerId,
-        clock: Clock,
-        tasks: Tasks,
-        settings: Callable[[], Settings],
-        image: Callable[[], ClusterImage],
-        peers: Peers,
-        purgatory: Purgatory[TopicPartition],
-        gate: LogGate,
-        log_trace: LogTrace,
-    ) -> None:
-        self._log_trace = log_trace
-        self._tasks = tasks
-        self._gate = gate
-        self._broker_id = broker_id
+    def __init__(self, fetchers: ReplicaFetchers, leader: BrokerId) -> None:
+        self._log_trace = fetchers.log_trace
+        self._tasks = fetchers.tasks
+        self._gate = fetchers.gate
+        self._broker_id = fetchers.broker_id
         self._leader = leader
-        self._clock = clock
-        self._settings = settings
-        self._image = image
-        self._peers = peers
-        self._purgatory = purgatory
+        self._clock = fetchers.clock
+        self._settings = fetchers.settings
+        self._image = fetchers.image
+        self._peers = fetchers.peers
+        self._purgatory = fetchers.purgatory
         self._followed: dict[TopicPartition, _Followed] = {}
         self._names: tuple[TopicPartition, ...] | None = None
         """The same by name; None where they have changed."""
@@ -213,7 +176,7 @@ class _Fetcher:
         self._wait_ms = 0
         self._is_waiting = False
         """After an error of the whole request."""
-        self._name = f"replica fetcher {broker_id} of {leader}"
+        self._name = f"replica fetcher {fetchers.broker_id} of {leader}"
         self._is_standing = False
         """An answer is being taken over, and an append may have to wait: as Kafka's fetcher thread
         it does nothing else meanwhile.
@@ -229,7 +192,9 @@ class _Fetcher:
     def add(self, following: Following) -> None:
         """Fetch this one, too, from the next request on."""
         topic_partition = following.log.topic_partition
-        self._followed[topic_partition] = _Followed(following, self._request + 1)
+        self._followed[topic_partition] = _Followed(
+            following.topic_id, following.log, following.leader_epoch, self._request + 1
+        )
         self._names = None
         self._changed[topic_partition] = None
         self._forgotten.pop(topic_partition, None)
