@@ -153,7 +153,11 @@ class Peers:
     def alter_partition(self, command: AlterPartitionCommand) -> Pending[AlterPartitionReply]:
         """Ask the controller for other ISRs of partitions that this broker leads."""
         return self._ask(
-            CONTROLLER_ID, ALTER_PARTITION, ALTER_PARTITION_VERSION, command, timeout_ms=self._timeout_ms
+            CONTROLLER_ID,
+            ALTER_PARTITION,
+            ALTER_PARTITION_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
         )
 
     def register_broker(
@@ -161,7 +165,11 @@ class Peers:
     ) -> Pending[BrokerRegistrationReply]:
         """Ask the controller for a broker epoch."""
         return self._ask(
-            CONTROLLER_ID, BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, command, timeout_ms=timeout_ms
+            CONTROLLER_ID,
+            BROKER_REGISTRATION,
+            BROKER_REGISTRATION_VERSION,
+            command,
+            timeout_ms=timeout_ms,
         )
 
     def heartbeat(
@@ -169,7 +177,11 @@ class Peers:
     ) -> Pending[BrokerHeartbeatReply]:
         """Tell the controller that this broker lives."""
         return self._ask(
-            CONTROLLER_ID, BROKER_HEARTBEAT, BROKER_HEARTBEAT_VERSION, command, timeout_ms=timeout_ms
+            CONTROLLER_ID,
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            command,
+            timeout_ms=timeout_ms,
         )
 
     # Parts

@@ -48,44 +48,29 @@ that all brokers share. Kafka's answer is bounded by bytes alone.
 """
 
 
-class _Session:
+class _Session(msgspec.Struct, eq=False):
     """One follower's session; the ``Reader`` of its partitions."""
 
-    __slots__ = (
-        *("_sessions", "deadline_ms", "epoch", "follower_id", "is_due", "last_fetch_ms", "news"),
-        "out_of_isr",
-        *(
-            "parked",
-            "positions",
-            "response_max_bytes",
-            "session_id",
-            "stale",
-            "timer_ms",
-            "reported_all_ms",
-        ),
-    )
-
-    def __init__(self, sessions: ReplicaSessions, follower_id: BrokerId, session_id: int) -> None:
-        self._sessions = sessions
-        self.follower_id = follower_id
-        self.session_id = session_id
-        self.epoch = FULL + 1
-        """Epoch of the next request."""
-        self.positions: dict[TopicPartition, ReplicaFetchPartition] = {}
-        self.news: dict[TopicPartition, None] = {}
-        self.stale: dict[TopicPartition, None] = {}
-        """Partitions whose high watermark the follower does not know."""
-        self.out_of_isr: dict[TopicPartition, None] = {}
-        """Partitions in whose ISR the follower is not."""
-        self.reported_all_ms = 0
-        """When it last got the high watermark of all of them."""
-        self.parked: Pending[ReplicaFetchReply] | None = None
-        self.is_due = False
-        self.last_fetch_ms = 0
-        self.deadline_ms = 0
-        self.timer_ms: int | None = None
-        """When the timer that watches the deadline fires; None while none is armed."""
-        self.response_max_bytes = 0
+    _sessions: ReplicaSessions
+    follower_id: BrokerId
+    session_id: int
+    epoch: int = FULL + 1
+    """Epoch of the next request."""
+    positions: dict[TopicPartition, ReplicaFetchPartition] = {}
+    news: dict[TopicPartition, None] = {}
+    stale: dict[TopicPartition, None] = {}
+    """Partitions whose high watermark the follower does not know."""
+    out_of_isr: dict[TopicPartition, None] = {}
+    """Partitions in whose ISR the follower is not."""
+    reported_all_ms: int = 0
+    """When it last got the high watermark of all of them."""
+    parked: Pending[ReplicaFetchReply] | None = None
+    is_due: bool = False
+    last_fetch_ms: int = 0
+    deadline_ms: int = 0
+    timer_ms: int | None = None
+    """When the timer that watches the deadline fires; None while none is armed."""
+    response_max_bytes: int = 0
 
     def has_news(self, topic_partition: TopicPartition) -> None:
         self.news[topic_partition] = None
@@ -219,12 +204,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         partition = self.replicas.replicated.get(topic_partition)
         error = self._refusal(session, wanted, partition, broker_epoch)
         if partition is None or error is not None:
-            self._forget(session, topic_partition)
-            return ReplicaFetchedPartition(
-                topic_id=wanted.topic_id,
-                topic_partition=topic_partition,
-                error=error or ErrorCode.not_leader_or_follower,
-            )
+            return self._refused(session, wanted, error or ErrorCode.not_leader_or_follower)
         log = partition.log
         is_latest = wanted.last_fetched_epoch == log.epochs.latest
         if wanted.last_fetched_epoch != UNKNOWN_EPOCH and (
@@ -232,7 +212,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         ):
             found = log.end_offset_for_epoch(wanted.last_fetched_epoch)
             if found.leader_epoch < 0 or found.end_offset < 0:
-                return self._out_of_range(session, wanted)
+                return self._refused(session, wanted, ErrorCode.offset_out_of_range)
             if (
                 found.leader_epoch < wanted.last_fetched_epoch
                 or found.end_offset < wanted.fetch_offset
@@ -246,7 +226,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                     diverging=(found.leader_epoch, found.end_offset),
                 )
         if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
-            return self._out_of_range(session, wanted)
+            return self._refused(session, wanted, ErrorCode.offset_out_of_range)
         session.positions[topic_partition] = wanted
         self._fetched(session, partition, wanted, broker_epoch, now_ms)
         return None
@@ -278,14 +258,14 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             return ErrorCode.not_leader_or_follower
         return None
 
-    def _out_of_range(
-        self, session: _Session, wanted: ReplicaFetchPartition
+    def _refused(
+        self, session: _Session, wanted: ReplicaFetchPartition, error: ErrorCode
     ) -> ReplicaFetchedPartition:
         self._forget(session, wanted.topic_partition)
         return ReplicaFetchedPartition(
             topic_id=wanted.topic_id,
             topic_partition=wanted.topic_partition,
-            error=ErrorCode.offset_out_of_range,
+            error=error,
         )
 
     def _fetched(
@@ -372,12 +352,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         topic_partition = wanted.topic_partition
         partition = self.replicas.replicated.get(topic_partition)
         if partition is None or partition.leader_epoch != wanted.current_leader_epoch:
-            self._forget(session, topic_partition)
-            return ReplicaFetchedPartition(
-                topic_id=wanted.topic_id,
-                topic_partition=topic_partition,
-                error=ErrorCode.not_leader_or_follower,
-            )
+            return self._refused(session, wanted, ErrorCode.not_leader_or_follower)
         log = partition.log
         session.stale.pop(topic_partition, None)
         return ReplicaFetchedPartition(

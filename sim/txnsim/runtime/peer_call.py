@@ -18,7 +18,6 @@ from txnsim.runtime.link_cuts import Link
 from txnsim.runtime.pending import Pending
 from txnsim.types import BrokerId
 
-
 PeerHandler = Callable[[int, int, object, BrokerId], Awaitable[object]]
 """(api key, api version, command, source broker) -> reply."""
 

@@ -57,9 +57,7 @@ class World:
         target: BrokerId = B,
         timeout_ms: int = 30_000,
     ) -> asyncio.Future[Any]:
-        return future_of(
-            self.network.ask(source, target, 27, 1, command, timeout_ms=timeout_ms)
-        )
+        return future_of(self.network.ask(source, target, 27, 1, command, timeout_ms=timeout_ms))
 
 
 class Script:
