@@ -63,55 +63,37 @@ Outcomes = list[FetchOutcome]
 """The outcome of each partition of the command, in its order."""
 
 
-class _BytesLeft:
+class _BytesLeft(msgspec.Struct, eq=False):
     """How much of an answer is left to be filled."""
 
-    __slots__ = ("bytes", "must_progress")
-
-    def __init__(self, max_bytes: int) -> None:
-        self.bytes = max_bytes
-        self.must_progress = True
-        """Only the first partition with data may exceed the limits, so that a huge batch never
-        blocks a reader.
-        """
+    bytes: int
+    must_progress: bool = True
+    """Only the first partition with data may exceed the limits, so that a huge batch never
+    blocks a reader.
+    """
 
     def take(self, size: int) -> None:
         self.bytes = max(0, self.bytes - size)
         self.must_progress = self.must_progress and size == 0
 
 
-class _Enough:
+class _Enough(msgspec.Struct, eq=False):
     """Whether to answer a parked fetch after a change of one partition: enough bytes, or an error.
 
     It remembers the bytes of the other partitions: a fetch may wait for thousands, and several
     fetches for the partition that a neighbour writes to.
     """
 
-    __slots__ = (
-        "_available",
-        "_command",
-        "_is_ready",
-        "_is_wrong",
-        "_known",
-        "_total",
-        "_touched",
-        "by_partition",
-    )
-
-    def __init__(
-        self,
-        command: FetchCommand,
-        available: Callable[[FetchCommand, FetchPartition], int | None],
-    ) -> None:
-        self._command = command
-        self._available = available
-        self._known: dict[TopicPartition, int] = {}
-        """Of partitions that have anything."""
-        self.by_partition: dict[TopicPartition, FetchPartition | list[FetchPartition]] = {}
-        """What is wanted of each; a list where it is several things."""
-        self._is_ready = self._is_wrong = False
-        self._total = 0
-        self._touched: dict[TopicPartition, None] = {}
+    _command: FetchCommand
+    _available: Callable[[FetchCommand, FetchPartition], int | None]
+    _known: dict[TopicPartition, int] = {}
+    """Of partitions that have anything."""
+    by_partition: dict[TopicPartition, FetchPartition | list[FetchPartition]] = {}
+    """What is wanted of each; a list where it is several things."""
+    _is_ready: bool = False
+    _is_wrong: bool = False
+    _total: int = 0
+    _touched: dict[TopicPartition, None] = {}
 
     def add(self, partitions: Sequence[FetchPartition]) -> None:
         """These are wanted, too."""

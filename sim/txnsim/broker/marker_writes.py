@@ -43,14 +43,11 @@ _NOT_LOADED: Final = Rejection(
 )
 
 
-class _Written:
+class _Written(msgspec.Struct, eq=False):
     """What a request has written, and the appends that it still waits for."""
 
-    __slots__ = ("appends", "completions")
-
-    def __init__(self) -> None:
-        self.appends: Appends = []
-        self.completions: list[tuple[TopicPartition, Pending[ErrorCode]]] = []
+    appends: Appends = []
+    completions: list[tuple[TopicPartition, Pending[ErrorCode]]] = []
 
 
 class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import Rejection
-from txnsim.log.producer_state import ProducerEntryImage
+from txnsim.log.producer_state import ProducerEntry
 from txnsim.log.txn_index import AbortedTxn
 
 NO_TIMESTAMP: Final = -1
@@ -101,7 +101,7 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     log_end_offset: int
     high_watermark: int
     last_stable_offset: int
-    producers: tuple[ProducerEntryImage, ...]
+    producers: tuple[ProducerEntry, ...]
     ongoing: tuple[tuple[int, int], ...]
     """(first offset, producer id), by first offset."""
     unreplicated: tuple[tuple[int, int], ...]

@@ -13,7 +13,7 @@ from txnsim.log.producer_state import (
     CACHED_BATCHES_MAX,
     NO_OFFSET,
     NO_SEQUENCE,
-    ProducerEntryImage,
+    ProducerEntry,
     sequence_after,
 )
 from txnsim.wire.batch import read_batch_header
@@ -123,7 +123,7 @@ def _check_epochs(state: LogState, name: str) -> None:
         )
 
 
-def _check_cache(entry: ProducerEntryImage, name: str) -> None:
+def _check_cache(entry: ProducerEntry, name: str) -> None:
     """Cached batches rise in offset, and where they carry sequences, in sequence."""
     _require(
         len(entry.batches) <= CACHED_BATCHES_MAX, name, f"{len(entry.batches)} batches are cached"

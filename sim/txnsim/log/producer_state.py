@@ -12,6 +12,7 @@ refuses anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from typing import Final
 
 import msgspec
@@ -53,17 +54,6 @@ class BatchMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
 
 
-class ProducerEntryImage(msgspec.Struct, frozen=True, kw_only=True):
-    """A ``ProducerEntry`` as a value."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    last_timestamp: int
-    txn_first_offset: int
-    batches: tuple[BatchMetadata, ...]
-
-
 class CompletedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A transaction that a marker just ended on this partition."""
 
@@ -92,25 +82,15 @@ class SnapshotEntry(msgspec.Struct, frozen=True, gc=False):
     txn_first_offset: int
 
 
-class ProducerEntry:
+class ProducerEntry(msgspec.Struct, gc=False):
     """What the log knows of one producer id (Kafka's ProducerStateEntry)."""
 
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "last_timestamp",
-        "producer_epoch",
-        "producer_id",
-        "txn_first_offset",
-    )
-
-    def __init__(self, producer_id: int) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = NO_EPOCH
-        self.coordinator_epoch = NO_EPOCH
-        self.last_timestamp = -1
-        self.txn_first_offset = NO_OFFSET
-        self.batches: tuple[BatchMetadata, ...] = ()
+    producer_id: int
+    producer_epoch: int = NO_EPOCH
+    coordinator_epoch: int = NO_EPOCH
+    last_timestamp: int = -1
+    txn_first_offset: int = NO_OFFSET
+    batches: tuple[BatchMetadata, ...] = ()
 
     @property
     def last_sequence(self) -> int:
@@ -135,17 +115,6 @@ class ProducerEntry:
             if batch.last_sequence == last_sequence and batch.first_sequence == base_sequence:
                 return batch
         return None
-
-    def image(self) -> ProducerEntryImage:
-        """The entry as a value."""
-        return ProducerEntryImage(
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            coordinator_epoch=self.coordinator_epoch,
-            last_timestamp=self.last_timestamp,
-            txn_first_offset=self.txn_first_offset,
-            batches=self.batches,
-        )
 
 
 class ProducerState:
@@ -367,9 +336,9 @@ class ProducerState:
         """(first offset, offset of the marker) of the ended, unreplicated ones, by first offset."""
         return tuple(sorted(self._unreplicated.items()))
 
-    def images(self) -> tuple[ProducerEntryImage, ...]:
-        """All entries as values, by producer id."""
-        return tuple(self._entries[producer_id].image() for producer_id in sorted(self._entries))
+    def images(self) -> tuple[ProducerEntry, ...]:
+        """All entries as they are now, by producer id."""
+        return tuple([copy(entry) for _, entry in sorted(self._entries.items())])
 
 
 def _saved(entry: ProducerEntry) -> SnapshotEntry:

@@ -91,24 +91,17 @@ class Push(msgspec.Struct, frozen=True, kw_only=True):
     metrics: bytes
 
 
-class _Instance:
+class _Instance(msgspec.Struct, eq=False):
     """A client instance under one set of subscriptions."""
 
-    __slots__ = (
-        *("client", "expires_ms", "got_ms", "has_ended", "last_error", "pushed_ms"),
-        *("subscriptions", "wanted"),
-    )
-
-    def __init__(
-        self, wanted: Wanted, client: TelemetryClient, subscriptions: Mapping[str, Configs]
-    ) -> None:
-        self.wanted = wanted
-        self.client = client
-        self.subscriptions = subscriptions
-        self.got_ms = self.pushed_ms = _NEVER_MS
-        self.has_ended = False
-        self.last_error = ErrorCode.none
-        self.expires_ms = 0
+    wanted: Wanted
+    client: TelemetryClient
+    subscriptions: Mapping[str, Configs]
+    got_ms: int = _NEVER_MS
+    pushed_ms: int = _NEVER_MS
+    has_ended: bool = False
+    last_error: ErrorCode = ErrorCode.none
+    expires_ms: int = 0
 
     def may_get(self, now_ms: int) -> bool:
         """Whether it may ask again, and note that it has."""

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Collection, Hashable
 from functools import partial
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
 
@@ -24,26 +26,15 @@ again, would take longer than others may be kept waiting.
 """
 
 
-class _Parked(Generic[KeyT]):
+class _Parked(msgspec.Struct, Generic[KeyT], kw_only=True, eq=False):
     """One parked operation."""
 
-    __slots__ = ("answer", "check", "deadline_ms", "is_answered", "keys", "timeout_ms")
-
-    def __init__(
-        self,
-        keys: Collection[KeyT],
-        check: Callable[[KeyT], bool],
-        answer: Pending[bool],
-        *,
-        timeout_ms: float,
-        deadline_ms: float,
-    ) -> None:
-        self.keys = keys
-        self.check = check
-        self.answer = answer
-        self.timeout_ms = timeout_ms
-        self.deadline_ms = deadline_ms
-        self.is_answered = False
+    keys: Collection[KeyT]
+    check: Callable[[KeyT], bool]
+    answer: Pending[bool]
+    timeout_ms: float
+    deadline_ms: float
+    is_answered: bool = False
 
 
 class Purgatory(Generic[KeyT]):
@@ -85,9 +76,9 @@ class Purgatory(Generic[KeyT]):
         """
         answer: Pending[bool] = Pending(self._tasks)
         parked = _Parked(
-            keys,
-            check,
-            answer,
+            keys=keys,
+            check=check,
+            answer=answer,
             timeout_ms=timeout_ms,
             deadline_ms=self._clock.monotonic_ms() + timeout_ms,
         )

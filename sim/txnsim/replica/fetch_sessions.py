@@ -179,38 +179,21 @@ class CachedPartition(msgspec.Struct, eq=False):
         return is_news
 
 
-class Session:
+class Session(msgspec.Struct, kw_only=True, eq=False):
     """The partitions that one reader wants of this broker, in the order in which they are read."""
 
-    __slots__ = (
-        "_names",
-        "_plan",
-        "by_topic_ids",
-        "created_ms",
-        "epoch",
-        "is_old",
-        "is_privileged",
-        "last_used_ms",
-        "partitions",
-        "rank",
-        "session_id",
-    )
-
-    def __init__(
-        self, *, session_id: int, by_topic_ids: bool, is_privileged: bool, now_ms: int
-    ) -> None:
-        self.session_id = session_id
-        self.by_topic_ids = by_topic_ids
-        self.is_privileged = is_privileged
-        self.created_ms = now_ms
-        self.last_used_ms = now_ms
-        self.epoch = next_epoch(INITIAL_EPOCH)
-        """The epoch that the next request must give."""
-        self.partitions: dict[PartitionKey, CachedPartition] = {}
-        self.rank: _Rank | None = None
-        self.is_old = False
-        self._plan: tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]] | None = None
-        self._names: Mapping[uuid.UUID, str] | None = None
+    session_id: int
+    by_topic_ids: bool
+    is_privileged: bool
+    created_ms: int
+    last_used_ms: int
+    epoch: int = next_epoch(INITIAL_EPOCH)
+    """The epoch that the next request must give."""
+    partitions: dict[PartitionKey, CachedPartition] = {}
+    rank: _Rank | None = None
+    is_old: bool = False
+    _plan: tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]] | None = None
+    _names: Mapping[uuid.UUID, str] | None = None
 
     def update(self, asked: Asked, forgotten: Iterable[PartitionKey]) -> None:
         """Add and change, then forget: a partition in both is forgotten (FetchSession.update)."""
@@ -439,7 +422,8 @@ class FetchSessions:
             session_id=shard.new_id(self._draw),
             by_topic_ids=request.by_topic_ids,
             is_privileged=request.is_privileged,
-            now_ms=now_ms,
+            created_ms=now_ms,
+            last_used_ms=now_ms,
         )
         for key, outcome in results:
             cached = session.partitions[key] = CachedPartition(request.asked[key])

@@ -41,21 +41,21 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new image means for one broker."""
+    """What a new image means for one broker; filled as its replicas are gone through."""
 
-    led: tuple[tuple[TopicPartition, LeaderEpoch], ...] = ()
+    led: list[tuple[TopicPartition, LeaderEpoch]] = []
     """Partitions led from now on, or led under a new epoch."""
-    lost: tuple[tuple[TopicPartition, LeaderEpoch], ...] = ()
+    lost: list[tuple[TopicPartition, LeaderEpoch]] = []
     """Partitions led until now, with the epoch of the new leader."""
-    deleted: tuple[TopicPartition, ...] = ()
+    deleted: list[TopicPartition] = []
     """Partitions hosted until now: the topic is gone, or the replica is at another broker."""
-    regrouped: tuple[Partition, ...] = ()
+    regrouped: list[Partition] = []
     """Led partitions with followers whose ISR, epoch or minimum may be another: the high watermark
     may move.
     """
-    followed: tuple[Following, ...] = ()
+    followed: list[Following] = []
     """Partitions to be fetched from now on, or from another leader, or under another epoch."""
-    unfollowed: tuple[TopicPartition, ...] = ()
+    unfollowed: list[TopicPartition] = []
     """Partitions that are not to be fetched any more: led here, without a leader, or deleted."""
 
 
@@ -85,30 +85,6 @@ def _roles(
         for index, partition in enumerate(topic.partitions)
         if broker_id in partition.replicas
     }
-
-
-class _Changes:
-    """``LeadershipChanges`` in the making."""
-
-    __slots__ = ("deleted", "followed", "led", "lost", "regrouped", "unfollowed")
-
-    def __init__(self) -> None:
-        self.led: list[tuple[TopicPartition, LeaderEpoch]] = []
-        self.lost: list[tuple[TopicPartition, LeaderEpoch]] = []
-        self.deleted: list[TopicPartition] = []
-        self.regrouped: list[Partition] = []
-        self.followed: list[Following] = []
-        self.unfollowed: list[TopicPartition] = []
-
-    def frozen(self) -> LeadershipChanges:
-        return LeadershipChanges(
-            led=tuple(self.led),
-            lost=tuple(self.lost),
-            deleted=tuple(self.deleted),
-            regrouped=tuple(self.regrouped),
-            followed=tuple(self.followed),
-            unfollowed=tuple(self.unfollowed),
-        )
 
 
 class Replicas(msgspec.Struct, kw_only=True, eq=False):
@@ -212,7 +188,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             How many replicas have been seen to since the last step.
         """
         old, self.image = self.image, new
-        changes = _Changes()
+        changes = LeadershipChanges()
         found: dict[tuple[object, ...], tuple[LogConfig, int]] = {}
         for name, topic in old.topics.items():
             current = new.topics.get(name)
@@ -233,8 +209,9 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             self.logs.configure(topic, config)
             yield TOPIC_WEIGHT
         if self.logs.has_failed:  # in the midst of it
-            changes.led, changes.followed, changes.regrouped = [], [], []
-        return changes.frozen()
+            for withdrawn in (changes.led, changes.followed, changes.regrouped):
+                withdrawn.clear()
+        return changes
 
     def directory_failed(self) -> tuple[TopicPartition, ...]:
         """No replica is served any more (ReplicaManager.handleLogDirFailure).
@@ -263,7 +240,12 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _host(
-        self, topic: TopicImage, config: LogConfig, min_isr: int, changes: _Changes, now_ms: int
+        self,
+        topic: TopicImage,
+        config: LogConfig,
+        min_isr: int,
+        changes: LeadershipChanges,
+        now_ms: int,
     ) -> Generator[int, None, None]:
         gone: list[int] = []
         for index, partition in enumerate(topic.partitions):
@@ -294,7 +276,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         self.logs.forget_replicas(topic, gone)
 
     def _leave_offline(
-        self, topic_partition: TopicPartition, partition: PartitionImage, changes: _Changes
+        self, topic_partition: TopicPartition, partition: PartitionImage, changes: LeadershipChanges
     ) -> None:
         """Coordinators go by the metadata alone: they resign once another broker leads
         (BrokerMetadataPublisher).
@@ -304,7 +286,9 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             self._led_offline.discard(topic_partition)
             changes.lost.append((topic_partition, partition.leader_epoch))
 
-    def _lead(self, log: PartitionLog, partition: PartitionImage, changes: _Changes) -> None:
+    def _lead(
+        self, log: PartitionLog, partition: PartitionImage, changes: LeadershipChanges
+    ) -> None:
         topic_partition = log.topic_partition
         if topic_partition in self.led and log.leader_epoch == partition.leader_epoch:
             return
@@ -319,7 +303,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         log: PartitionLog,
         topic: TopicImage,
         image: PartitionImage,
-        changes: _Changes,
+        changes: LeadershipChanges,
         *,
         min_isr: int,
         now_ms: int,
@@ -338,7 +322,11 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         changes.regrouped.append(partition)
 
     def _follow(
-        self, log: PartitionLog, topic: TopicImage, partition: PartitionImage, changes: _Changes
+        self,
+        log: PartitionLog,
+        topic: TopicImage,
+        partition: PartitionImage,
+        changes: LeadershipChanges,
     ) -> None:
         topic_partition = log.topic_partition
         if self.led.pop(topic_partition, None) is not None:
@@ -362,14 +350,14 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             )
         )
 
-    def _forget(self, topic: TopicImage, changes: _Changes) -> Generator[int, None, None]:
+    def _forget(self, topic: TopicImage, changes: LeadershipChanges) -> Generator[int, None, None]:
         for index in range(len(topic.partitions)):
             if index % STEP == STEP - 1:
                 yield STEP
             self._give_up(TopicPartition(topic.name, index), changes)
         self.logs.forget(topic)
 
-    def _give_up(self, topic_partition: TopicPartition, changes: _Changes) -> None:
+    def _give_up(self, topic_partition: TopicPartition, changes: LeadershipChanges) -> None:
         """Stop hosting the partition."""
         self.led.pop(topic_partition, None)
         self.replicated.pop(topic_partition, None)

@@ -6,6 +6,8 @@ DelayedProduce, Partition.checkEnoughReplicasReachOffset.
 
 from __future__ import annotations
 
+import msgspec
+
 from txnsim.errors import ErrorCode
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.purgatory import Purgatory
@@ -14,14 +16,11 @@ from txnsim.replication.leader_appends import Appends
 from txnsim.types import TopicPartition
 
 
-class Commits:
+class Commits(msgspec.Struct, kw_only=True, eq=False):
     """The appends of one broker that wait to be replicated."""
 
-    __slots__ = ("_purgatory", "_replicas")
-
-    def __init__(self, *, replicas: Replicas, purgatory: Purgatory[TopicPartition]) -> None:
-        self._replicas = replicas
-        self._purgatory = purgatory
+    replicas: Replicas
+    purgatory: Purgatory[TopicPartition]
 
     async def committed(self, log: PartitionLog, offset: int, *, timeout_ms: int) -> ErrorCode:
         """Wait until everything up to ``offset`` is committed or can't be any more."""
@@ -46,7 +45,7 @@ class Commits:
                     del late[key]
             return not late
 
-        await self._purgatory.wait(tuple(late), timeout_ms=timeout_ms, check=is_over)
+        await self.purgatory.wait(tuple(late), timeout_ms=timeout_ms, check=is_over)
         for key in tuple(late):
             is_over(key)
         for key in late:
@@ -57,15 +56,15 @@ class Commits:
         self, log: PartitionLog, last_offset: int, failed: dict[TopicPartition, ErrorCode]
     ) -> bool:
         topic_partition = log.topic_partition
-        if self._replicas.led.get(topic_partition) is not log:
-            is_offline = topic_partition in self._replicas.offline
+        if self.replicas.led.get(topic_partition) is not log:
+            is_offline = topic_partition in self.replicas.offline
             failed[topic_partition] = (
                 ErrorCode.kafka_storage_error if is_offline else ErrorCode.not_leader_or_follower
             )
             return True
         if log.high_watermark <= last_offset:
             return False
-        partition = self._replicas.replicated.get(topic_partition)
+        partition = self.replicas.replicated.get(topic_partition)
         if partition is not None and partition.lost_min_isr:
             failed[topic_partition] = ErrorCode.not_enough_replicas_after_append
         return True

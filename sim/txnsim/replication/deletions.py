@@ -27,14 +27,11 @@ Outcome = int | ErrorCode | Late
 """A low watermark, or why it was not raised."""
 
 
-class Deletions:
+class Deletions(msgspec.Struct, kw_only=True, eq=False):
     """The deletions of one broker that wait for its followers."""
 
-    __slots__ = ("_purgatory", "_replicas")
-
-    def __init__(self, *, replicas: Replicas, purgatory: Purgatory[TopicPartition]) -> None:
-        self._replicas = replicas
-        self._purgatory = purgatory
+    replicas: Replicas
+    purgatory: Purgatory[TopicPartition]
 
     async def wait(
         self, deleted: Mapping[TopicPartition, int], *, timeout_ms: int
@@ -60,17 +57,17 @@ class Deletions:
         for topic_partition in deleted:
             is_over(topic_partition)
         if late:
-            await self._purgatory.wait(list(late), timeout_ms=timeout_ms, check=is_over)
+            await self.purgatory.wait(list(late), timeout_ms=timeout_ms, check=is_over)
             for topic_partition in list(late):
                 is_over(topic_partition)
             outcomes.update({one: Late(low_watermark=before[one]) for one in late})
         return outcomes
 
     def _low_watermark(self, topic_partition: TopicPartition) -> int | ErrorCode:
-        log = self._replicas.led.get(topic_partition)
+        log = self.replicas.led.get(topic_partition)
         if log is None:
             return ErrorCode.not_leader_or_follower
-        partition = self._replicas.replicated.get(topic_partition)
+        partition = self.replicas.replicated.get(topic_partition)
         if partition is None:
             return log.log_start_offset
-        return partition.low_watermark(self._replicas.image.is_alive)
+        return partition.low_watermark(self.replicas.image.is_alive)

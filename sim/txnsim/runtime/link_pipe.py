@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from txnsim.runtime.clock import Clock
 
 
-class Pipe:
+class Pipe(msgspec.Struct, eq=False):
     """Latency with order: a message never overtakes an earlier one of the same direction."""
 
-    __slots__ = ("_clock", "_last_ms", "_waiting")
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._last_ms = 0.0
-        self._waiting: deque[Callable[[], object]] = deque()
+    _clock: Clock
+    _last_ms: float = 0.0
+    _waiting: deque[Callable[[], object]] = msgspec.field(default_factory=deque)
 
     def send(self, latency_ms: float, deliver: Callable[[], object]) -> None:
         """Call ``deliver`` after ``latency_ms``, or with the message before it if that is later."""

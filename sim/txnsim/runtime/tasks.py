@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from txnsim.runtime.pending import Pending
@@ -350,36 +351,26 @@ class LoopTasks:
             self._failures.append(error)
 
 
-class _Drive:
+class _Drive(msgspec.Struct, eq=False):
     """A coroutine that is run by hand."""
 
-    __slots__ = ("cause", "context", "coroutine", "done", "name", "waker")
-
-    def __init__(
-        self,
-        coroutine: Coroutine[Any, Any, Any],
-        done: Done,
-        name: str,
-        context: Context | None,
-    ) -> None:
-        self.coroutine = coroutine
-        self.done = done
-        self.name = name
-        self.context = context
-        """Of its own, where what it sets must reach no caller; None for that of its caller."""
-        self.cause = self.waker = NO_CAUSE
-        """In the trace: what its next step is due to, and what has ended its last wait."""
+    coroutine: Coroutine[Any, Any, Any]
+    done: Done
+    name: str
+    context: Context | None
+    """Of its own, where what it sets must reach no caller; None for that of its caller."""
+    cause: int = NO_CAUSE
+    """In the trace: what its next step is due to."""
+    waker: int = NO_CAUSE
+    """And what has ended its last wait."""
 
 
-class _Rest:
+class _Rest(msgspec.Struct, eq=False):
     """What is left of a driven coroutine after its first step waited."""
 
-    __slots__ = ("_awaited", "_coroutine", "_done")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], awaited: object, done: Done) -> None:
-        self._coroutine = coroutine
-        self._awaited = awaited
-        self._done: Done | None = done
+    _coroutine: Coroutine[Any, Any, Any]
+    _awaited: object
+    _done: Done | None
 
     async def run(self) -> None:
         """Go on to the end and report."""

@@ -134,8 +134,8 @@ def test_a_new_topic_is_hosted_by_its_replicas_and_led_by_one() -> None:
         B3: [TP],
     }
     assert [len(each.led) for each in brokers.each.values()] == [0, 1, 0]
-    assert changes[B2].led == ((TP, 0),)
-    assert changes[B3].led == ()
+    assert changes[B2].led == [(TP, 0)]
+    assert changes[B3].led == []
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1)])
@@ -144,9 +144,9 @@ def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(old: int, new: in
     brokers = Brokers(before)
     follower = brokers.each[BrokerId(new)].hosted[TP]
     changes = brokers.apply(before.with_partition(TP, partition(new, epoch=1)))
-    assert changes[BrokerId(old)].lost == ((TP, 1),)
-    assert changes[BrokerId(new)].led == ((TP, 1),)
-    assert changes[BrokerId(new)].unfollowed == (TP,)
+    assert changes[BrokerId(old)].lost == [(TP, 1)]
+    assert changes[BrokerId(new)].led == [(TP, 1)]
+    assert changes[BrokerId(new)].unfollowed == [TP]
     assert brokers.each[BrokerId(new)].led[TP] is follower, "a follower's log is the leader's now"
     assert {each.hosted[TP].leader_epoch for each in brokers.each.values()} == {1}
     assert error_of(brokers.each[BrokerId(old)].leader(TP)) is ErrorCode.not_leader_or_follower
@@ -156,7 +156,7 @@ def test_an_election_of_the_same_leader_is_a_new_epoch() -> None:
     before = cluster().with_topic(topic())
     brokers = Brokers(before)
     changes = brokers.apply(before.with_partition(TP, partition(1, epoch=3)))
-    assert changes[B1].led == ((TP, 3),)
+    assert changes[B1].led == [(TP, 3)]
     assert brokers.each[B1].led[TP].leader_epoch == 3
 
 
@@ -164,7 +164,7 @@ def test_what_does_not_change_is_no_change() -> None:
     image = cluster().with_topic(topic())
     brokers = Brokers(image)
     again = brokers.apply(image.with_topic(topic("more", topic_id=uuid.UUID(int=9))))
-    assert again[B1].led == ((TopicPartition("more", 0), 0),)
+    assert again[B1].led == [(TopicPartition("more", 0), 0)]
 
 
 def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
@@ -172,7 +172,7 @@ def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
     brokers = Brokers(image)
     old = brokers.each[B1].led[TP]
     changes = brokers.apply(image.without_topic("orders"))
-    assert changes[B1].deleted == (TP,)
+    assert changes[B1].deleted == [TP]
     assert brokers.each[B1].hosted == {}
     assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.unknown_topic_or_partition
     brokers.apply(image)
@@ -194,8 +194,8 @@ def test_a_topic_made_anew_under_its_old_name_is_another_topic() -> None:
     changes = brokers.apply(
         image.without_topic("orders").with_topic(topic(topic_id=uuid.UUID(int=9)))
     )
-    assert changes[B1].deleted == (TP,)
-    assert changes[B1].led == ((TP, 0),)
+    assert changes[B1].deleted == [TP]
+    assert changes[B1].led == [(TP, 0)]
     assert brokers.each[B1].led[TP] is not old
     assert TopicPartition("orders", 1) not in brokers.each[B2].hosted
 
@@ -241,7 +241,7 @@ def test_each_epoch_says_which_leader_a_replica_follows() -> None:
     assert (following.leader, following.leader_epoch) == (B1, 4)
     assert following.topic_id == TOPIC_ID
     assert following.log is brokers.each[B2].hosted[TP]
-    assert brokers.first[B1].followed == brokers.first[B3].followed == ()
+    assert brokers.first[B1].followed == brokers.first[B3].followed == []
     moved = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=5))
     assert [one.leader_epoch for one in brokers.apply(moved)[B2].followed] == [5]
     shrunk = moved.with_partition(
@@ -250,7 +250,7 @@ def test_each_epoch_says_which_leader_a_replica_follows() -> None:
             partition(1, replicas=(1, 2), isr=(1,), epoch=5), partition_epoch=6
         ),
     )
-    assert brokers.apply(shrunk)[B2].followed == ()
+    assert brokers.apply(shrunk)[B2].followed == []
 
 
 def test_without_a_leader_a_replica_follows_none() -> None:
@@ -258,9 +258,9 @@ def test_without_a_leader_a_replica_follows_none() -> None:
     brokers = Brokers(image)
     leaderless = image.with_partition(TP, partition(-1, replicas=(1, 2), epoch=1))
     changes = brokers.apply(leaderless)
-    assert changes[B2].unfollowed == (TP,)
-    assert changes[B1].lost == ((TP, 1),)
-    assert changes[B1].unfollowed == ()
+    assert changes[B2].unfollowed == [TP]
+    assert changes[B1].lost == [(TP, 1)]
+    assert changes[B1].unfollowed == []
     again = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=2))
     assert [one.leader for one in brokers.apply(again)[B2].followed] == [B1]
 
@@ -269,7 +269,7 @@ def test_a_led_partition_with_followers_knows_them() -> None:
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
     brokers = Brokers(image)
     led = brokers.each[B1].replicated[TP]
-    assert brokers.first[B1].regrouped == (led,)
+    assert brokers.first[B1].regrouped == [led]
     assert list(led.followers) == [B2]
     assert brokers.each[B2].replicated == {}
     brokers.apply(image.without_topic("orders"))
@@ -316,20 +316,20 @@ def test_a_replica_that_was_moved_away_is_gone_with_its_log() -> None:
     log = brokers.each[B1].hosted[TP]
     moved = cluster().with_topic(topic("orders", partition(3, replicas=(3, 2), epoch=1)))
     changes = brokers.apply(moved)
-    assert (changes[B1].deleted, changes[B1].lost) == ((TP,), ())
+    assert (changes[B1].deleted, changes[B1].lost) == ([TP], [])
     assert TP not in brokers.each[B1].hosted
     assert TP not in brokers.each[B1].led
     assert TP not in brokers.each[B1].replicated
     assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.not_leader_or_follower
-    assert changes[B3].led == ((TP, 1),)
+    assert changes[B3].led == [(TP, 1)]
     away = brokers.apply(
         cluster().with_topic(topic("orders", partition(3, replicas=(3,), epoch=2)))
     )
-    assert (away[B2].deleted, away[B2].unfollowed) == ((TP,), (TP,))
+    assert (away[B2].deleted, away[B2].unfollowed) == ([TP], [TP])
     back = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=3)))
     )
-    assert back[B1].led == ((TP, 3),)
+    assert back[B1].led == [(TP, 3)]
     assert brokers.each[B1].hosted[TP] is not log
 
 
@@ -346,7 +346,7 @@ def test_who_was_followed_is_so_until_the_leader_changes() -> None:
     alone = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=2)))
     )
-    assert alone[B1].regrouped == (led,)
+    assert alone[B1].regrouped == [led]
     assert (list(led.followers), led.isr) == ([], (1,))
 
 
@@ -384,7 +384,7 @@ def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
     brokers = failed()
     moved = partition(2, isr=(2, 3), epoch=1)
     changes = brokers.apply(brokers.image.with_partition(TP, moved))
-    assert changes[B1] == LeadershipChanges(lost=((TP, moved.leader_epoch),))
+    assert changes[B1] == LeadershipChanges(lost=[(TP, moved.leader_epoch)])
     again = brokers.apply(brokers.image.with_partition(TP, partition(3, isr=(2, 3), epoch=2)))
     assert again[B1] == LeadershipChanges()
 
@@ -393,9 +393,9 @@ def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
     brokers = failed()
     elsewhere = partition(2, replicas=(2, 3), epoch=1)
     changes = brokers.apply(brokers.image.with_partition(TP, elsewhere))
-    assert changes[B1].deleted == (TP,)
+    assert changes[B1].deleted == [TP]
     changes = brokers.apply(brokers.image.without_topic("orders"))
-    assert changes[B1].deleted == (TopicPartition("orders", 1),)
+    assert changes[B1].deleted == [TopicPartition("orders", 1)]
     assert brokers.each[B1].offline == set()
 
 
