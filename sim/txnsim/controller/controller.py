@@ -17,10 +17,12 @@ from typing import Final
 
 import msgspec
 
-from txnsim.controller.placing import Usable
+from txnsim.controller.placing import Usable, bad_assignment, new_assignment_refusal
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.image import (
+    ELIGIBLE_LEADER_REPLICAS,
+    KRAFT_VERSION,
     TRANSACTION_VERSION,
     BrokerImage,
     ClusterImage,
@@ -48,10 +50,6 @@ PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 RECORDS_MAX: Final = 10_000
 """Metadata records that one request may write (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 INT_MAX: Final = 2_147_483_647
-
-KRAFT_VERSION: Final = "kraft.version"
-METADATA_VERSION: Final = "metadata.version"
-ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,17 +221,6 @@ def still_holds(
     )
 
 
-def create_topic(
-    image: ClusterImage,
-    wanted: NewTopic,
-    *,
-    settings: Settings,
-    new_topic_id: Callable[[], uuid.UUID],
-) -> TopicImage | Rejection:
-    """The topic as it would be created, or why not."""
-    return create_topics(image, (wanted,), settings=settings, new_topic_id=new_topic_id)[0]
-
-
 def _create_topic(
     image: ClusterImage,
     names: _Names,
@@ -385,46 +372,22 @@ def _manual_replicas(
     assignments: dict[int, tuple[BrokerId, ...]] = {}
     for index, brokers in wanted.assignments:
         if index in assignments:
-            return _bad_assignment(
+            return bad_assignment(
                 f"Found multiple manual partition assignments for partition {index}"
             )
         assignments[index] = brokers
     replicas: list[tuple[BrokerId, ...]] = []
     for index in range(len(assignments)):
         if index not in assignments:
-            return _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+            return bad_assignment("partitions should be a consecutive 0-based integer sequence")
         brokers = assignments[index]
-        if not brokers:
-            return _bad_assignment(
-                "The manual partition assignment includes an empty replica list."
-            )
-        if len(set(brokers)) != len(brokers):
-            return _bad_assignment(
-                f"The manual partition assignment includes the broker {brokers[0]} more than once."
-            )
-        for broker in brokers:
-            if broker not in image.brokers:
-                return _bad_assignment(
-                    f"The manual partition assignment includes broker {broker}, "
-                    "but no such broker is registered."
-                )
-        if replicas and len(brokers) != len(replicas[0]):
-            return _bad_assignment(
-                f"The manual partition assignment includes a partition with {len(brokers)} "
-                f"replica(s), but this is not consistent with previous partitions, which have "
-                f"{len(replicas[0])} replica(s)."
-            )
-        if not any(image.is_active(broker) for broker in brokers):
-            return _bad_assignment(
-                f"All brokers specified in the manual partition assignment for partition {index} "
-                "are fenced or in controlled shutdown."
-            )
+        refusal = new_assignment_refusal(
+            image, brokers, index, len(replicas[0]) if replicas else None
+        )
+        if refusal is not None:
+            return refusal
         replicas.append(tuple(brokers))
     return replicas
-
-
-def _bad_assignment(reason: str) -> Rejection:
-    return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)
 
 
 def _placed_replicas(

@@ -11,10 +11,8 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.metadata.image import ClusterImage
+from txnsim.metadata.image import METADATA_VERSION, ClusterImage
 from txnsim.releases import FeatureRange, Fleet
-
-METADATA_VERSION: Final = "metadata.version"
 
 Supporters = Sequence[tuple[str, Mapping[str, FeatureRange]]]
 """Name of each node that must support a feature level, and the features that it supports."""

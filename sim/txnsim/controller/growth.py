@@ -9,7 +9,12 @@ from __future__ import annotations
 import msgspec
 
 from txnsim.controller.controller import RECORDS_MAX
-from txnsim.controller.placing import new_partition, usable_brokers
+from txnsim.controller.placing import (
+    bad_assignment,
+    new_assignment_refusal,
+    new_partition,
+    usable_brokers,
+)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.types import BrokerId
@@ -68,7 +73,7 @@ def _count_refusal(
         )
     added = count - current
     if assignments is not None and len(assignments) != added:
-        return _bad_assignment(
+        return bad_assignment(
             f"Attempted to add {added} additional partition(s), but only {len(assignments)} "
             "assignment(s) were specified."
         )
@@ -95,45 +100,12 @@ def _placed(
 def _checked(
     image: ClusterImage, assignments: Assignments, factor: int, *, start: int
 ) -> Assignments | Rejection:
-    """ReplicationControlManager.validateManualPartitionAssignment, for each new partition."""
     for index, brokers in enumerate(assignments, start):
-        why = assignment_complaint(image, brokers, factor)
-        if why is not None:
-            return _bad_assignment(f"The manual partition assignment includes {why}")
-        if not any(image.is_active(broker) for broker in brokers):
-            return _bad_assignment(
-                f"All brokers specified in the manual partition assignment for partition {index} "
-                "are fenced or in controlled shutdown."
-            )
+        refusal = new_assignment_refusal(image, brokers, index, factor)
+        if refusal is not None:
+            return refusal
     return assignments
-
-
-def assignment_complaint(
-    image: ClusterImage, brokers: tuple[BrokerId, ...], factor: int | None = None
-) -> str | None:
-    """What "the manual partition assignment includes" that it may not; ``factor`` replicas are
-    wanted, or any number of them.
-    """
-    if not brokers:
-        return "an empty replica list."
-    before: BrokerId | None = None
-    for broker in sorted(brokers):
-        if broker not in image.brokers:
-            return f"broker {broker}, but no such broker is registered."
-        if broker == before:
-            return f"the broker {broker} more than once."
-        before = broker
-    if factor is not None and len(brokers) != factor:
-        return (
-            f"a partition with {len(brokers)} replica(s), but this is not consistent with "
-            f"previous partitions, which have {factor} replica(s)."
-        )
-    return None
 
 
 def _bad_count(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.invalid_partitions, reason=reason)
-
-
-def _bad_assignment(reason: str) -> Rejection:
-    return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)

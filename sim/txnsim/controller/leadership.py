@@ -8,12 +8,17 @@ concerned. Kafka's counterpart: ReplicationControlManager.generateLeaderAndIsrUp
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
 from txnsim.metadata import configs
-from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from txnsim.metadata.image import (
+    ELIGIBLE_LEADER_REPLICAS,
+    NO_LEADER,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
 from txnsim.metadata.partition_changes import (
     Brokers,
     Election,
@@ -23,8 +28,6 @@ from txnsim.metadata.partition_changes import (
 )
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition
-
-ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 
 
 class TopicRules(msgspec.Struct, frozen=True, kw_only=True):

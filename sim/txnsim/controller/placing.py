@@ -1,14 +1,20 @@
-"""Where the replicas of new partitions go. Kafka's counterparts: StripedReplicaPlacer,
-ClusterControlManager.usableBrokers.
+"""Where the replicas of new partitions go, and whether those may that a client names. Pure.
+
+Kafka's counterparts: StripedReplicaPlacer, ClusterControlManager.usableBrokers,
+ReplicationControlManager.validateManualPartitionAssignment.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, PartitionImage
 from txnsim.types import BrokerId, LeaderEpoch
+
+_INCLUDES: Final = "The manual partition assignment includes"
 
 
 def new_partition(replicas: tuple[BrokerId, ...], image: ClusterImage) -> PartitionImage:
@@ -61,6 +67,47 @@ def usable_brokers(image: ClusterImage, factor: int) -> UsableBrokers | Rejectio
         error=ErrorCode.invalid_replication_factor,
         reason=f"Unable to replicate the partition {factor} time(s): {why}",
     )
+
+
+def assignment_refusal(
+    image: ClusterImage, brokers: tuple[BrokerId, ...], factor: int | None = None
+) -> Rejection | None:
+    """Why a partition can't have the replicas that a client names: ``factor`` of them are wanted,
+    or any number.
+    """
+    if not brokers:
+        return bad_assignment(f"{_INCLUDES} an empty replica list.")
+    before: BrokerId | None = None
+    for broker in sorted(brokers):
+        if broker not in image.brokers:
+            return bad_assignment(f"{_INCLUDES} broker {broker}, but no such broker is registered.")
+        if broker == before:
+            return bad_assignment(f"{_INCLUDES} the broker {broker} more than once.")
+        before = broker
+    if factor is not None and len(brokers) != factor:
+        return bad_assignment(
+            f"{_INCLUDES} a partition with {len(brokers)} replica(s), but this is not consistent "
+            f"with previous partitions, which have {factor} replica(s)."
+        )
+    return None
+
+
+def new_assignment_refusal(
+    image: ClusterImage, brokers: tuple[BrokerId, ...], index: int, factor: int | None
+) -> Rejection | None:
+    """The same of a new partition, which needs a leader, too."""
+    refusal = assignment_refusal(image, brokers, factor)
+    if refusal is not None or any(image.is_active(broker) for broker in brokers):
+        return refusal
+    return bad_assignment(
+        f"All brokers specified in the manual partition assignment for partition {index} "
+        "are fenced or in controlled shutdown."
+    )
+
+
+def bad_assignment(reason: str) -> Rejection:
+    """INVALID_REPLICA_ASSIGNMENT."""
+    return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)
 
 
 class Usable(dict[int, UsableBrokers | Rejection]):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.controller.growth import assignment_complaint
 from txnsim.controller.leadership import rules_of, updated_partition
+from txnsim.controller.placing import assignment_refusal, bad_assignment
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, PartitionImage
 from txnsim.metadata.partition_changes import Brokers, Placement
@@ -43,9 +43,9 @@ def reassign(
     partition = _partition(image, where)
     if isinstance(partition, Rejection):
         return partition
-    why = assignment_complaint(image, replicas)
-    if why is not None:
-        return _bad_assignment(f"The manual partition assignment includes {why}")
+    refusal = assignment_refusal(image, replicas)
+    if refusal is not None:
+        return refusal
     settled = _settled(partition)
     if not may_change_factor and len(settled) != len(replicas):
         return Rejection(
@@ -84,7 +84,7 @@ def cancel(
     if not isr:
         # Only new replicas are in sync: an old one would lead without having everything.
         if not rules_of(image.topics[where.topic], image, settings).allows_unclean:
-            return _bad_assignment(
+            return bad_assignment(
                 f"Unable to revert partition assignment for {where.topic}:{where.partition} "
                 "because it would require an unclean leader election."
             )
@@ -121,7 +121,3 @@ def _settled(partition: PartitionImage) -> frozenset[int]:
 
 def _unknown(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
-
-
-def _bad_assignment(reason: str) -> Rejection:
-    return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)

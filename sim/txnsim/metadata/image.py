@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,10 @@ from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 NO_LEADER: Final = BrokerId(-1)
 TRANSACTION_VERSION: Final = "transaction.version"
+METADATA_VERSION: Final = "metadata.version"
+KRAFT_VERSION: Final = "kraft.version"
+"""Has a control record of its own; at level 0 it has none."""
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
 CLIENT_LISTENER: Final = "PLAINTEXT"
 """Name of the listener that every broker has; its address is ``host`` and ``port``."""
@@ -180,9 +184,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     def without_topic(self, name: str) -> ClusterImage:
         """The image without that topic."""
         topic = self.topics[name]
-        return msgspec.structs.replace(
-            self,
-            offset=self.offset + 1,
+        return self._next(
             topics={key: value for key, value in self.topics.items() if key != name},
             topic_names={
                 key: value for key, value in self.topic_names.items() if key != topic.topic_id
@@ -193,10 +195,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         self, topic_partition: TopicPartition, partition: PartitionImage
     ) -> ClusterImage:
         """The image with one partition replaced."""
-        topic = self.topics[topic_partition.topic]
-        partitions = list(topic.partitions)
-        partitions[topic_partition.partition] = partition
-        return self.with_topic(msgspec.structs.replace(topic, partitions=tuple(partitions)))
+        return self.with_partitions({topic_partition: partition})
 
     def with_partitions(self, changes: Mapping[TopicPartition, PartitionImage]) -> ClusterImage:
         """The image with several partitions replaced, in one step."""
@@ -212,9 +211,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             name: msgspec.structs.replace(self.topics[name], partitions=tuple(partitions))
             for name, partitions in by_topic.items()
         }
-        return msgspec.structs.replace(
-            self, offset=self.offset + 1, topics={**self.topics, **topics}
-        )
+        return self._next(topics={**self.topics, **topics})
 
     def with_topic_configs(self, name: str, topic_configs: Mapping[str, str]) -> ClusterImage:
         """The image with a topic's own configs replaced."""
@@ -224,42 +221,26 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_broker(self, broker: BrokerImage) -> ClusterImage:
         """The image with that broker added or replaced."""
-        return msgspec.structs.replace(
-            self, offset=self.offset + 1, brokers={**self.brokers, broker.broker_id: broker}
-        )
+        return self._next(brokers={**self.brokers, broker.broker_id: broker})
 
     def with_feature(self, name: str, level: int) -> ClusterImage:
         """The image with a finalized feature level; the features' epoch grows with it."""
-        return msgspec.structs.replace(
-            self,
-            offset=self.offset + 1,
+        return self._next(
             features={**self.features, name: level},
             features_epoch=self.offset + 1,
         )
 
     def with_broker_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
         """The image with the dynamic configs of one broker (``""``: cluster-wide) replaced."""
-        return msgspec.structs.replace(
-            self,
-            offset=self.offset + 1,
-            broker_configs={**self.broker_configs, name: dict(configs)},
-        )
+        return self._next(broker_configs={**self.broker_configs, name: dict(configs)})
 
     def with_group_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
         """The image with the configs of one group replaced; without any it is gone."""
-        return msgspec.structs.replace(
-            self,
-            offset=self.offset + 1,
-            group_configs=_with(self.group_configs, name, configs),
-        )
+        return self._next(group_configs=_with(self.group_configs, name, configs))
 
     def with_client_metrics(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
         """The image with one subscription replaced; without any configs it is gone."""
-        return msgspec.structs.replace(
-            self,
-            offset=self.offset + 1,
-            client_metrics=_with(self.client_metrics, name, configs),
-        )
+        return self._next(client_metrics=_with(self.client_metrics, name, configs))
 
     def with_client_quotas(
         self, changed: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]
@@ -273,11 +254,15 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         """The image with those ACLs; this very one where they are no others."""
         if acls is self.acls:
             return self
-        return msgspec.structs.replace(self, offset=self.offset + 1, acls=acls)
+        return self._next(acls=acls)
 
     def with_scram(self, scram: Credentials) -> ClusterImage:
         """The image with those SCRAM credentials."""
-        return msgspec.structs.replace(self, offset=self.offset + 1, scram=scram)
+        return self._next(scram=scram)
+
+    def _next(self, **changes: Any) -> ClusterImage:
+        """The image after one more record of the metadata log."""
+        return msgspec.structs.replace(self, offset=self.offset + 1, **changes)
 
 
 def _with(

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from txnsim.controller.controller import KRAFT_VERSION, internal_topic
+from txnsim.controller.controller import internal_topic
 from txnsim.errors import ConfigError
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import (
+    KRAFT_VERSION,
     NO_LEADER,
     TRANSACTION_VERSION,
     ClusterImage,

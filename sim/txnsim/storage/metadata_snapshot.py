@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from txnsim.metadata.image import (
     CLIENT_LISTENER,
+    KRAFT_VERSION,
+    METADATA_VERSION,
     BrokerImage,
     ClusterImage,
     PartitionImage,
@@ -31,9 +33,6 @@ from txnsim.wire.records import encode_record
 EPOCH: Final = 1
 """Epoch of the only controller."""
 RECORDS_PER_BATCH: Final = 1_000
-METADATA_VERSION: Final = "metadata.version"
-KRAFT_VERSION: Final = "kraft.version"
-"""Has a control record of its own; at level 0 it has none."""
 
 _CONTROL: Final = 0x20
 _HEADER_KEY: Final = b"\0\0\0\3"

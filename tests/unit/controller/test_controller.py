@@ -13,7 +13,6 @@ from txnsim.controller.controller import (
     ConfigOperation,
     NewTopic,
     altered_configs,
-    create_topic,
     create_topics,
     internal_topic,
     move_leader,
@@ -38,9 +37,9 @@ SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 def create(
     wanted: NewTopic, *, image: ClusterImage | None = None, settings: Settings = DEFAULTS
 ) -> TopicImage | Rejection:
-    return create_topic(
-        image or cluster(), wanted, settings=settings, new_topic_id=lambda: TOPIC_ID
-    )
+    return create_topics(
+        image or cluster(), (wanted,), settings=settings, new_topic_id=lambda: TOPIC_ID
+    )[0]
 
 
 def error_of(answer: object) -> ErrorCode:

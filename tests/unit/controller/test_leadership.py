@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.images import B1, B2, B3, broker, cluster, partition, topic
 from txnsim.controller.leadership import (
-    ELIGIBLE_LEADER_REPLICAS,
     after_unclean_shutdown,
     has_elr,
     leads_something,
@@ -18,7 +17,7 @@ from txnsim.controller.leadership import (
     without_broker,
     without_elr,
 )
-from txnsim.metadata.image import ClusterImage
+from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId, TopicPartition
 

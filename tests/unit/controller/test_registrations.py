@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from tests.support.images import B1, B2, B3, broker, cluster, partition, topic
-from txnsim.controller.leadership import ELIGIBLE_LEADER_REPLICAS
 from txnsim.controller.registrations import (
     begin_controlled_shutdown,
     fail_directory,
@@ -19,7 +18,7 @@ from txnsim.controller.registrations import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.lifecycle import BrokerRegistrationCommand
-from txnsim.metadata.image import ClusterImage
+from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage
 from txnsim.settings import DEFAULTS
 from txnsim.types import BrokerId
 

@@ -13,7 +13,6 @@ from typing import Any, Final, assert_never
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
 from txnsim.controller import controller
 from txnsim.controller.controller import (
-    ELIGIBLE_LEADER_REPLICAS,
     ConfigChange,
     name_complaint,
 )
@@ -22,7 +21,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_refusal
 from txnsim.metadata.group_configs import group_refusal
-from txnsim.metadata.image import ClusterImage
+from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage
 
 _MIN_INSYNC: Final = "min.insync.replicas"
 
