@@ -24,7 +24,7 @@ from txnsim.metadata.client_metrics_configs import (
     Subscription,
     subscription,
 )
-from txnsim.metadata.config_values import Configs
+from txnsim.metadata.config_values import Configs, invalid_request
 from txnsim.placement import java_hash
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, decompress
 
@@ -203,7 +203,7 @@ class ClientMetrics:
     ) -> Rejection | None:
         instance_id = push.instance_id
         if instance_id is None or instance_id in _RESERVED:
-            return _invalid(f"{instance_id} is no client instance")
+            return invalid_request(f"{instance_id} is no client instance")
         instance = self._instance(instance_id, client, subscriptions, now_ms)
         refused = self._refusal(instance, push, now_ms)
         instance.has_ended = push.is_last
@@ -216,7 +216,7 @@ class ClientMetrics:
         """ClientMetricsManager.validatePushRequest."""
         instance_id = instance.wanted.instance_id
         if instance.has_ended:
-            return _invalid(f"{instance_id} has said before that it pushes nothing more")
+            return invalid_request(f"{instance_id} has said before that it pushes nothing more")
         if not instance.may_push(now_ms) and not push.is_last:
             return _too_early(instance_id)
         if push.subscription_id != instance.wanted.subscription_id:
@@ -326,7 +326,3 @@ def _too_early(instance_id: uuid.UUID) -> Rejection:
         error=ErrorCode.throttling_quota_exceeded,
         reason=f"{instance_id} came before its push interval was over",
     )
-
-
-def _invalid(reason: str) -> Rejection:
-    return Rejection(error=ErrorCode.invalid_request, reason=reason)

@@ -27,6 +27,7 @@ from txnsim.metadata.configs import (
     ConfigType,
     ConfigValue,
     key_complaint,
+    value_of,
 )
 
 DEVIATIONS: Final = (
@@ -109,21 +110,15 @@ def client_metrics_refusal(name: str, wanted: Configs) -> Rejection | None:
 
 def client_metrics_values(own: Configs) -> list[ConfigValue]:
     """Every config of a subscription, also of one that does not exist."""
-    values = []
-    for name, key in CLIENT_METRICS_CONFIGS.items():
-        is_own = name in own
-        source = ConfigSource.CLIENT_METRICS if is_own else ConfigSource.DEFAULT
-        value = shown(key, own[name]) if is_own else key.default
-        values.append(
-            ConfigValue(
-                name=name,
-                value=value,
-                type=key.type,
-                source=source,
-                synonyms=((name, value, source),) if is_own else (),
-            )
+    return [
+        value_of(
+            name,
+            key,
+            [(name, shown(key, own[name]), ConfigSource.CLIENT_METRICS)] if name in own else [],
+            otherwise=key.default,
         )
-    return values
+        for name, key in CLIENT_METRICS_CONFIGS.items()
+    ]
 
 
 def _pattern(element: str) -> tuple[str, Any] | None:

@@ -8,7 +8,7 @@ DynamicBrokerConfig, ConfigDef.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from itertools import dropwhile
 from typing import Final
@@ -376,7 +376,16 @@ def topic_value(
         found += broker_synonyms(
             key.broker_name, key, scopes=scopes, image=image, settings=settings
         )
-    value, source = found[0][1:] if found else (_stand_in(key, settings), ConfigSource.DEFAULT)
+    return value_of(name, key, found, otherwise="" if found else _stand_in(key, settings))
+
+
+def value_of(
+    name: str, key: ConfigKey, found: Sequence[tuple[str, str, ConfigSource]], *, otherwise: str
+) -> ConfigValue:
+    """The nearest of the values that were found for a config, and the others as its synonyms;
+    where none was, another one, which counts as Kafka's default.
+    """
+    value, source = found[0][1:] if found else (otherwise, ConfigSource.DEFAULT)
     return ConfigValue(name=name, value=value, type=key.type, source=source, synonyms=tuple(found))
 
 

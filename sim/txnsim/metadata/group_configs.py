@@ -24,6 +24,7 @@ from txnsim.metadata.configs import (
     ConfigValue,
     broker_synonyms,
     key_complaint,
+    value_of,
 )
 from txnsim.metadata.image import ClusterImage
 from txnsim.settings import Settings, documentation
@@ -38,91 +39,49 @@ _INT, _STRING, _BOOLEAN = ConfigType.INT, ConfigType.STRING, ConfigType.BOOLEAN
 
 
 GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {
-    "consumer.assignment.interval.ms": ConfigKey(
-        _INT, "1000", "group.consumer.assignment.interval.ms", 0
-    ),
-    "consumer.heartbeat.interval.ms": ConfigKey(
-        _INT, "5000", "group.consumer.heartbeat.interval.ms", 1
-    ),
-    "consumer.session.timeout.ms": ConfigKey(_INT, "45000", "group.consumer.session.timeout.ms", 1),
-    "share.assignment.interval.ms": ConfigKey(
-        _INT, "1000", "group.share.assignment.interval.ms", 0
-    ),
-    "share.auto.offset.reset": ConfigKey(_STRING, "latest"),
-    "share.delivery.count.limit": ConfigKey(_INT, "5", "group.share.delivery.count.limit", 2),
-    "share.heartbeat.interval.ms": ConfigKey(_INT, "5000", "group.share.heartbeat.interval.ms", 1),
-    "share.isolation.level": ConfigKey(
-        _STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
-    ),
-    "share.partition.max.record.locks": ConfigKey(
-        _INT, "2000", "group.share.partition.max.record.locks", 100
-    ),
-    "share.record.lock.duration.ms": ConfigKey(
-        _INT, "30000", "group.share.record.lock.duration.ms", 1000
-    ),
-    "share.renew.acknowledge.enable": ConfigKey(_BOOLEAN, "true"),
-    "share.session.timeout.ms": ConfigKey(_INT, "45000", "group.share.session.timeout.ms", 1),
-    "streams.assignment.interval.ms": ConfigKey(
-        _INT, "1000", "group.streams.assignment.interval.ms", 0
-    ),
-    "streams.heartbeat.interval.ms": ConfigKey(
-        _INT, "5000", "group.streams.heartbeat.interval.ms", 1
-    ),
-    "streams.initial.rebalance.delay.ms": ConfigKey(
-        _INT, "3000", "group.streams.initial.rebalance.delay.ms", 0
-    ),
-    "streams.num.standby.replicas": ConfigKey(_INT, "0", "group.streams.num.standby.replicas", 0),
-    "streams.session.timeout.ms": ConfigKey(_INT, "45000", "group.streams.session.timeout.ms", 1),
+    name: msgspec.structs.replace(key, broker_name=f"group.{name}") if key.type is _INT else key
+    for name, key in {
+        "consumer.assignment.interval.ms": ConfigKey(_INT, "1000", minimum=0),
+        "consumer.heartbeat.interval.ms": ConfigKey(_INT, "5000", minimum=1),
+        "consumer.session.timeout.ms": ConfigKey(_INT, "45000", minimum=1),
+        "share.assignment.interval.ms": ConfigKey(_INT, "1000", minimum=0),
+        "share.auto.offset.reset": ConfigKey(_STRING, "latest"),
+        "share.delivery.count.limit": ConfigKey(_INT, "5", minimum=2),
+        "share.heartbeat.interval.ms": ConfigKey(_INT, "5000", minimum=1),
+        "share.isolation.level": ConfigKey(
+            _STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
+        ),
+        "share.partition.max.record.locks": ConfigKey(_INT, "2000", minimum=100),
+        "share.record.lock.duration.ms": ConfigKey(_INT, "30000", minimum=1000),
+        "share.renew.acknowledge.enable": ConfigKey(_BOOLEAN, "true"),
+        "share.session.timeout.ms": ConfigKey(_INT, "45000", minimum=1),
+        "streams.assignment.interval.ms": ConfigKey(_INT, "1000", minimum=0),
+        "streams.heartbeat.interval.ms": ConfigKey(_INT, "5000", minimum=1),
+        "streams.initial.rebalance.delay.ms": ConfigKey(_INT, "3000", minimum=0),
+        "streams.num.standby.replicas": ConfigKey(_INT, "0", minimum=0),
+        "streams.session.timeout.ms": ConfigKey(_INT, "45000", minimum=1),
+    }.items()
 }
+"""Each number has a default on the broker, whose name begins with ``group.``."""
 
-_BOUNDED: Final = (
-    *(
-        (f"{kind}.{what}", f"group.{kind}.min.{what}", f"group.{kind}.max.{what}")
-        for kind, whats in (
-            ("consumer", ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")),
-            (
-                "share",
-                (
-                    *("heartbeat.interval.ms", "session.timeout.ms", "record.lock.duration.ms"),
-                    *("delivery.count.limit", "partition.max.record.locks"),
-                    "assignment.interval.ms",
-                ),
-            ),
-            ("streams", ("heartbeat.interval.ms", "session.timeout.ms")),
-        )
-        for what in whats
-    ),
-    ("streams.num.standby.replicas", "", "group.streams.max.standby.replicas"),
-    (
-        "streams.assignment.interval.ms",
-        "group.streams.min.assignment.interval.ms",
-        "group.streams.max.assignment.interval.ms",
-    ),
-)
-"""(config, the broker's least, the broker's greatest), in the order in which they are judged."""
-
-_DEFAULT_BOUNDS: Final[Mapping[str, int]] = {
-    "group.share.min.assignment.interval.ms": 0,
-    "group.share.max.assignment.interval.ms": 15_000,
-    "group.share.min.delivery.count.limit": 2,
-    "group.share.max.delivery.count.limit": 10,
-    "group.share.min.heartbeat.interval.ms": 5_000,
-    "group.share.max.heartbeat.interval.ms": 15_000,
-    "group.share.min.partition.max.record.locks": 100,
-    "group.share.max.partition.max.record.locks": 4_000,
-    "group.share.min.record.lock.duration.ms": 15_000,
-    "group.share.max.record.lock.duration.ms": 60_000,
-    "group.share.min.session.timeout.ms": 45_000,
-    "group.share.max.session.timeout.ms": 60_000,
-    "group.streams.min.assignment.interval.ms": 0,
-    "group.streams.max.assignment.interval.ms": 15_000,
-    "group.streams.min.heartbeat.interval.ms": 5_000,
-    "group.streams.max.heartbeat.interval.ms": 15_000,
-    "group.streams.min.session.timeout.ms": 45_000,
-    "group.streams.max.session.timeout.ms": 60_000,
-    "group.streams.max.standby.replicas": 2,
+_BOUNDS: Final[Mapping[str, tuple[int, int] | None]] = {
+    "consumer.heartbeat.interval.ms": None,
+    "consumer.session.timeout.ms": None,
+    "consumer.assignment.interval.ms": None,
+    "share.heartbeat.interval.ms": (5_000, 15_000),
+    "share.session.timeout.ms": (45_000, 60_000),
+    "share.record.lock.duration.ms": (15_000, 60_000),
+    "share.delivery.count.limit": (2, 10),
+    "share.partition.max.record.locks": (100, 4_000),
+    "share.assignment.interval.ms": (0, 15_000),
+    "streams.heartbeat.interval.ms": (5_000, 15_000),
+    "streams.session.timeout.ms": (45_000, 60_000),
+    "streams.num.standby.replicas": (0, 2),
+    "streams.assignment.interval.ms": (0, 15_000),
 }
-"""Bounds of Kafka's brokers for groups that are not here."""
+"""Configs that a broker bounds, in the order in which they are judged. The least and the greatest
+are those of Kafka's brokers for groups that are not here; None where they are settings of ours.
+"""
 
 _DURATION: Final = re.compile(
     r"(?P<sign>[-+]?)P(?:(?P<d>[-+]?[0-9]+)D)?"
@@ -176,14 +135,16 @@ def group_refusal(name: str, wanted: Configs, settings: Settings) -> Rejection |
 
 
 def _bounds_refusal(wanted: Configs, settings: Settings) -> Rejection | None:
-    for key, least_name, greatest_name in _BOUNDED:
+    for key, bounds in _BOUNDS.items():
         if key not in wanted:
             continue  # the broker's own value is within its own bounds
-        value = int(wanted[key])
-        if least_name and value < _bound(least_name, settings):
-            return invalid_config(f"{key} must be greater than or equal to {least_name}")
-        if value > _bound(greatest_name, settings):
-            return invalid_config(f"{key} must be less than or equal to {greatest_name}")
+        kind, _, what = key.partition(".")
+        names = [f"group.{kind}.{end}.{what.removeprefix('num.')}" for end in ("min", "max")]
+        least, greatest = bounds or [int(getattr(settings, _SETTINGS[name])) for name in names]
+        if int(wanted[key]) < least:
+            return invalid_config(f"{key} must be greater than or equal to {names[0]}")
+        if int(wanted[key]) > greatest:
+            return invalid_config(f"{key} must be less than or equal to {names[1]}")
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if session not in wanted and heartbeat not in wanted:
@@ -191,11 +152,6 @@ def _bounds_refusal(wanted: Configs, settings: Settings) -> Rejection | None:
         if _number(session, wanted, settings) <= _number(heartbeat, wanted, settings):
             return invalid_config(f"{session} must be greater than {heartbeat}")
     return None
-
-
-def _bound(name: str, settings: Settings) -> int:
-    field = _SETTINGS.get(name)
-    return _DEFAULT_BOUNDS[name] if field is None else int(getattr(settings, field))
 
 
 def _number(key: str, wanted: Configs, settings: Settings) -> int:
@@ -251,13 +207,5 @@ def group_values(
                 image=image,
                 settings=settings,
             )
-        values.append(
-            ConfigValue(
-                name=name,
-                value=found[0][1],
-                type=key.type,
-                source=found[0][2],
-                synonyms=tuple(found),
-            )
-        )
+        values.append(value_of(name, key, found, otherwise=key.default))
     return values

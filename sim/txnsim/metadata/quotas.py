@@ -14,7 +14,8 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.errors import Rejection
+from txnsim.metadata.config_values import invalid_request
 from txnsim.metadata.image import ClusterImage
 
 CLIENT_ID: Final = "client-id"
@@ -130,22 +131,22 @@ def entity_text(entity: Entity) -> str:
 
 def _keys_of(entity: Entity) -> Mapping[str, QuotaType] | Rejection:
     if not entity:
-        return _invalid("Invalid empty client quota entity")
+        return invalid_request("Invalid empty client quota entity")
     for kind, name in entity:
         if kind not in _ORDER:
-            return _invalid(f"Unhandled client quota entity type: {kind}")
+            return invalid_request(f"Unhandled client quota entity type: {kind}")
         if name == "":
-            return _invalid(f"Empty {kind} not supported")
+            return invalid_request(f"Empty {kind} not supported")
     named = dict(entity)
     if IP not in named:
         return _OF_CLIENTS
     if len(named) > 1:
-        return _invalid(
+        return invalid_request(
             "Invalid quota entity combination, IP entity shouldnot be combined with User or "
             "ClientId"
         )
     if named[IP] is not None and not _is_address(named[IP] or ""):
-        return _invalid(f"{named[IP]} is not a valid IP or resolvable host.")
+        return invalid_request(f"{named[IP]} is not a valid IP or resolvable host.")
     return _OF_ADDRESSES
 
 
@@ -162,18 +163,14 @@ def _is_address(text: str) -> bool:
 def _value_refusal(keys: Mapping[str, QuotaType], key: str, value: float) -> Rejection | None:
     kind = keys.get(key)
     if kind is None:
-        return _invalid(f"Invalid configuration key {key}")
+        return invalid_request(f"Invalid configuration key {key}")
     if value <= 0:
-        return _invalid(f"Quota {key} must be greater than 0")
+        return invalid_request(f"Quota {key} must be greater than 0")
     if kind is QuotaType.DOUBLE:
         return None
     if value > float(kind.value):
         article = "an INT" if kind is QuotaType.INT else "a LONG"
-        return _invalid(f"Proposed value for {key} is too large for {article}.")
+        return invalid_request(f"Proposed value for {key} is too large for {article}.")
     if abs(value % 1.0) > _FRACTION_MAX:
-        return _invalid(f"{key} cannot be a fractional value.")
+        return invalid_request(f"{key} cannot be a fractional value.")
     return None
-
-
-def _invalid(reason: str) -> Rejection:
-    return Rejection(error=ErrorCode.invalid_request, reason=reason)
