@@ -20,11 +20,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 HAS_FORK: Final = hasattr(os, "fork")
-MESSAGE_MAX: Final = 512 * 1024 * 1024
-"""Bytes of one message: a trace of a million events is a third of that."""
 _LENGTH: Final = struct.Struct(">Q")
 _PID: Final = struct.Struct(">i")
 _BACK: Final = 100
@@ -34,14 +32,6 @@ BACK_MAX: Final = 100
 
 class EndedError(Exception):
     """The process at the other end is gone."""
-
-
-class _Process(Protocol):
-    """What a nursery asks of its helper process."""
-
-    def terminate(self) -> None: ...
-
-    def wait(self) -> int: ...
 
 
 class _Forked:
@@ -69,7 +59,7 @@ class Nursery:
         self._module = module
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
-        self._process: _Process | None = None
+        self._process: subprocess.Popen[bytes] | _Forked | None = None
         self._is_closed = False
 
     def begin(self) -> Child:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -46,25 +46,6 @@ _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(list[Row]).decode
 
 
-class Form(Protocol):
-    """How events are kept."""
-
-    def kept(self, rows: Sequence[Row], first: int) -> bytes:
-        """The next events, of which this is the first, as they are kept."""
-
-    def lines(self, kept: bytes, first: int) -> bytes:
-        """What was kept as lines, each with its line end."""
-
-    def packed(self, kept: bytes, first: int) -> bytes:
-        """What was kept as rows in MessagePack, for a reader elsewhere. A row may have one value
-        more: the Lamport clock, where it is not the one that ``Rows`` reckons.
-        """
-
-    @property
-    def rows_start_ns(self) -> int | None:
-        """From when the times of these rows count, in ns; None: they are those of the lines."""
-
-
 def rows_of(noted: Sequence[Noted]) -> list[Row]:
     """What was noted, with its payloads."""
     return [
@@ -91,7 +72,9 @@ class Lines:
         self._lamport = array("Q")
 
     def kept(self, rows: Sequence[Row], first: int) -> bytes:
-        """The lines, with the Lamport clocks of all events so far."""
+        """The next events, of which this is the first, as they are kept: lines with the Lamport
+        clocks of all events so far.
+        """
         clocks, lamport = self._clocks, self._lamport
         for _, node, parents, *_ in rows:
             clock = clocks.get(node, 0)
@@ -103,11 +86,13 @@ class Lines:
         return _exact(_lines(rows, first, lamport[first:], self._start_ns))
 
     def lines(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Rows has it
-        """They are lines."""
+        """What was kept as lines, each with its line end: they are."""
         return kept
 
     def packed(self, kept: bytes, first: int) -> bytes:  # noqa: ARG002 - as Rows has it
-        """The lines as rows, made now: a reader of those needs no second way."""
+        """What was kept as rows in MessagePack, for a reader elsewhere, made now. A row has one
+        value more: its Lamport clock, which need not be the one that ``Rows`` reckons.
+        """
         return _pack(
             [
                 (one.t, one.n, one.p, one.k, one.tx, one.d, one.w, one.l)
@@ -156,8 +141,12 @@ class Rows:
 
     @property
     def rows_start_ns(self) -> int | None:
-        """As it was given."""
+        """From when the times of these rows count, in ns; None: they are those of the lines."""
         return self._start_ns
+
+
+Form = Lines | Rows
+"""How events are kept."""
 
 
 def _lines(rows: Sequence[Row], first: int, lamport: Sequence[int], start_ns: int | None) -> bytes:
