@@ -7,6 +7,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.markers import append_marker
 from txnsim.group.log_format import encode_batch
 from txnsim.group.records import (
     ClassicGroupDeleted,
@@ -19,7 +20,7 @@ from txnsim.group.shard import GroupShard
 from txnsim.log.answers import Appended
 from txnsim.log.cleaner import clean, dirt_of
 from txnsim.log.config import LogConfig
-from txnsim.log.leader_append import append_coordinator, append_marker, start_verification
+from txnsim.log.leader_append import append_coordinator, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition

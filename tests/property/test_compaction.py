@@ -15,10 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec.structs import replace
 
 from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, make_log
+from tests.support.markers import append_marker
 from txnsim.log.answers import Appended, LogRead
 from txnsim.log.cleaner import clean, dirt_of
 from txnsim.log.config import LogConfig
-from txnsim.log.leader_append import append_client, append_marker, start_verification
+from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import (

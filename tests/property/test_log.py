@@ -21,9 +21,10 @@ from hypothesis.stateful import (
 from msgspec import structs
 
 from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, UNCOMMITTED, consume, make_log
+from tests.support.markers import append_marker
 from txnsim.log.answers import Appended, LogRead
 from txnsim.log.config import LogConfig
-from txnsim.log.leader_append import append_client, append_marker, start_verification
+from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.local_log import ENOUGH_BYTES
 from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST

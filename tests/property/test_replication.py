@@ -12,10 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.support.images import B1, B2, B3
 from tests.support.logs import batch
+from tests.support.markers import append_marker
 from tests.support.replica_checks import batches_below, epochs_of
 from tests.support.replication import ALL, TP, Node, ReplicaBench
 from txnsim.errors import Rejection
-from txnsim.log.leader_append import append_client, append_marker, start_verification
+from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.types import BrokerId
 

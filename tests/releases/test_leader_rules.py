@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.support.logs import NOW, PID, batch, make_log, plain
+from tests.support.markers import append_marker
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.cleaner import clean, dirt_of
@@ -15,7 +16,6 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import (
     append_client,
     append_coordinator,
-    append_marker,
     start_verification,
 )
 from txnsim.log.partition_log import PartitionLog

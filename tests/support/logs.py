@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from tests.support.markers import append_marker
 from txnsim.log.answers import Appended, LogRead
 from txnsim.log.config import LogConfig
-from txnsim.log.leader_append import append_client, append_marker, start_verification
+from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.replicated import described
 from txnsim.releases.rules import LATEST

@@ -187,17 +187,7 @@ class _Marker(WaitingBatch, frozen=True, gc=False):
         )
 
     def append(self, log: PartitionLog, now_ms: int) -> Appended | AppendRejection:
-        marker = self.marker
-        return append_marker(
-            log,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            committed=marker.committed,
-            coordinator_epoch=marker.coordinator_epoch,
-            transaction_version=marker.transaction_version,
-            now_ms=now_ms,
-            start_offset=marker.start_offset,
-        )
+        return append_marker(log, self.marker, now_ms=now_ms)
 
     def bounds(self, log: PartitionLog) -> LogBounds:
         return bounds_for_marker(log, self.marker)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from txnsim.errors import CorruptBatchError, ErrorCode
+from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import AppendRejection
 from txnsim.log.append_info import Refusal, check_data, check_gate, check_marker_of
 from txnsim.log.config import LogConfig
@@ -152,22 +153,16 @@ def check_producer(
 
 
 def admit_marker(
-    entry: ProducerEntry | None,
-    config: LogConfig,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    coordinator_epoch: int,
-    transaction_version: int,
-    start_offset: int,
+    entry: ProducerEntry | None, config: LogConfig, marker: TxnMarker
 ) -> int | AppendRejection | Refusal:
     """The coordinator epoch that a marker leaves, or why it is refused (WriteTxnMarkers)."""
-    if producer_id < 0 or producer_epoch < 0:
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
         # MemoryRecords.writeEndTransactionalMarker throws, and the client sees what it sees of any
         # bug.
         return AppendRejection(
             error=ErrorCode.unknown_server_error,
-            reason=f"a marker needs a producer, found id {producer_id} epoch {producer_epoch}",
+            reason=f"a marker needs a producer, found id {marker.producer_id} epoch "
+            f"{marker.producer_epoch}",
             rule="marker.epoch-negative",
         )
     if config.max_message_bytes < MARKER_BYTES:
@@ -177,25 +172,22 @@ def admit_marker(
             f" {config.max_message_bytes}",
             rule="batch.too-large",
         )
-    refusal = check_marker_of(
-        entry,
-        start_offset=start_offset,
-        producer_epoch=producer_epoch,
-        coordinator_epoch=coordinator_epoch,
-        transaction_version=transaction_version,
-        rules=config.rules,
-    )
+    refusal = check_marker_of(entry, marker, config.rules)
     is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
-    if transaction_version < 0 and not is_stale:
+    if marker.transaction_version < 0 and not is_stale:
         return AppendRejection(
             error=ErrorCode.unknown_server_error,
-            reason=f"there is no transaction version {transaction_version}",
+            reason=f"there is no transaction version {marker.transaction_version}",
         )
     if refusal is not None:
         return refusal
-    if start_offset != NO_OFFSET and entry is not None and coordinator_epoch == NO_EPOCH:
+    if (
+        marker.start_offset != NO_OFFSET
+        and entry is not None
+        and marker.coordinator_epoch == NO_EPOCH
+    ):
         return entry.coordinator_epoch
-    return coordinator_epoch
+    return marker.coordinator_epoch
 
 
 def _dated(rejection: AppendRejection, log_start_offset: int) -> AppendRejection:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, sequence_after
 from txnsim.log.verification import VerificationEntry
 from txnsim.releases.rules import Rules
@@ -183,42 +184,34 @@ def marker_rule(entry: ProducerEntry | None, *, producer_epoch: int, is_v2: bool
     return "marker.v1-same-epoch" if is_same else "marker.v1-higher-epoch"
 
 
-def check_marker_of(
-    entry: ProducerEntry | None,
-    *,
-    start_offset: int,
-    producer_epoch: int,
-    coordinator_epoch: int,
-    transaction_version: int,
-    rules: Rules,
-) -> Refusal | None:
-    """Whether a marker may end the very transaction that is open since ``start_offset``; any
+def check_marker_of(entry: ProducerEntry | None, marker: TxnMarker, rules: Rules) -> Refusal | None:
+    """Whether a marker may end the very transaction that is open since its ``start_offset``; any
     transaction if the marker names no start.
 
     To say so is the text of KIP-664, never shipped: an operator names the transaction, and
     coordinator epoch -1 says that the marker is from no coordinator, so that only the
     producer's exact epoch counts.
     """
-    if start_offset == NO_OFFSET or coordinator_epoch != NO_EPOCH:
+    if marker.start_offset == NO_OFFSET or marker.coordinator_epoch != NO_EPOCH:
         refusal = check_marker(
             entry,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=transaction_version,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
             rules=rules,
         )
-        if refusal is not None or start_offset == NO_OFFSET:
+        if refusal is not None or marker.start_offset == NO_OFFSET:
             return refusal
-    elif entry is not None and producer_epoch != entry.producer_epoch:
+    elif entry is not None and marker.producer_epoch != entry.producer_epoch:
         return Refusal(
             ErrorCode.invalid_producer_epoch,
             f"producer {entry.producer_id} is at epoch {entry.producer_epoch} here, an operator's "
-            f"marker must carry that one, found {producer_epoch} (text of KIP-664)",
+            f"marker must carry that one, found {marker.producer_epoch} (text of KIP-664)",
         )
-    if entry is None or entry.txn_first_offset != start_offset:
+    if entry is None or entry.txn_first_offset != marker.start_offset:
         return Refusal(
             ErrorCode.invalid_txn_state,
-            f"no transaction of that producer is open here since offset {start_offset} "
+            f"no transaction of that producer is open here since offset {marker.start_offset} "
             "(text of KIP-664)",
         )
     return None

@@ -11,12 +11,12 @@ from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.admission import admit_marker, check_producer, sound_batch
 from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
 from txnsim.log.append_info import Refusal, is_open
 from txnsim.log.config import TimestampType
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.producer_state import NO_OFFSET
 from txnsim.log.validation import Reread, check_size
 from txnsim.log.verification import SENTINEL
 from txnsim.wire.batch import BatchHeader, assign, control_batch, read_batch_header, restamp
@@ -142,15 +142,7 @@ def append_coordinator(
 
 
 def append_marker(
-    log: PartitionLog,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    committed: bool,
-    coordinator_epoch: int,
-    transaction_version: int,
-    now_ms: int,
-    start_offset: int = NO_OFFSET,
+    log: PartitionLog, marker: TxnMarker, *, now_ms: int
 ) -> Appended | AppendRejection:
     """End the producer's transaction on this partition (WriteTxnMarkers).
 
@@ -158,24 +150,16 @@ def append_marker(
     relies on that. With a ``start_offset`` it is written only where one is open since there
     (text of KIP-664); with coordinator epoch -1, the one that is known here then stays.
     """
-    admitted = admit_marker(
-        log.producers.find(producer_id),
-        log.config,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        coordinator_epoch=coordinator_epoch,
-        transaction_version=transaction_version,
-        start_offset=start_offset,
-    )
+    admitted = admit_marker(log.producers.find(marker.producer_id), log.config, marker)
     if isinstance(admitted, Refusal):
         return _refused(log, admitted)
     if isinstance(admitted, AppendRejection):
         return admitted
     offset, leader_epoch = log.log_end_offset, log.leader_epoch
     batch = control_batch(
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        committed=committed,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        committed=marker.committed,
         coordinator_epoch=admitted,
         base_offset=offset,
         leader_epoch=leader_epoch,
@@ -188,14 +172,14 @@ def append_marker(
             base_offset=offset,
             last_offset=offset,
             leader_epoch=leader_epoch,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
             last_sequence=-1,
             timestamp_ms=now_ms,
             is_transactional=True,
             is_control=True,
             is_marker=True,
-            committed=committed,
+            committed=marker.committed,
             coordinator_epoch=admitted,
         ),
         now_ms=now_ms,

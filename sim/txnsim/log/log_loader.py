@@ -108,9 +108,9 @@ class LogLoader:
         segment = local.new_segment(base_offset, self.log.config, now_ms=modified_ms)
         for batch, header in batches:
             self._take(segment, batch, header, modified_ms)
-            completed = producers.apply(described(batch, header))
-            if completed is not None:
-                local.index.note(completed)
+            aborted = producers.apply(described(batch, header))
+            if aborted is not None:
+                local.index.append(aborted)
         local.segments.add(segment)
         local.end_offset = segment.next_offset
         producers.take_snapshot(local.end_offset)

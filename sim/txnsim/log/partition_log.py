@@ -326,9 +326,9 @@ class PartitionLog:
             self._roll(batch.base_offset, now_ms)
         self.local.append(batch, now_ms=now_ms)
         self.epochs.note(batch.leader_epoch, batch.base_offset)
-        completed = self.producers.append(batch, self.config.rules)
-        if completed is not None:
-            self.local.index.note(completed)
+        aborted = self.producers.append(batch, self.config.rules)
+        if aborted is not None:
+            self.local.index.append(aborted)
 
     # Commands: who writes
 

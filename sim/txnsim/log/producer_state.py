@@ -17,6 +17,8 @@ from typing import Final
 
 import msgspec
 
+from txnsim.log.txn_index import AbortedTxn
+
 NO_SEQUENCE: Final = -1
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
@@ -52,19 +54,6 @@ class BatchMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.last_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
-
-
-class CompletedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A transaction that a marker just ended on this partition."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    committed: bool
-    last_stable_offset: int
-    """First offset of the earliest transaction of another producer that is still open, else
-    ``last_offset + 1``.
-    """
 
 
 class SnapshotEntry(msgspec.Struct, frozen=True, gc=False):
@@ -177,9 +166,9 @@ class ProducerState:
         committed: bool,
         offset: int,
         timestamp: int,
-    ) -> CompletedTxn | None:
+    ) -> AbortedTxn | None:
         """A marker of this producer is in the log; it ends the producer's transaction, if one is
-        open here.
+        open here. Returns that one where it is aborted.
 
         Without one it leaves its epochs all the same (ProducerAppendInfo.appendEndTxnMarker): that
         is what keeps a zombie out of a partition that was never written.
@@ -198,11 +187,12 @@ class ProducerState:
         entry.txn_first_offset = NO_OFFSET
         del self._ongoing[first_offset]
         self._unreplicated[first_offset] = offset
-        return CompletedTxn(
+        if committed:
+            return None
+        return AbortedTxn(
             producer_id=producer_id,
             first_offset=first_offset,
             last_offset=offset,
-            committed=committed,
             # The producer's own transaction is gone from `ongoing`, so the first of the rest is
             # another's.
             last_stable_offset=next(iter(self._ongoing), offset + 1),

@@ -8,18 +8,19 @@ checks nothing: what may be appended is decided before, in ``txnsim.log.admissio
 from __future__ import annotations
 
 from txnsim.interbroker.replication import ReplicatedBatch
+from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import ProducerLastRecord, ProducerSnapshot
 from txnsim.log.append_info import data_rule, marker_rule
 from txnsim.log.producer_state import (
     NO_EPOCH,
     NO_OFFSET,
-    CompletedTxn,
     ProducerEntry,
     ProducerState,
 )
 from txnsim.log.replicated import described
 from txnsim.log.segments import Segments
 from txnsim.log.snapshots import Snapshot, Snapshots
+from txnsim.log.txn_index import AbortedTxn
 from txnsim.log.verification import VerificationEntries
 from txnsim.releases.rules import Rules
 from txnsim.types import TransactionVersion
@@ -42,9 +43,9 @@ class ProducerStateManager:
 
     # Commands
 
-    def append(self, batch: ReplicatedBatch, rules: Rules) -> CompletedTxn | None:
-        """A batch was appended; the transaction that it ends here, if it is a marker."""
-        completed = self.apply(batch)
+    def append(self, batch: ReplicatedBatch, rules: Rules) -> AbortedTxn | None:
+        """A batch was appended; the transaction that it aborts here, if it is a marker."""
+        aborted = self.apply(batch)
         if batch.is_transactional:
             if batch.is_control:
                 self.verification.on_marker(
@@ -54,9 +55,9 @@ class ProducerStateManager:
                 )
             else:
                 self.verification.on_data(batch.producer_id)
-        return completed
+        return aborted
 
-    def apply(self, batch: ReplicatedBatch) -> CompletedTxn | None:
+    def apply(self, batch: ReplicatedBatch) -> AbortedTxn | None:
         """What a stored batch means for the producers, without any check."""
         if batch.producer_id < 0:
             return None
@@ -150,16 +151,14 @@ class ProducerStateManager:
         """Row of docs/rules.md by which such a batch would be taken (``append_info.data_rule``)."""
         return data_rule(self.state.find(header.producer_id), header)
 
-    def rule_of_marker(
-        self, *, producer_id: int, producer_epoch: int, transaction_version: int
-    ) -> str:
+    def rule_of_marker(self, marker: TxnMarker) -> str:
         """Row of docs/rules.md by which such a marker would be written
         (``append_info.marker_rule``).
         """
         return marker_rule(
-            self.state.find(producer_id),
-            producer_epoch=producer_epoch,
-            is_v2=transaction_version >= TransactionVersion.TV_2,
+            self.state.find(marker.producer_id),
+            producer_epoch=marker.producer_epoch,
+            is_v2=marker.transaction_version >= TransactionVersion.TV_2,
         )
 
     def last_records(self) -> dict[int, ProducerLastRecord]:

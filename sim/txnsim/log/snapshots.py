@@ -8,7 +8,6 @@ deleted, and the four batches before the last one.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from txnsim.log.producer_state import SnapshotEntry
@@ -20,36 +19,32 @@ Snapshot = tuple[int, tuple[SnapshotEntry, ...]]
 class Snapshots:
     """Snapshots of one log, by offset."""
 
-    __slots__ = ("_offsets", "_snapshots")
+    __slots__ = ("_by_offset",)
 
     def __init__(self) -> None:
-        self._offsets: list[int] = []
-        self._snapshots: list[tuple[SnapshotEntry, ...]] = []
+        self._by_offset: dict[int, tuple[SnapshotEntry, ...]] = {}
+        """Rising."""
 
     # Commands
 
     def take(self, offset: int, entries: tuple[SnapshotEntry, ...]) -> None:
         """Remember the state at ``offset``, unless a snapshot of it or of a later one exists."""
-        if self._offsets and self._offsets[-1] >= offset:
-            return
-        self._offsets.append(offset)
-        self._snapshots.append(entries)
+        if next(reversed(self._by_offset), -1) < offset:
+            self._by_offset[offset] = entries
 
     def remove(self, offset: int) -> None:
         """Forget the snapshot at exactly ``offset``: its segment is deleted."""
-        at = bisect_left(self._offsets, offset)
-        if at < len(self._offsets) and self._offsets[at] == offset:
-            del self._offsets[at]
-            del self._snapshots[at]
+        self._by_offset.pop(offset, None)
 
     def keep(self, *, above: int, up_to: int) -> None:
         """Forget the snapshots outside of a log that begins at ``above`` and ends at ``up_to``
         (ProducerStateManager.truncateAndReload).
         """
-        first = bisect_right(self._offsets, above)
-        end = bisect_right(self._offsets, up_to)
-        self._offsets = self._offsets[first:end]
-        self._snapshots = self._snapshots[first:end]
+        self._by_offset = {
+            offset: entries
+            for offset, entries in self._by_offset.items()
+            if above < offset <= up_to
+        }
 
     def drop_stray(self, base_offsets: Sequence[int]) -> None:
         """Forget snapshots that belong to the beginning of no segment, but for the newest one of
@@ -59,7 +54,7 @@ class Snapshots:
             base_offsets: Where segments begin, rising; at least one.
         """
         known = set(base_offsets)
-        stray = [offset for offset in self._offsets if offset not in known]
+        stray = [offset for offset in self._by_offset if offset not in known]
         if stray and stray[-1] > base_offsets[-1]:
             stray.pop()
         for offset in stray:
@@ -70,8 +65,8 @@ class Snapshots:
     @property
     def newest(self) -> Snapshot | None:
         """The snapshot of the highest offset."""
-        return (self._offsets[-1], self._snapshots[-1]) if self._offsets else None
+        return next(reversed(self._by_offset.items()), None)
 
     def all(self) -> tuple[Snapshot, ...]:
         """All of them, by offset."""
-        return tuple(zip(self._offsets, self._snapshots, strict=True))
+        return tuple(self._by_offset.items())

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from txnsim.log.producer_state import CompletedTxn
-
 
 class AbortedTxn(msgspec.Struct, frozen=True, gc=False):
     """One aborted transaction, field by field as in its file; ``last_offset`` is the offset of its
@@ -49,18 +47,6 @@ class TxnIndex:
         assert not self._entries or entry.last_offset > self._last_offsets[-1]
         self._entries.append(entry)
         self._last_offsets.append(entry.last_offset)
-
-    def note(self, completed: CompletedTxn) -> None:
-        """A marker was written: remember the transaction that it ended, if that was aborted."""
-        if not completed.committed:
-            self.append(
-                AbortedTxn(
-                    producer_id=completed.producer_id,
-                    first_offset=completed.first_offset,
-                    last_offset=completed.last_offset,
-                    last_stable_offset=completed.last_stable_offset,
-                )
-            )
 
     def truncate_to(self, offset: int) -> None:
         """Forget transactions whose marker lies at ``offset`` or above."""

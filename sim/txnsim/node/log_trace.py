@@ -84,12 +84,7 @@ def bounds_for_data(log: PartitionLog, header: BatchHeader) -> LogBounds:
 
 def bounds_for_marker(log: PartitionLog, marker: TxnMarker) -> LogBounds:
     """The same before a marker is appended."""
-    rule = log.producers.rule_of_marker(
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        transaction_version=marker.transaction_version,
-    )
-    return bounds(log, marker.producer_id, rule)
+    return bounds(log, marker.producer_id, log.producers.rule_of_marker(marker))
 
 
 class _Written(msgspec.Struct, frozen=True):

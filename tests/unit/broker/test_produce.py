@@ -27,10 +27,10 @@ from tests.support.leader import (
     settle,
 )
 from tests.support.logs import NOW, batch
+from tests.support.markers import append_marker
 from txnsim.broker.produce import Outcomes, ProduceCommand, ProduceOutcome
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, PeerTimeoutError
-from txnsim.log.leader_append import append_marker
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,

@@ -13,6 +13,7 @@ from tests.support.logs import (
     make_log,
     plain,
 )
+from tests.support.markers import append_marker
 from txnsim.errors import ErrorCode
 from txnsim.log import validation
 from txnsim.log.answers import Appended, AppendRejection
@@ -20,7 +21,6 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import (
     append_client,
     append_coordinator,
-    append_marker,
 )
 from txnsim.log.verification import SENTINEL
 from txnsim.wire.batch import read_batch_header

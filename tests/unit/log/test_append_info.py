@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.logs import batch
+from tests.support.markers import marker_of
 from txnsim.log.append_info import (
     check_data,
     check_gate,
@@ -336,10 +337,9 @@ def test_a_marker_that_names_the_transaction(
 ) -> None:
     refusal = check_marker_of(
         known,
-        start_offset=start_offset,
-        producer_epoch=epoch,
-        coordinator_epoch=coordinator_epoch,
-        transaction_version=0,
-        rules=LATEST,
+        marker_of(
+            start_offset=start_offset, producer_epoch=epoch, coordinator_epoch=coordinator_epoch
+        ),
+        LATEST,
     )
     assert (None if refusal is None else refusal.error) == error

@@ -19,12 +19,12 @@ from tests.support.logs import (
     make_log,
     plain,
 )
+from tests.support.markers import append_marker
 from txnsim.errors import InvariantViolation, Rejection
 from txnsim.log.answers import Appended, EpochEndOffset, LogRead
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import (
     append_client,
-    append_marker,
 )
 from txnsim.log.local_log import TAIL_BATCHES_MAX
 from txnsim.log.partition_log import PartitionLog

@@ -44,7 +44,7 @@ def marker(
     committed: bool = False,
     timestamp: int = 200,
 ) -> tuple[int, int, int] | None:
-    completed = state.apply_marker(
+    aborted = state.apply_marker(
         producer_id=pid,
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
@@ -52,11 +52,11 @@ def marker(
         offset=offset,
         timestamp=timestamp,
     )
-    if completed is None:
+    if aborted is None:
         return None
-    assert completed.producer_id == pid
-    assert completed.committed == committed
-    return completed.first_offset, completed.last_offset, completed.last_stable_offset
+    assert aborted.producer_id == pid
+    assert not committed
+    return aborted.first_offset, aborted.last_offset, aborted.last_stable_offset
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,14 @@ def test_a_marker_ends_the_transaction_and_names_the_next_open_one() -> None:
     assert marker(state, 3, pid=2) == (1, 3, 4)
     assert state.ongoing() == ()
     assert state.unreplicated() == ((0, 2), (1, 3))
+
+
+def test_of_a_committed_transaction_the_index_hears_nothing() -> None:
+    state = ProducerState()
+    data(state, 0)
+    assert marker(state, 1, committed=True) is None
+    assert state.ongoing() == ()
+    assert state.unreplicated() == ((0, 1),)
 
 
 def test_a_marker_without_a_transaction_leaves_its_epochs() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 from tests.support.logs import NOW, PARTITION, PID, LogDriver, batch
+from tests.support.markers import append_marker
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import Appended
-from txnsim.log.leader_append import append_client, append_marker
+from txnsim.log.leader_append import append_client
 from txnsim.node.log_trace import (
     NAMES_MAX,
     LogTrace,

@@ -10,12 +10,13 @@ from typing import Any, cast
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
 from tests.support.logs import NOW, batch, plain
+from tests.support.markers import append_marker
 from tests.support.replication import TP, Node, ReplicaBench
 from txnsim.controller.controller import NewTopic
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
 from txnsim.interbroker.replication import ReplicaFetchCommand, ReplicaOffsetCommand
-from txnsim.log.leader_append import append_client, append_marker, start_verification
+from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.replicated import described
 from txnsim.metadata.image import TopicImage

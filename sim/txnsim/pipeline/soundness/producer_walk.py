@@ -14,7 +14,6 @@ from txnsim.errors import ErrorCode
 from txnsim.log.append_info import Refusal, check_data, check_marker
 from txnsim.log.producer_state import (
     NO_OFFSET,
-    CompletedTxn,
     ProducerEntry,
     ProducerState,
     SnapshotEntry,
@@ -175,13 +174,10 @@ class ProducerWalk:
 
     def _end(self, header: BatchHeader, control: ControlRecord) -> int:
         """Apply a marker; since when another producer's transaction is open, -1 if none is."""
-        ended = apply_marker(self._state, header, control)
+        apply_marker(self._state, header, control)
         self._state.release_below(header.base_offset + 1)
-        if ended is None:
-            first = self._state.first_undecided_offset()
-            return NO_OFFSET if first is None else first
-        stable = ended.last_stable_offset
-        return NO_OFFSET if stable > header.base_offset else stable
+        first = self._state.first_undecided_offset()
+        return NO_OFFSET if first is None else first
 
     def _tell(self, refusal: Refusal | None, header: BatchHeader, position: int) -> None:
         if refusal is not None:
@@ -230,9 +226,9 @@ def refusal_of_marker(
 
 def apply_marker(
     state: ProducerState, header: BatchHeader, control: ControlRecord
-) -> CompletedTxn | None:
-    """A marker is in the log; the transaction that it ends, if one is open."""
-    return state.apply_marker(
+) -> None:
+    """A marker is in the log: it ends its producer's transaction, if one is open."""
+    state.apply_marker(
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         coordinator_epoch=control.coordinator_epoch,
