@@ -63,14 +63,17 @@ Outcomes = list[FetchOutcome]
 """The outcome of each partition of the command, in its order."""
 
 
-class _BytesLeft(msgspec.Struct, eq=False):
+class _BytesLeft:
     """How much of an answer is left to be filled."""
 
-    bytes: int
-    must_progress: bool = True
-    """Only the first partition with data may exceed the limits, so that a huge batch never
-    blocks a reader.
-    """
+    __slots__ = ("bytes", "must_progress")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.bytes = max_bytes
+        self.must_progress = True
+        """Only the first partition with data may exceed the limits, so that a huge batch never
+        blocks a reader.
+        """
 
     def take(self, size: int) -> None:
         self.bytes = max(0, self.bytes - size)

@@ -60,12 +60,15 @@ class _Asked(msgspec.Struct):
     """The question in the trace, by partition; empty where the level leaves it out."""
 
 
-class _Queue(msgspec.Struct, eq=False):
+class _Queue:
     """The next request to one coordinator node."""
 
-    in_flight: bool = False
-    waiting: dict[TransactionalId, _Asked] = {}
-    operation: TransactionOperation = TransactionOperation.DEFAULT_ERROR
+    __slots__ = ("in_flight", "operation", "waiting")
+
+    def __init__(self) -> None:
+        self.in_flight = False
+        self.waiting: dict[TransactionalId, _Asked] = {}
+        self.operation = TransactionOperation.DEFAULT_ERROR
 
 
 _RETRIED_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(

@@ -61,16 +61,6 @@ class LocalLog:
 
     # Commands: at the new end
 
-    def is_due(self, batch: ReplicatedBatch, config: LogConfig, *, now_ms: int) -> bool:
-        """Whether the batch has to go into a new segment (LogSegment.shouldRoll)."""
-        return self.segments.active.is_due(
-            size=len(batch.data),
-            max_timestamp=batch.timestamp_ms,
-            last_offset=batch.last_offset,
-            now_ms=now_ms,
-            config=config,
-        )
-
     def append(self, batch: ReplicatedBatch, *, now_ms: int) -> None:
         """Add a batch to the active segment (LocalLog.append)."""
         self.segments.active.append(

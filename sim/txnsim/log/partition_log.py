@@ -322,7 +322,7 @@ class PartitionLog:
                 f"{self.topic_partition}: a batch begins at {batch.base_offset}, below the log end"
                 f" {self.local.end_offset}"
             )
-        if self.local.is_due(batch, self.config, now_ms=now_ms):
+        if self.local.segments.active.is_due(batch, self.config, now_ms=now_ms):
             self._roll(batch.base_offset, now_ms)
         self.local.append(batch, now_ms=now_ms)
         self.epochs.note(batch.leader_epoch, batch.base_offset)

@@ -18,6 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Final
 
+from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.config import LogConfig
 
 NO_TIMESTAMP: Final = -1
@@ -120,20 +121,18 @@ class Segment:
 
     # Queries: when it ends
 
-    def is_due(
-        self, *, size: int, max_timestamp: int, last_offset: int, now_ms: int, config: LogConfig
-    ) -> bool:
+    def is_due(self, batch: ReplicatedBatch, config: LogConfig, *, now_ms: int) -> bool:
         """Whether a batch has to go into a new segment (LogSegment.shouldRoll).
 
         Time is counted in the timestamps of records, from the first batch on; by the clock only
         where that one has none.
         """
-        ends = self._ends
+        ends, size = self._ends, len(batch.data)
         if ends:
             if ends[-1] > config.roll_bytes - size:
                 return True
             first = self.first_timestamp
-            waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+            waited_ms = batch.timestamp_ms - first if first >= 0 else now_ms - self.created_ms
             if waited_ms > config.segment_ms - self.roll_jitter_ms:
                 return True
         elif size > config.roll_bytes:
@@ -142,7 +141,7 @@ class Segment:
         return (
             len(self._indexed_offsets) >= index_bytes // OFFSET_ENTRY_BYTES
             or self._time_entries >= index_bytes // TIME_ENTRY_BYTES - 1
-            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+            or batch.last_offset - self.base_offset > RELATIVE_OFFSET_MAX
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -107,7 +108,7 @@ def with_batches(state: LogState, *batches: tuple[int, int, int]) -> tuple[Any, 
         BatchMetadata(last_sequence=sequence, last_offset=offset, offset_delta=delta, timestamp=0)
         for sequence, offset, delta in batches
     )
-    return (*others, msgspec.structs.replace(last, batches=cached))
+    return (*others, replace(last, batches=cached))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.logs import NOW, plain
+from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.config import LogConfig
 from txnsim.log.segment import Segment, max_timestamp_of
 from txnsim.releases.rules import LATEST
@@ -156,9 +157,19 @@ def due(
         segment_ms=segment_ms,
         segment_index_bytes=segment_index_bytes,
     )
-    return segment.is_due(
-        size=size, max_timestamp=stamp, last_offset=last, now_ms=NOW + 1_000, config=config
+    batch = ReplicatedBatch(
+        data=bytes(size),
+        base_offset=0,
+        last_offset=last,
+        leader_epoch=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        last_sequence=-1,
+        timestamp_ms=stamp,
+        is_transactional=False,
+        is_control=False,
     )
+    return segment.is_due(batch, config, now_ms=NOW + 1_000)
 
 
 def test_a_segment_ends_when_the_next_batch_would_exceed_its_size() -> None:
