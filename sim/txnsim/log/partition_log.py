@@ -57,13 +57,13 @@ LATE_TRANSACTION_GRACE_MS: Final = 300_000
 class PartitionLog:
     """The log of one partition on one replica.
 
-    ``config`` may be replaced at any time. The parts answer questions of their own; what changes
-    more than one of them is done here.
+    ``config`` may be replaced at any time. The bounds are to be read from outside, and moved here.
+    The parts answer questions of their own; what changes more than one of them is done here.
     """
 
     __slots__ = (
-        *("_high_watermark", "_leader_epoch", "_leader_epoch_start_offset", "_log_start_offset"),
-        *("config", "epochs", "local", "producers", "topic_partition"),
+        *("config", "epochs", "high_watermark", "leader_epoch", "leader_epoch_start_offset"),
+        *("local", "log_start_offset", "producers", "topic_partition"),
     )
 
     def __init__(
@@ -85,10 +85,16 @@ class PartitionLog:
         self.epochs = EpochCache()
         if leader_epoch >= 0:
             self.epochs.assign(leader_epoch, start_offset)
-        self._leader_epoch = leader_epoch
-        self._leader_epoch_start_offset = start_offset
-        self._log_start_offset = start_offset
-        self._high_watermark = start_offset
+        self.leader_epoch = leader_epoch
+        """Epoch of the leader that writes here."""
+        self.leader_epoch_start_offset = start_offset
+        """Log end when this epoch began; until the high watermark is there, ListOffsets answers
+        OFFSET_NOT_AVAILABLE.
+        """
+        self.log_start_offset = start_offset
+        """First offset that may be read."""
+        self.high_watermark = start_offset
+        """First offset that is not on every in-sync replica."""
 
     @classmethod
     def replay(
@@ -124,19 +130,9 @@ class PartitionLog:
     # Bounds
 
     @property
-    def log_start_offset(self) -> int:
-        """First offset that may be read."""
-        return self._log_start_offset
-
-    @property
     def log_end_offset(self) -> int:
         """Offset of the next record."""
         return self.local.end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """First offset that is not on every in-sync replica."""
-        return self._high_watermark
 
     @property
     def last_stable_offset(self) -> int:
@@ -149,27 +145,15 @@ class PartitionLog:
         """
         first_unstable = self.producers.state.first_unstable_offset()
         if first_unstable is None:
-            return self._high_watermark
-        if first_unstable < self._log_start_offset:
-            first_unstable = self.local.base_of(self._log_start_offset)
-        return min(first_unstable, self._high_watermark)
+            return self.high_watermark
+        if first_unstable < self.log_start_offset:
+            first_unstable = self.local.base_of(self.log_start_offset)
+        return min(first_unstable, self.high_watermark)
 
     @property
     def is_all_stable(self) -> bool:
         """Whether no transaction is open below the high watermark."""
-        return self.last_stable_offset == self._high_watermark
-
-    @property
-    def leader_epoch(self) -> int:
-        """Epoch of the leader that writes here."""
-        return self._leader_epoch
-
-    @property
-    def leader_epoch_start_offset(self) -> int:
-        """Log end when this epoch began; until the high watermark is there, ListOffsets answers
-        OFFSET_NOT_AVAILABLE.
-        """
-        return self._leader_epoch_start_offset
+        return self.last_stable_offset == self.high_watermark
 
     # Queries
 
@@ -196,18 +180,18 @@ class PartitionLog:
                 ago, and assumes that of records replicated since, too (KAFKA-9807).
         """
         local = self.local
-        if not self._log_start_offset <= offset <= local.end_offset:
+        if not self.log_start_offset <= offset <= local.end_offset:
             return Rejection(
                 error=ErrorCode.offset_out_of_range,
-                reason=f"{self.topic_partition} has offsets {self._log_start_offset} to "
+                reason=f"{self.topic_partition} has offsets {self.log_start_offset} to "
                 f"{local.end_offset}, asked for {offset}",
             )
-        last_stable_offset = self._high_watermark if is_all_stable else self.last_stable_offset
+        last_stable_offset = self.high_watermark if is_all_stable else self.last_stable_offset
         is_committed = isolation == IsolationLevel.READ_COMMITTED and not up_to_log_end
         if up_to_log_end:
             upper = local.end_offset
         else:
-            upper = last_stable_offset if is_committed else self._high_watermark
+            upper = last_stable_offset if is_committed else self.high_watermark
         span = None
         if offset < upper:
             span = local.segments.read(
@@ -219,9 +203,9 @@ class PartitionLog:
         return LogRead(
             records=() if span is None else tuple(span.batches),
             size=0 if span is None else span.size,
-            high_watermark=self._high_watermark,
+            high_watermark=self.high_watermark,
             last_stable_offset=last_stable_offset,
-            log_start_offset=self._log_start_offset,
+            log_start_offset=self.log_start_offset,
             aborted=aborted,
         )
 
@@ -232,7 +216,7 @@ class PartitionLog:
         with its MinBytes.
         """
         upper = self.latest(isolation, up_to_log_end=up_to_log_end)
-        if not self._log_start_offset <= offset < upper:
+        if not self.log_start_offset <= offset < upper:
             return 0
         return self.local.readable_bytes(offset, upper)
 
@@ -242,7 +226,7 @@ class PartitionLog:
             return self.local.end_offset
         if isolation == IsolationLevel.READ_COMMITTED:
             return self.last_stable_offset
-        return self._high_watermark
+        return self.high_watermark
 
     def offset_for_timestamp(
         self, timestamp_ms: int, isolation: IsolationLevel, *, up_to_log_end: bool = False
@@ -251,7 +235,7 @@ class PartitionLog:
         may see.
         """
         found = yield from timestamps.first_at_or_after(
-            self.local.segments, timestamp_ms, start=self._log_start_offset
+            self.local.segments, timestamp_ms, start=self.log_start_offset
         )
         return self._found(found, self.latest(isolation, up_to_log_end=up_to_log_end))
 
@@ -284,9 +268,9 @@ class PartitionLog:
         """All that is known besides the bytes, as a value."""
         producers = self.producers.state
         return LogState(
-            log_start_offset=self._log_start_offset,
+            log_start_offset=self.log_start_offset,
             log_end_offset=self.local.end_offset,
-            high_watermark=self._high_watermark,
+            high_watermark=self.high_watermark,
             last_stable_offset=self.last_stable_offset,
             producers=producers.images(),
             ongoing=producers.ongoing(),
@@ -336,19 +320,19 @@ class PartitionLog:
         """A leader of this epoch writes from now on. Verifications of the last leader are lost
         (Partition.makeLeader).
         """
-        if leader_epoch < self._leader_epoch:
+        if leader_epoch < self.leader_epoch:
             raise InvariantViolation(
-                f"{self.topic_partition}: leader epoch {leader_epoch} after {self._leader_epoch}"
+                f"{self.topic_partition}: leader epoch {leader_epoch} after {self.leader_epoch}"
             )
-        if leader_epoch > self._leader_epoch:
-            self._leader_epoch_start_offset = self.local.end_offset
-        self._leader_epoch = leader_epoch
+        if leader_epoch > self.leader_epoch:
+            self.leader_epoch_start_offset = self.local.end_offset
+        self.leader_epoch = leader_epoch
         self.epochs.assign(leader_epoch, self.local.end_offset)
         self.producers.verification.clear()
 
     def become_follower(self, leader_epoch: int) -> None:
         """Another replica leads under this epoch (Partition.makeFollower)."""
-        self._leader_epoch = leader_epoch
+        self.leader_epoch = leader_epoch
         self.local.drop_tail()
 
     # Commands: bounds
@@ -363,24 +347,24 @@ class PartitionLog:
             The log start offset from now on.
         """
         if offset == -1:
-            offset = self._high_watermark
-        if not 0 <= offset <= self._high_watermark:
+            offset = self.high_watermark
+        if not 0 <= offset <= self.high_watermark:
             return Rejection(
                 error=ErrorCode.offset_out_of_range,
                 reason=f"{self.topic_partition}: can't delete up to {offset}, the high watermark "
-                f"is {self._high_watermark}",
+                f"is {self.high_watermark}",
             )
         self.raise_log_start(offset)
-        return self._log_start_offset
+        return self.log_start_offset
 
     def advance_high_watermark(self, offset: int) -> bool:
         """All below ``offset`` is replicated; whether that is news. It never falls here, and never
         passes the log end.
         """
         offset = min(offset, self.local.end_offset)
-        if offset <= self._high_watermark:
+        if offset <= self.high_watermark:
             return False
-        self._high_watermark = offset
+        self.high_watermark = offset
         self.producers.state.release_below(offset)
         return True
 
@@ -390,9 +374,9 @@ class PartitionLog:
 
         Segments that lie below are removed by the next ``delete_old_segments``.
         """
-        if not self._log_start_offset < offset <= self._high_watermark:
+        if not self.log_start_offset < offset <= self.high_watermark:
             return False
-        self._log_start_offset = offset
+        self.log_start_offset = offset
         self.producers.state.release_below(offset)
         if not self.config.rules.producers_outlive_records:
             self.producers.state.evict_below(offset)
@@ -405,8 +389,8 @@ class PartitionLog:
         It may fall: a new leader knows less than the last one until its followers have fetched
         (UnifiedLog.maybeUpdateHighWatermark).
         """
-        offset = max(min(high_watermark, self.local.end_offset), self._log_start_offset)
-        before, self._high_watermark = self._high_watermark, offset
+        offset = max(min(high_watermark, self.local.end_offset), self.log_start_offset)
+        before, self.high_watermark = self.high_watermark, offset
         if offset > before:
             self.producers.state.release_below(offset)
         return offset != before
@@ -427,8 +411,8 @@ class PartitionLog:
             self.restart_at(offset, now_ms=now_ms)
             return
         local.truncate_to(offset, now_ms=now_ms)
-        self._log_start_offset = min(self._log_start_offset, offset)
-        self._high_watermark = min(self._high_watermark, offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_to(offset)
         self.reload_producers(now_ms)
 
@@ -439,8 +423,8 @@ class PartitionLog:
         self.local.restart_at(offset, self.config, now_ms=now_ms)
         self.producers.restart()
         self.epochs = EpochCache()
-        self._log_start_offset = offset
-        self._high_watermark = offset
+        self.log_start_offset = offset
+        self.high_watermark = offset
 
     def reopen(self, high_watermark: int, *, log_start_offset: int, now_ms: int) -> None:
         """A broker starts on this log. Everything that was only in memory is gone: the high
@@ -468,8 +452,8 @@ class PartitionLog:
         """Set the bounds of a log that was opened: it begins there, but never before its first
         segment, and nothing behind is known to be replicated.
         """
-        self._log_start_offset = max(log_start_offset, self.local.segments.first_base_offset)
-        self._high_watermark = self._log_start_offset
+        self.log_start_offset = max(log_start_offset, self.local.segments.first_base_offset)
+        self.high_watermark = self.log_start_offset
 
     def reload_producers(self, now_ms: int) -> None:
         """Rebuild the producers' state from the newest snapshot and the batches behind it
@@ -477,12 +461,12 @@ class PartitionLog:
         """
         self.producers.reload(
             self.local.segments,
-            start=self._log_start_offset,
+            start=self.log_start_offset,
             end=self.local.end_offset,
             now_ms=now_ms,
             expiration_ms=self.config.producer_id_expiration_ms,
         )
-        self.producers.state.release_below(self._high_watermark)
+        self.producers.state.release_below(self.high_watermark)
 
     # Commands: upkeep
 
@@ -517,7 +501,7 @@ class PartitionLog:
             return 0
 
         def is_below_log_start(segment: Segment) -> bool:
-            return 0 <= segments.higher_base_offset(segment, -1) <= self._log_start_offset
+            return 0 <= segments.higher_base_offset(segment, -1) <= self.log_start_offset
 
         removed = self._delete_while(is_below_log_start, now_ms)
         if not config.is_deleted:
@@ -561,7 +545,7 @@ class PartitionLog:
         begun where all go.
         """
         local = self.local
-        gone = local.removable(may_go, below=self._high_watermark)
+        gone = local.removable(may_go, below=self.high_watermark)
         if not gone:
             return 0
         if len(gone) == len(local.segments):
@@ -578,7 +562,7 @@ class PartitionLog:
             return None
         timestamp_ms, offset = found
         # The epochs of deleted records are forgotten, but for what their batches say.
-        batch = next(self.batches(offset), None) if offset < self._log_start_offset else None
+        batch = next(self.batches(offset), None) if offset < self.log_start_offset else None
         return TimestampOffset(
             timestamp_ms=timestamp_ms,
             offset=offset,

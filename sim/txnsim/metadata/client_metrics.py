@@ -124,7 +124,7 @@ class _Instance(msgspec.Struct, eq=False):
 class ClientMetrics:
     """The client instances of one broker."""
 
-    __slots__ = ("_by_connection", "_instances", "_max_bytes", "_new_id", "bytes_total", "pushes")
+    __slots__ = ("_by_connection", "_instances", "_new_id", "bytes_total", "max_bytes", "pushes")
 
     def __init__(self, *, max_bytes: int, new_id: Callable[[], uuid.UUID]) -> None:
         """Begin without any.
@@ -133,7 +133,8 @@ class ClientMetrics:
             max_bytes: Most bytes of a push, also decompressed (``telemetry.max.bytes``).
             new_id: A random id for a client instance.
         """
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        """Most bytes of a push."""
         self._new_id = new_id
         self._instances: OrderedDict[uuid.UUID, _Instance] = OrderedDict()
         """Least recently used first."""
@@ -142,11 +143,6 @@ class ClientMetrics:
         """How many pushes ended how."""
         self.bytes_total = 0
         """Bytes of all accepted metrics, decompressed."""
-
-    @property
-    def max_bytes(self) -> int:
-        """Most bytes of a push."""
-        return self._max_bytes
 
     @property
     def instance_count(self) -> int:
@@ -230,10 +226,10 @@ class ClientMetrics:
                 error=ErrorCode.unsupported_compression_type,
                 reason=f"compression type {push.compression}",
             )
-        if len(push.metrics) > self._max_bytes:
+        if len(push.metrics) > self.max_bytes:
             return Rejection(
                 error=ErrorCode.telemetry_too_large,
-                reason=f"{len(push.metrics)} bytes, at most {self._max_bytes} are taken",
+                reason=f"{len(push.metrics)} bytes, at most {self.max_bytes} are taken",
             )
         return None
 
@@ -241,7 +237,7 @@ class ClientMetrics:
         metrics = push.metrics
         try:
             if push.compression != NONE:
-                metrics = decompress(push.compression, metrics, self._max_bytes)
+                metrics = decompress(push.compression, metrics, self.max_bytes)
         except CorruptBatchError as error:
             return Rejection(error=ErrorCode.invalid_record, reason=str(error))
         self.bytes_total += len(metrics)

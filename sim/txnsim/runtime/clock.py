@@ -122,7 +122,8 @@ class LoopClock:
         """When this clock was made, on ``stopwatch_ns``."""
         self.stopwatch_ns = monotonic_ns
         self._monotonic_offset_ns = monotonic_start_ms * 1_000_000 - self.start_ns
-        self._advanced_ms = 0
+        self.advanced_ms = 0
+        """Sum of all advances and of what it was set ahead or back."""
         self._timers: list[_ClusterTimer] = []
         self._sequence = 0
         self._cancelled = 0
@@ -138,7 +139,7 @@ class LoopClock:
 
     def now_ms(self) -> int:
         """Cluster wall time, including what was advanced."""
-        return self._wall_ns() // 1_000_000 + self._advanced_ms
+        return self._wall_ns() // 1_000_000 + self.advanced_ms
 
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start."""
@@ -147,11 +148,6 @@ class LoopClock:
     def monotonic_us(self) -> int:
         """Microseconds since this clock was made."""
         return (self._monotonic_ns() - self.start_ns) // 1_000
-
-    @property
-    def advanced_ms(self) -> int:
-        """Sum of all advances and of what it was set ahead or back."""
-        return self._advanced_ms
 
     # Timers
 
@@ -180,14 +176,14 @@ class LoopClock:
         """
         if ms < 0:
             raise ValueError(f"time does not go back (asked for {ms} ms); shift() sets the clock")
-        self._advanced_ms += ms
+        self.advanced_ms += ms
         self._fire_due()
 
     def shift(self, ms: int) -> None:
         """Set the cluster clock ahead, or back where negative: no time passes, and what is armed
         by ``call_at`` stays as far away as it was.
         """
-        self._advanced_ms += ms
+        self.advanced_ms += ms
         # All by the same: the order of the heap and the loop's handle stay right.
         for timer in self._timers:
             timer.deadline_ms += ms

@@ -132,31 +132,19 @@ class Ring:
             bytes_max: Keep about as many; None keeps all.
             form: What makes lines of a batch.
         """
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
+        """About how many bytes are kept; None for all."""
         self._form = form
         self._chunks: list[_Chunk] = []
-        self._first = 0
-        self._next = 0
+        self.first = 0
+        """Index of the first event from which on nothing is missing."""
+        self.next = 0
+        """Index that the next event gets."""
         self._size = 0
         self._carried: dict[str, list[tuple[int, bytes]]] = {}
         self._carried_size = 0
         self._read: dict[int, list[bytes]] = {}
         """Lines of the batches that were read last, by their first events."""
-
-    @property
-    def bytes_max(self) -> int | None:
-        """About how many bytes are kept; None for all."""
-        return self._bytes_max
-
-    @property
-    def first(self) -> int:
-        """Index of the first event from which on nothing is missing."""
-        return self._first
-
-    @property
-    def next(self) -> int:
-        """Index that the next event gets."""
-        return self._next
 
     @property
     def size(self) -> int:
@@ -177,7 +165,7 @@ class Ring:
             is_opening: The first of them is a snapshot: a reader can begin here.
         """
         newest = self._chunks[-1] if self._chunks else None
-        batch = _Batch(self._next, count, kept)
+        batch = _Batch(self.next, count, kept)
         if newest is None or is_opening or newest.size >= CHUNK_BYTES:
             newest = _Chunk(batch, lives, is_opening=is_opening)
             self._chunks.append(newest)
@@ -186,9 +174,9 @@ class Ring:
             before = newest.size
             newest.add(batch, lives)
             self._size += newest.size - before
-        self._next += count
-        if self._bytes_max is not None and self.size > self._bytes_max:
-            self._shrink(self._bytes_max)
+        self.next += count
+        if self.bytes_max is not None and self.size > self.bytes_max:
+            self._shrink(self.bytes_max)
 
     def _shrink(self, bytes_max: int) -> None:
         openings = [at for at, chunk in enumerate(self._chunks) if chunk.is_opening and at]
@@ -216,10 +204,10 @@ class Ring:
             self._forget(name)
         for chunk, still_open in reversed(open_ones):
             self._carry(b"".join(map(self._text, chunk.batches)), still_open)
-        assert self._bytes_max is not None, "without a bound nothing is dropped"
-        while self._carried_size * CARRIED_SHARE > self._bytes_max:
+        assert self.bytes_max is not None, "without a bound nothing is dropped"
+        while self._carried_size * CARRIED_SHARE > self.bytes_max:
             self._forget(next(iter(self._carried)))
-        self._first = self._chunks[0].first
+        self.first = self._chunks[0].first
 
     def _carry(self, text: bytes, names: Set[str]) -> None:
         """Keep the lines of these transactional ids behind the last end of each in this text: what
@@ -253,9 +241,9 @@ class Ring:
         Events may be added between two steps. A cursor below ``first`` begins with what is carried
         along of older transactions.
         """
-        if from_index < self._first:
+        if from_index < self.first:
             yield from (line for index, line in self._older() if index >= from_index)
-        index = max(from_index, self._first)
+        index = max(from_index, self.first)
         for batch in self._batches(index):
             index = max(index, batch.first)
             yield from self._lines(batch)[index - batch.first :]
@@ -269,12 +257,12 @@ class Ring:
             yield batch.first, batch.count, self._form.packed(batch.kept, batch.first)
 
     def _batches(self, from_index: int) -> Iterator[_Batch]:
-        index = max(from_index, self._first)
-        while index < self._next:
+        index = max(from_index, self.first)
+        while index < self.next:
             chunk = self._chunks[bisect_right(self._chunks, index, key=_first) - 1]
             batch = chunk.batches[bisect_right(chunk.batches, index, key=_first) - 1]
             yield batch
-            index = max(batch.first + batch.count, self._first)
+            index = max(batch.first + batch.count, self.first)
 
     def texts(self) -> Iterator[bytes]:
         """All that is kept now, in pieces of whole lines; what comes later changes none of them.
