@@ -6,13 +6,13 @@ the cleaned log must know what the living one knows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from msgspec.structs import replace
 
 from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, make_log
 from tests.support.markers import append_marker
@@ -225,7 +225,8 @@ class CompactionAgainstModel(RuleBasedStateMachine):
                 if known.coordinator_epoch < 0:
                     # Its markers are emptied or gone: who reloads learns no coordinator epoch.
                     living = replace(living, coordinator_epoch=known.coordinator_epoch)
-                assert known == living
+                assert known.last_sequence == living.last_sequence
+                assert replace(known, batches=()) == replace(living, batches=())
         assert replayed.last_stable_offset == self.log.last_stable_offset
         assert replayed.snapshot().ongoing == self.log.snapshot().ongoing
 

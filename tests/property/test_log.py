@@ -6,6 +6,7 @@ replayed from the bytes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,7 +19,6 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from msgspec import structs
 
 from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, UNCOMMITTED, consume, make_log
 from tests.support.markers import append_marker
@@ -416,7 +416,7 @@ class LogAgainstList(RuleBasedStateMachine):
             known = self.known(pid)
             assert producer.producer_epoch == known.epoch
             assert producer.coordinator_epoch == known.coordinator_epoch
-            assert producer.current_txn_start_offset == known.open_since
+            assert producer.txn_first_offset == known.open_since
             assert producer.last_sequence == known.sequence_next - 1
 
     @invariant()
@@ -480,7 +480,7 @@ class LogAgainstList(RuleBasedStateMachine):
             kept = known.batches
             assert kept == full.batches[len(full.batches) - len(kept) :]
             assert bool(kept) == bool(full.batches)
-            assert structs.replace(known, batches=()) == structs.replace(full, batches=())
+            assert replace(known, batches=()) == replace(full, batches=())
         assert live.ongoing == again.ongoing
         assert live.unreplicated == tuple(
             (first, marker) for first, marker in again.unreplicated if marker >= self.settled

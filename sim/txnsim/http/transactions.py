@@ -20,7 +20,7 @@ from txnsim.errors import ConfigError
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import RefusedError, number_of, word_of
 from txnsim.http.topics import partition_of, replica_log
-from txnsim.log.answers import ProducerSnapshot
+from txnsim.log.producer_state import ProducerEntry
 from txnsim.server.views.waiting import WAIT_MS, entry_of, until_state
 from txnsim.txn.state import (
     NO_TIMESTAMP,
@@ -214,7 +214,7 @@ class TransactionRoutes(ClusterNoun):
         ]
         return sorted(found, key=lambda one: (one[1].transactional_id, one[0]))
 
-    def _producers(self) -> Iterator[tuple[TopicPartition, BrokerId, ProducerSnapshot]]:
+    def _producers(self) -> Iterator[tuple[TopicPartition, BrokerId, ProducerEntry]]:
         image = self._cluster.metadata.image
         for name, topic in sorted(image.topics.items()):
             for index, partition in enumerate(topic.partitions):
@@ -256,11 +256,11 @@ class TransactionRoutes(ClusterNoun):
         )
 
 
-def _start(one: ProducerSnapshot) -> int | None:
-    return one.current_txn_start_offset if one.current_txn_start_offset >= 0 else None
+def _start(one: ProducerEntry) -> int | None:
+    return one.txn_first_offset if one.txn_first_offset >= 0 else None
 
 
-def _state(one: ProducerSnapshot) -> ProducerState:
+def _state(one: ProducerEntry) -> ProducerState:
     return ProducerState(
         producer_id=one.producer_id,
         producer_epoch=one.producer_epoch,

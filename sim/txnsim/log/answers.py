@@ -1,7 +1,6 @@
 """What a partition's log answers: frozen values, one per kind of question.
 
-Kafka's counterparts are LogAppendInfo, LogReadResult, ProducerState of DescribeProducers and
-TimestampAndOffset.
+Kafka's counterparts are LogAppendInfo, LogReadResult and TimestampAndOffset.
 """
 
 from __future__ import annotations
@@ -71,17 +70,6 @@ class EpochEndOffset(msgspec.Struct, frozen=True, kw_only=True):
 
     leader_epoch: int
     end_offset: int
-
-
-class ProducerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One producer as DescribeProducers shows it (KIP-664)."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_start_offset: int
 
 
 class ProducerLastRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):

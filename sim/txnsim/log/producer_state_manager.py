@@ -7,9 +7,11 @@ checks nothing: what may be appended is decided before, in ``txnsim.log.admissio
 
 from __future__ import annotations
 
+from copy import copy
+
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.interbroker.transactions import TxnMarker
-from txnsim.log.answers import ProducerLastRecord, ProducerSnapshot
+from txnsim.log.answers import ProducerLastRecord
 from txnsim.log.append_info import data_rule, marker_rule
 from txnsim.log.producer_state import (
     NO_EPOCH,
@@ -121,16 +123,16 @@ class ProducerStateManager:
         """The producer's entry; to be read, not to be changed."""
         return self.state.find(producer_id)
 
-    def all(self) -> tuple[ProducerSnapshot, ...]:
-        """All producers that are known here, with or without an open transaction
+    def all(self) -> tuple[ProducerEntry, ...]:
+        """All producers that are known here, with or without an open transaction, as they are now
         (DescribeProducers).
         """
-        return tuple(_shown(entry) for entry in self.state.entries())
+        return tuple([copy(entry) for entry in self.state.entries()])
 
-    def open(self) -> tuple[ProducerSnapshot, ...]:
+    def open(self) -> tuple[ProducerEntry, ...]:
         """Those of them with an open transaction, in the order of its first offset."""
         found = (self.state.find(producer_id) for _, producer_id in self.state.ongoing())
-        return tuple(_shown(entry) for entry in found if entry is not None)
+        return tuple([copy(entry) for entry in found if entry is not None])
 
     def open_transaction_of(self, producer_id: int) -> int:
         """First offset of the producer's open transaction, -1 without one."""
@@ -184,14 +186,3 @@ class ProducerStateManager:
         known = dict(self.snapshots.all())
         known[end_offset] = self.state.to_snapshot()
         return tuple(known.items())
-
-
-def _shown(entry: ProducerEntry) -> ProducerSnapshot:
-    return ProducerSnapshot(
-        producer_id=entry.producer_id,
-        producer_epoch=entry.producer_epoch,
-        last_sequence=entry.last_sequence,
-        last_timestamp=entry.last_timestamp,
-        coordinator_epoch=entry.coordinator_epoch,
-        current_txn_start_offset=entry.txn_first_offset,
-    )

@@ -65,7 +65,7 @@ def as_found(log: PartitionLog, leader_epoch: int) -> dict[str, object]:
             {
                 "pid": producer.producer_id,
                 "epoch": producer.producer_epoch,
-                "first": producer.current_txn_start_offset,
+                "first": producer.txn_first_offset,
                 "seq": producer.last_sequence,
                 "timestamp": producer.last_timestamp,
                 "coordinator_epoch": producer.coordinator_epoch,

@@ -175,7 +175,7 @@ def _with_log(noted: PartitionNow, log: PartitionLog) -> PartitionNow:
             ProducerNow(
                 pid=producer.producer_id,
                 epoch=producer.producer_epoch,
-                first=producer.current_txn_start_offset,
+                first=producer.txn_first_offset,
                 seq=producer.last_sequence,
                 coordinator_epoch=producer.coordinator_epoch,
                 timestamp=producer.last_timestamp,

@@ -226,9 +226,9 @@ def test_a_marker_of_v2_must_bump_the_epoch_of_an_open_transaction(epoch: int, e
     producer = driver.log.producers.all()[0]
     if error == 0:
         assert (producer.producer_epoch, producer.last_sequence) == (6, -1)
-        assert producer.current_txn_start_offset == -1
+        assert producer.txn_first_offset == -1
     else:
-        assert producer.current_txn_start_offset == 0
+        assert producer.txn_first_offset == 0
 
 
 def test_a_retried_marker_is_written_again_without_effect(driver: LogDriver) -> None:
@@ -260,7 +260,7 @@ def test_an_operators_marker_ends_the_named_transaction_and_leaves_the_coordinat
     assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1, epoch=1) == 47
     assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1) == 0
     (producer,) = driver.log.producers.all()
-    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (-1, 4)
+    assert (producer.txn_first_offset, producer.coordinator_epoch) == (-1, 4)
     # What a follower or a restart makes of the bytes is the same.
     again = PartitionLog.replay(
         driver.log.batches(),

@@ -82,7 +82,7 @@ def agrees(reader: Reader, cluster: VirtualCluster) -> None:
                 assert told.get("hw", 0) == log.high_watermark
                 assert told.get("lso", 0) == log.last_stable_offset
                 assert reader.open[str(place)] == {
-                    producer.producer_id: producer.current_txn_start_offset
+                    producer.producer_id: producer.txn_first_offset
                     for producer in log.producers.open()
                 }
         for txn in broker.coordinator.entries():

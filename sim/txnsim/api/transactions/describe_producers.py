@@ -13,7 +13,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import of_topics
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.log.answers import ProducerSnapshot
+from txnsim.log.producer_state import ProducerEntry
 from txnsim.types import TopicPartition
 
 KEY: Final = 61
@@ -79,7 +79,7 @@ def _partition_answer(
     request: Request,
     index: int,
     error: ErrorCode,
-    producers: tuple[ProducerSnapshot, ...] = (),
+    producers: tuple[ProducerEntry, ...] = (),
     *,
     message: str | None = None,
 ) -> Any:
@@ -95,7 +95,7 @@ def _partition_answer(
                 last_sequence=producer.last_sequence,
                 last_timestamp=producer.last_timestamp,
                 coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.current_txn_start_offset,
+                current_txn_start_offset=producer.txn_first_offset,
             )
             for producer in producers
         ),
