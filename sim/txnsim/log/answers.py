@@ -72,16 +72,6 @@ class EpochEndOffset(msgspec.Struct, frozen=True, kw_only=True):
     end_offset: int
 
 
-class ProducerLastRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The records to keep of a producer when its log is cleaned, so that it can go on
-    (UnifiedLog.lastRecordsOfActiveProducers).
-    """
-
-    last_data_offset: int | None
-    """Last offset of its newest batch; None where only a marker is known."""
-    producer_epoch: int
-
-
 class LogState(msgspec.Struct, frozen=True, kw_only=True):
     """All that a log knows besides its bytes; two logs with equal bytes have equal states."""
 

@@ -30,9 +30,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from txnsim.log.answers import ProducerLastRecord
 from txnsim.log.cleaned_txns import CleanedTxns
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state import ProducerEntry
 from txnsim.log.segment import RELATIVE_OFFSET_MAX, Segment
 from txnsim.log.validation import is_heavy
 from txnsim.wire.batch import (
@@ -261,7 +261,7 @@ class _Keys:
 class _Rewriting:
     """One group of segments on its way into one."""
 
-    __slots__ = ("_end_offset", "_keys", "_last_records", "_log", "_now_ms", "_txns", "cleaned")
+    __slots__ = ("_end_offset", "_keys", "_log", "_now_ms", "_producers", "_txns", "cleaned")
 
     def __init__(self, log: PartitionLog, keys: _Keys, txns: CleanedTxns, now_ms: int) -> None:
         self._log = log
@@ -269,12 +269,15 @@ class _Rewriting:
         self._end_offset = keys.end_offset
         self._txns = txns
         self._now_ms = now_ms
-        self._last_records: dict[int, ProducerLastRecord] = {}
+        self._producers: dict[int, ProducerEntry] = {}
+        """As they are when the group is begun: the last record of each has to stay, so that it can
+        go on (UnifiedLog.lastRecordsOfActiveProducers).
+        """
         self.cleaned = Segment(0)
 
     def rewrite(self, group: Sequence[Segment]) -> Pauses:
         """Fill ``cleaned`` from the group's batches (Cleaner.cleanSegments)."""
-        self._last_records = self._log.producers.last_records()
+        self._producers = {one.producer_id: one for one in self._log.producers.all()}
         self._txns.kept = []
         self.cleaned = Segment(
             group[0].base_offset,
@@ -370,12 +373,12 @@ class _Rewriting:
             return True
         if header.producer_id < 0:
             return False
-        last = self._last_records.get(header.producer_id)
-        if last is None:
+        known = self._producers.get(header.producer_id)
+        if known is None:
             return False
-        if last.last_data_offset is not None:
-            return header.last_offset == last.last_data_offset
-        return header.is_control and header.producer_epoch == last.producer_epoch
+        if known.batches:
+            return header.last_offset == known.batches[-1].last_offset
+        return header.is_control and header.producer_epoch == known.producer_epoch
 
     def _filtered(
         self,

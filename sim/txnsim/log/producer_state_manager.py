@@ -11,7 +11,6 @@ from copy import copy
 
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.interbroker.transactions import TxnMarker
-from txnsim.log.answers import ProducerLastRecord
 from txnsim.log.append_info import data_rule, marker_rule
 from txnsim.log.producer_state import (
     NO_EPOCH,
@@ -162,16 +161,6 @@ class ProducerStateManager:
             producer_epoch=marker.producer_epoch,
             is_v2=marker.transaction_version >= TransactionVersion.TV_2,
         )
-
-    def last_records(self) -> dict[int, ProducerLastRecord]:
-        """The records that the cleaner must keep of each producer, by id."""
-        return {
-            entry.producer_id: ProducerLastRecord(
-                last_data_offset=entry.batches[-1].last_offset if entry.batches else None,
-                producer_epoch=entry.producer_epoch,
-            )
-            for entry in self.state.entries()
-        }
 
     @property
     def newest_snapshot_offset(self) -> int | None:

@@ -44,8 +44,11 @@ def test_what_the_cleaner_must_leave_of_each_producer() -> None:
     made.data(0, pid=1, count=3)
     made.end(committed=True, pid=2, epoch=5)
     left = {
-        producer_id: (record.last_data_offset, record.producer_epoch)
-        for producer_id, record in made.log.producers.last_records().items()
+        record.producer_id: (
+            record.batches[-1].last_offset if record.batches else None,
+            record.producer_epoch,
+        )
+        for record in made.log.producers.all()
     }
     assert left == {1: (2, 0), 2: (None, 5)}
 
