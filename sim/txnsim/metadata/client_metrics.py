@@ -121,28 +121,20 @@ class _Instance(msgspec.Struct, eq=False):
         return True
 
 
-class ClientMetrics:
+class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
     """The client instances of one broker."""
 
-    __slots__ = ("_by_connection", "_instances", "_new_id", "bytes_total", "max_bytes", "pushes")
-
-    def __init__(self, *, max_bytes: int, new_id: Callable[[], uuid.UUID]) -> None:
-        """Begin without any.
-
-        Args:
-            max_bytes: Most bytes of a push, also decompressed (``telemetry.max.bytes``).
-            new_id: A random id for a client instance.
-        """
-        self.max_bytes = max_bytes
-        """Most bytes of a push."""
-        self._new_id = new_id
-        self._instances: OrderedDict[uuid.UUID, _Instance] = OrderedDict()
-        """Least recently used first."""
-        self._by_connection: dict[object, uuid.UUID] = {}
-        self.pushes: dict[ErrorCode, int] = {}
-        """How many pushes ended how."""
-        self.bytes_total = 0
-        """Bytes of all accepted metrics, decompressed."""
+    max_bytes: int
+    """Most bytes of a push, also decompressed (``telemetry.max.bytes``)."""
+    new_id: Callable[[], uuid.UUID]
+    """A random id for a client instance."""
+    _instances: OrderedDict[uuid.UUID, _Instance] = msgspec.field(default_factory=OrderedDict)
+    """Least recently used first."""
+    _by_connection: dict[object, uuid.UUID] = {}
+    pushes: dict[ErrorCode, int] = {}
+    """How many pushes ended how."""
+    bytes_total: int = 0
+    """Bytes of all accepted metrics, decompressed."""
 
     @property
     def instance_count(self) -> int:
@@ -161,7 +153,7 @@ class ClientMetrics:
     ) -> Wanted | Rejection:
         """The metrics that a client has to push; a client without an id gets one."""
         if instance_id is None or not instance_id.int:
-            instance_id = self._new_id()
+            instance_id = self.new_id()
         instance = self._instance(instance_id, client, subscriptions, now_ms)
         if not instance.may_get(now_ms) and instance.last_error not in _FORGIVEN:
             return _too_early(instance_id)

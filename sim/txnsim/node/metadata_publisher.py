@@ -40,36 +40,19 @@ class _Subscription(msgspec.Struct, eq=False):
     image: ClusterImage
 
 
-class Metadata:
+class Metadata(msgspec.Struct, kw_only=True, eq=False):
     """The cluster's metadata: one image, many subscribers."""
 
-    __slots__ = ("_random_bits", "_reaches", "_subscriptions", "fleet", "image", "settings")
-
-    def __init__(
-        self,
-        *,
-        image: ClusterImage,
-        settings: Settings,
-        random_bits: Callable[[int], int],
-        fleet: Fleet | None = None,
-        reaches: Callable[[BrokerId], bool] = lambda _: True,
-    ) -> None:
-        """Start with a formatted cluster.
-
-        Args:
-            image: Its metadata.
-            settings: Settings of the cluster.
-            random_bits: Chance for topic ids.
-            fleet: Which broker runs which release; all the newest unless given.
-            reaches: Whether the link from the controller to a broker is whole.
-        """
-        self.fleet = fleet or Fleet()
-        """Which broker runs which release."""
-        self.image = image
-        self.settings = settings
-        self._random_bits = random_bits
-        self._reaches = reaches
-        self._subscriptions: list[_Subscription] = []
+    image: ClusterImage
+    settings: Settings
+    """Of the cluster."""
+    random_bits: Callable[[int], int]
+    """Chance for topic ids."""
+    fleet: Fleet = msgspec.field(default_factory=Fleet)
+    """Which broker runs which release; all the newest unless given."""
+    reaches: Callable[[BrokerId], bool] = lambda _: True
+    """Whether the link from the controller to a broker is whole."""
+    _subscriptions: list[_Subscription] = []
 
     # Images
 
@@ -112,7 +95,7 @@ class Metadata:
         broker_id = subscription.broker_id
         if subscription.image is self.image or subscription not in self._subscriptions:
             return
-        if broker_id is None or self._reaches(broker_id):
+        if broker_id is None or self.reaches(broker_id):
             # Always the latest: a subscriber may publish while others still wait for it.
             subscription.image = self.image
             subscription.subscriber(self.image)
@@ -121,7 +104,7 @@ class Metadata:
 
     def new_topic_id(self) -> uuid.UUID:
         """A random (version 4) topic id from the cluster's own stream of chance."""
-        return uuid.UUID(int=self._random_bits(128), version=4)
+        return uuid.UUID(int=self.random_bits(128), version=4)
 
     def create_topics(
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False

@@ -37,22 +37,19 @@ class _Parked(msgspec.Struct, Generic[KeyT], kw_only=True, eq=False):
     is_answered: bool = False
 
 
-class Purgatory(Generic[KeyT]):
+class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
     """Operations waiting for something to happen to one of their keys.
 
     There is no timer per operation: operations with one timeout are in the order of their
     deadlines, and one timer watches the first.
     """
 
-    __slots__ = ("_by_timeout", "_clock", "_parked", "_tasks", "_wide")
-
-    def __init__(self, clock: Clock, tasks: Tasks) -> None:
-        self._clock = clock
-        self._tasks = tasks
-        self._parked: dict[KeyT, dict[_Parked[KeyT], None]] = {}
-        self._by_timeout: dict[float, dict[_Parked[KeyT], None]] = {}
-        self._wide: dict[_Parked[KeyT], None] = {}
-        """Those that wait for so many keys that they are asked whether a key is theirs."""
+    _clock: Clock
+    _tasks: Tasks
+    _parked: dict[KeyT, dict[_Parked[KeyT], None]] = {}
+    _by_timeout: dict[float, dict[_Parked[KeyT], None]] = {}
+    _wide: dict[_Parked[KeyT], None] = {}
+    """Those that wait for so many keys that they are asked whether a key is theirs."""
 
     async def wait(
         self,
