@@ -7,8 +7,6 @@ InterBrokerSendThread and NodeToControllerChannelManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -76,7 +74,7 @@ class Peers:
     task of its own. The futures raise ``PeerError`` where no answer came.
     """
 
-    __slots__ = ("_ask", "_broker_id", "_fleet", "_timeout_ms")
+    __slots__ = ("_broker_id", "_fleet", "_network", "_timeout_ms")
 
     def __init__(
         self,
@@ -87,14 +85,13 @@ class Peers:
         fleet: Fleet | None = None,
     ) -> None:
         self._fleet = fleet or Fleet()
-        self._ask: Callable[..., Pending[Any]] = partial(network.ask, broker_id)
-        """``Network.ask`` as this broker, without a call of its own on the way."""
+        self._network: Network | _Gone = network
         self._broker_id = broker_id
         self._timeout_ms = request_timeout_ms
 
     def close(self) -> None:
         """The broker is gone: the rest of it may not send requests."""
-        self._ask = lambda *_request, **_options: _closed(f"broker {self._broker_id} is gone")
+        self._network = _Gone()
 
     def knows_verification(self, target: BrokerId) -> bool:
         """Whether ``target`` understands AddPartitionsToTxn between brokers, from v4 on."""
@@ -104,7 +101,8 @@ class Peers:
         self, target: BrokerId, command: AddPartitionsToTxnCommand
     ) -> Pending[AddPartitionsToTxnReply]:
         """Verify or add partitions at the coordinator on ``target``."""
-        return self._ask(
+        return self._network.ask(
+            self._broker_id,
             target,
             ADD_PARTITIONS_TO_TXN,
             self._version(target, ADD_PARTITIONS_TO_TXN),
@@ -126,65 +124,76 @@ class Peers:
                 return _closed(f"broker {target} closes the connection: it has no v{own}")
         if version < TRANSACTION_VERSION_FROM:
             command = _without_transaction_versions(command)
-        return self._ask(target, WRITE_TXN_MARKERS, version, command, timeout_ms=self._timeout_ms)
+        return self._network.ask(
+            self._broker_id,
+            target,
+            WRITE_TXN_MARKERS,
+            version,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
 
     def allocate_producer_ids(
         self, command: AllocateProducerIdsCommand
     ) -> Pending[AllocateProducerIdsReply]:
         """Ask the controller for a block of producer ids."""
-        return self._ask(
-            CONTROLLER_ID, ALLOCATE_PRODUCER_IDS, 0, command, timeout_ms=self._timeout_ms
-        )
+        return self._ask_controller(ALLOCATE_PRODUCER_IDS, 0, command, self._timeout_ms)
 
     def replica_fetch(
         self, target: BrokerId, command: ReplicaFetchCommand
     ) -> Pending[ReplicaFetchReply]:
         """Fetch what the leader on ``target`` has written."""
-        return self._ask(target, FETCH, REPLICA_FETCH_VERSION, command, timeout_ms=self._timeout_ms)
+        return self._network.ask(
+            self._broker_id,
+            target,
+            FETCH,
+            REPLICA_FETCH_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
 
     def replica_offset(
         self, target: BrokerId, command: ReplicaOffsetCommand
     ) -> Pending[ReplicaOffsetReply]:
         """Ask the leader on ``target`` where its log begins or ends."""
-        return self._ask(
-            target, LIST_OFFSETS, LIST_OFFSETS_VERSION, command, timeout_ms=self._timeout_ms
+        return self._network.ask(
+            self._broker_id,
+            target,
+            LIST_OFFSETS,
+            LIST_OFFSETS_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
         )
 
     def alter_partition(self, command: AlterPartitionCommand) -> Pending[AlterPartitionReply]:
         """Ask the controller for other ISRs of partitions that this broker leads."""
-        return self._ask(
-            CONTROLLER_ID,
-            ALTER_PARTITION,
-            ALTER_PARTITION_VERSION,
-            command,
-            timeout_ms=self._timeout_ms,
+        return self._ask_controller(
+            ALTER_PARTITION, ALTER_PARTITION_VERSION, command, self._timeout_ms
         )
 
     def register_broker(
         self, command: BrokerRegistrationCommand, *, timeout_ms: int
     ) -> Pending[BrokerRegistrationReply]:
         """Ask the controller for a broker epoch."""
-        return self._ask(
-            CONTROLLER_ID,
-            BROKER_REGISTRATION,
-            BROKER_REGISTRATION_VERSION,
-            command,
-            timeout_ms=timeout_ms,
+        return self._ask_controller(
+            BROKER_REGISTRATION, BROKER_REGISTRATION_VERSION, command, timeout_ms
         )
 
     def heartbeat(
         self, command: BrokerHeartbeatCommand, *, timeout_ms: int
     ) -> Pending[BrokerHeartbeatReply]:
         """Tell the controller that this broker lives."""
-        return self._ask(
-            CONTROLLER_ID,
-            BROKER_HEARTBEAT,
-            BROKER_HEARTBEAT_VERSION,
-            command,
-            timeout_ms=timeout_ms,
-        )
+        return self._ask_controller(BROKER_HEARTBEAT, BROKER_HEARTBEAT_VERSION, command, timeout_ms)
 
     # Parts
+
+    def _ask_controller(
+        self, api_key: int, api_version: int, command: object, timeout_ms: int
+    ) -> Pending[Any]:
+        """For the seldom ones; what brokers ask one another all the time makes no call more."""
+        return self._network.ask(
+            self._broker_id, CONTROLLER_ID, api_key, api_version, command, timeout_ms=timeout_ms
+        )
 
     def _version(self, target: BrokerId, api_key: int) -> int:
         """The highest version that both sides know, as ApiVersions would list it."""
@@ -213,3 +222,15 @@ def _without_transaction_versions(command: WriteTxnMarkersCommand) -> WriteTxnMa
             msgspec.structs.replace(marker, transaction_version=0) for marker in command.markers
         )
     )
+
+
+class _Gone:
+    """The network as a broker that is gone has it: every request fails."""
+
+    __slots__ = ()
+
+    def ask(
+        self, source: BrokerId, _target: BrokerId, *_request: object, **_options: object
+    ) -> Pending[Any]:
+        """Fail with PeerDisconnectedError."""
+        return _closed(f"broker {source} is gone")
