@@ -25,7 +25,14 @@ import structlog
 
 from txnsim.api.request import Handler, NoResponse, Request
 from txnsim.errors import BadInputError, ErrorCode
-from txnsim.faults.crossings import Crossing, Damage, FaultEffect, Rewriting, SubmitOutcome
+from txnsim.faults.crossings import (
+    Crossing,
+    Damage,
+    FaultEffect,
+    Interceptor,
+    Rewriting,
+    SubmitOutcome,
+)
 from txnsim.faults.damage import SIZE_BYTES, damaged
 from txnsim.faults.points import CLIENT, PEER, FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
@@ -34,7 +41,6 @@ from txnsim.wire.apis import FETCH, api_name
 from txnsim.wire.rewriting import rewritten
 
 if TYPE_CHECKING:
-    from txnsim.runtime.env import Interceptor
     from txnsim.runtime.trace import Tracer
     from txnsim.server.listener import BrokerListener
 

@@ -224,9 +224,7 @@ def refusal_of_marker(
     )
 
 
-def apply_marker(
-    state: ProducerState, header: BatchHeader, control: ControlRecord
-) -> None:
+def apply_marker(state: ProducerState, header: BatchHeader, control: ControlRecord) -> None:
     """A marker is in the log: it ends its producer's transaction, if one is open."""
     state.apply_marker(
         producer_id=header.producer_id,
