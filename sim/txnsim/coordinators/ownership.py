@@ -18,7 +18,6 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.placement import partition_for
-from txnsim.releases.rules import LATEST, Rules
 from txnsim.txn.state import TxnMetadata
 from txnsim.types import BrokerId, CoordinatorEpoch, TransactionalId
 
@@ -56,7 +55,8 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
     """Name of the coordinator in the trace."""
     broker_id: BrokerId
     partitions: int
-    rules: Rules = LATEST
+    unload_calls_off_load: bool
+    """Whether an unload calls off a load of any older epoch (KAFKA-18137), or of its own alone."""
     owned: dict[int, OwnedT] = {}
     loading: dict[int, CoordinatorEpoch] = {}
 
@@ -109,8 +109,7 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
         """
         loading = self.loading.get(partition)
         if loading is not None and (
-            epoch is None
-            or (loading < epoch if self.rules.unload_calls_off_load else loading == epoch)
+            epoch is None or (loading < epoch if self.unload_calls_off_load else loading == epoch)
         ):
             del self.loading[partition]
         return self.owned.pop(partition, None)

@@ -13,7 +13,11 @@ from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, CoordinatorEpoch
 
 def nobody() -> Ownership[OwnedPartition]:
     return Ownership(
-        topic=TRANSACTION_STATE_TOPIC, kind="txn", broker_id=BrokerId(1), partitions=PARTITIONS
+        topic=TRANSACTION_STATE_TOPIC,
+        kind="txn",
+        broker_id=BrokerId(1),
+        partitions=PARTITIONS,
+        unload_calls_off_load=True,
     )
 
 

@@ -133,6 +133,7 @@ class GroupCoordinator:
             kind="group",
             broker_id=broker_id,
             partitions=self.partitions,
+            unload_calls_off_load=True,
         )
         self.trace: Final = OffsetTrace(tracer, self._ownership)
         self._running = False

@@ -156,7 +156,7 @@ class TransactionCoordinator:
             kind="txn",
             broker_id=broker_id,
             partitions=self.partitions,
-            rules=rules,
+            unload_calls_off_load=rules.unload_calls_off_load,
         )
         self._writer = TransactionLogWriter(
             ownership=self._ownership,

@@ -27,7 +27,11 @@ PID = ProducerId(7)
 
 def owner() -> Ownership[GroupShard]:
     return Ownership(
-        topic=CONSUMER_OFFSETS_TOPIC, kind="group", broker_id=BrokerId(2), partitions=9
+        topic=CONSUMER_OFFSETS_TOPIC,
+        kind="group",
+        broker_id=BrokerId(2),
+        partitions=9,
+        unload_calls_off_load=True,
     )
 
 
