@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.faults.crossings import FaultEffect, RewriteHow, Rewriting, SubmitOutcome
+from txnsim.faults.crossings import (
+    Crossing,
+    FaultEffect,
+    PassAll,
+    RewriteHow,
+    Rewriting,
+    SubmitOutcome,
+)
+from txnsim.faults.subjects import NO_SUBJECT
 
 
 def test_an_effect_that_lets_pass_changes_nothing() -> None:
     effect = FaultEffect(outcome=SubmitOutcome.PASS)
     assert (effect.error, effect.times, effect.throttle_ms, effect.damage) == (0, 0, 0, None)
+
+
+def test_an_undisturbed_cluster_lets_everything_pass() -> None:
+    crossing = Crossing(
+        point="client.request",
+        source="client/app",
+        target="broker/2",
+        api_key=26,
+        api_version=4,
+        correlation_id=1,
+        subject=NO_SUBJECT,
+    )
+    assert not PassAll.armed
+    assert PassAll().cross(crossing) is None
 
 
 @pytest.mark.parametrize(

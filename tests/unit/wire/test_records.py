@@ -237,7 +237,9 @@ def test_only_record_reads_what_coordinators_write(key: bytes, value: bytes | No
     assert only_record(batch, read_batch_header(batch)) == (key, value)
 
 
-def test_only_record_leaves_long_ones_and_those_that_are_cut_off_to_others() -> None:
+def test_only_record_leaves_to_others_what_coordinators_do_not_write() -> None:
+    headed = build_batch([Record(key=b"k", value=b"v", headers=(("h", b""),))], timestamp_ms=1)
+    assert only_record(headed, read_batch_header(headed)) is None
     long = build_batch([Record(key=b"k", value=bytes(20_000))], timestamp_ms=1)
     assert only_record(long, read_batch_header(long)) is None
     cut = bytearray(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)[:HEADER_SIZE])
