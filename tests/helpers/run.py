@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.support.apache_kafka import CACHE, REPOSITORY, locked
+from tests.support.apache_kafka import CACHE, REPOSITORY, made_once, tool
 from tests.support.txnsim_server import installed_txnsim
 
 HELPERS: Final = REPOSITORY / "helpers"
@@ -134,13 +134,11 @@ def _copied(name: str) -> Path:
     """The helper's sources where tools may write beside them, named after what they say."""
     sources = HELPERS / name
     target = CACHE / "helpers" / f"{name}-{_digest(sources)}"
-    with locked(CACHE / "helpers.lock"):
-        if not target.is_dir():
-            fresh = target.with_name("partial")
-            shutil.rmtree(fresh, ignore_errors=True)
-            shutil.copytree(sources, fresh, ignore=_NEVER_COPIED)
-            fresh.rename(target)
-    return target
+    return made_once(
+        target,
+        lambda fresh: shutil.copytree(sources, fresh, ignore=_NEVER_COPIED),
+        lock=CACHE / "helpers.lock",
+    )
 
 
 def _digest(folder: Path) -> str:
@@ -153,10 +151,7 @@ def _digest(folder: Path) -> str:
 
 
 def _tool(command: str, what: str) -> str:
-    found = shutil.which(command)
-    if found is None:
-        raise MissingToolError(f"{command} not found: it needs {what}")
-    return found
+    return tool(command, f"it needs {what}", MissingToolError)
 
 
 # Output

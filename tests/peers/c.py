@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -22,7 +21,14 @@ from typing import Final, NamedTuple
 from tests.peers.c_reasons import CLIENT_REASONS, TRANSACTIONS_REASONS
 from tests.peers.sdists import source_distribution
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
-from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, kafka_libs, locked
+from tests.support.apache_kafka import (
+    CACHE,
+    KAFKA_VERSION,
+    ApacheKafka,
+    kafka_libs,
+    made_once,
+    tool,
+)
 from tests.support.txnsim_server import TxnsimServer
 
 _PACKAGE: Final = "@confluentinc/kafka-javascript"
@@ -147,22 +153,16 @@ def _three_brokers(target: Target, work: Path) -> Iterator[str]:
 def _built() -> _Build:
     """Sources and runner, fetched and built on first use."""
     home = _PEERS / f"librdkafka-{_LIBRARY}-npm-{_PACKAGE_VERSION}"
-    if not home.is_dir():
-        with locked(_PEERS / "librdkafka.lock"):
-            if not home.is_dir():
-                _make(home)
+    made_once(home, _make, lock=_PEERS / "librdkafka.lock")
     return _Build(home / "package" / "deps" / "librdkafka" / "tests", home / "kafka")
 
 
-def _make(home: Path) -> None:
-    fresh = _PEERS / "librdkafka.partial"
-    shutil.rmtree(fresh, ignore_errors=True)
+def _make(fresh: Path) -> None:
     (fresh / "json").mkdir(parents=True)
     headers = source_distribution(*_RAPIDJSON, fresh / "json") / "rapidjson" / "include"
     _unpack(fresh)
     _build(fresh / "package" / "deps" / "librdkafka", headers)
     _write_tools(fresh / "kafka")
-    fresh.rename(home)
 
 
 def _unpack(directory: Path) -> None:
@@ -205,10 +205,7 @@ def _write_tools(directory: Path) -> None:
 
 
 def _tool(command: str) -> str:
-    found = shutil.which(command)
-    if found is None:
-        raise PeerError(f"{command} not found: these suites need npm, make and a C++ compiler")
-    return found
+    return tool(command, "these suites need npm, make and a C++ compiler", PeerError)
 
 
 def _command(command: Sequence[str], directory: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 from tests.peers.go_pick import picked
 from tests.peers.go_tests import PEERS, compiled, names_with, required, run_tests
 from tests.peers.suite import Outcome, Suite, Target
-from tests.support.apache_kafka import REPOSITORY, locked
+from tests.support.apache_kafka import REPOSITORY, made_once
 
 _SHIM: Final = Path(__file__).with_name("go_sources") / "kfake"
 
@@ -82,21 +82,19 @@ def _with_shim() -> Path:
     parts = [*(file.read_bytes() for file in ours), " ".join(_TRANSACTION_TESTS).encode()]
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
     module = PEERS / f"{MODULE.file_stem()}-{digest}"
-    with locked(PEERS / "kfake.lock"):
-        if not module.is_dir():
-            fresh = module.with_name("kfake.partial")
-            shutil.rmtree(fresh, ignore_errors=True)
-            tests = fresh / "kafka_tests"
-            tests.mkdir(parents=True)
-            theirs = MODULE.directory()
-            for file in (theirs / "kafka_tests").glob("*.go"):
-                shutil.copyfile(file, tests / file.name)
-            for file in ours:
-                shutil.copyfile(file, fresh / file.name)
-            text = picked(theirs, _TRANSACTION_TESTS, package="kfake")
-            (fresh / "picked_test.go").write_text(text, "utf-8")
-            fresh.rename(module)
-    return module
+
+    def fill(fresh: Path) -> None:
+        tests = fresh / "kafka_tests"
+        tests.mkdir(parents=True)
+        theirs = MODULE.directory()
+        for file in (theirs / "kafka_tests").glob("*.go"):
+            shutil.copyfile(file, tests / file.name)
+        for file in ours:
+            shutil.copyfile(file, fresh / file.name)
+        text = picked(theirs, _TRANSACTION_TESTS, package="kfake")
+        (fresh / "picked_test.go").write_text(text, "utf-8")
+
+    return made_once(module, fill, lock=PEERS / "kfake.lock")
 
 
 _REASONS: Final[Mapping[str, str]] = {

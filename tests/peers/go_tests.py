@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.peers.suite import Outcome, PeerError, Result
-from tests.support.apache_kafka import CACHE, locked
+from tests.support.apache_kafka import CACHE, locked, output_of, tool
 from tests.support.foreign_clients import GO_SOURCES
 
 PEERS: Final = CACHE / "peers"
@@ -62,21 +62,10 @@ def go(*arguments: str, directory: Path) -> str:
     Raises:
         PeerError: There is no Go, or it failed.
     """
-    found = shutil.which("go")
-    if found is None:
-        raise PeerError("go not found: these suites need Go 1.26")
+    found = tool("go", "these suites need Go 1.26", PeerError)
     directory.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        [found, *arguments],
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise PeerError(f"go {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
+    command = [found, *arguments]
+    return output_of(command, f"go {' '.join(arguments)} failed", PeerError, directory=directory)
 
 
 def compiled(name: str, package: str, *, directory: Path, tags: str = "") -> Path:

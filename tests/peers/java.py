@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -19,7 +18,14 @@ from typing import Final
 
 from tests.peers.java_reasons import GROUPS_REASONS, TRANSACTIONS_REASONS
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
-from tests.support.apache_kafka import CACHE, KAFKA_VERSION, java_command, locked
+from tests.support.apache_kafka import (
+    CACHE,
+    KAFKA_VERSION,
+    copied_by_maven,
+    java_classes,
+    java_command,
+    made_once,
+)
 from tests.support.txnsim_server import installed_txnsim
 
 _SOURCES: Final = Path(__file__).with_name("java_sources")
@@ -97,45 +103,18 @@ def _libs() -> Path:
     pom = _SOURCES / "pom.xml"
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     libs = _PEERS / f"kafka-tests-{KAFKA_VERSION}-{digest}"
-    with locked(_PEERS / "kafka-tests.lock"):
-        if not libs.is_dir():
-            fresh = _PEERS / "kafka-tests.partial"
-            shutil.rmtree(fresh, ignore_errors=True)
-            maven = [_tool("mvn", "Maven"), "-q", "-B", "-f", str(pom)]
-            version = f"-Dkafka.version={KAFKA_VERSION}"
-            _run([*maven, "dependency:copy-dependencies", version, f"-DoutputDirectory={fresh}"])
-            fresh.rename(libs)
-    return libs
+    version = f"-Dkafka.version={KAFKA_VERSION}"
+    return made_once(
+        libs,
+        lambda fresh: copied_by_maven(pom, fresh, version, what="Apache Kafka's jars of tests"),
+        lock=_PEERS / "kafka-tests.lock",
+    )
 
 
 def _classes() -> Path:
     """What we put beside and in front of them, compiled on first use."""
     libs, sources = _libs(), sorted(_SOURCES.rglob("*.java"))
-    digest = hashlib.sha256(b"\0".join(file.read_bytes() for file in sources)).hexdigest()[:12]
-    classes = _PEERS / f"{libs.name}-classes-{digest}"
-    with locked(_PEERS / "kafka-tests.lock"):
-        if not classes.is_dir():
-            fresh = _PEERS / "kafka-tests-classes.partial"
-            shutil.rmtree(fresh, ignore_errors=True)
-            javac = [_tool("javac", "JDK 17"), "-d", str(fresh), "-cp", f"{libs}/*"]
-            _run([*javac, *map(str, sources)])
-            fresh.rename(classes)
-    return classes
-
-
-def _tool(command: str, what: str) -> str:
-    found = shutil.which(command)
-    if found is None:
-        raise PeerError(f"{command} not found: these suites need {what}")
-    return found
-
-
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise PeerError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
+    return java_classes(sources, name=libs.name, libs=libs, error=PeerError)
 
 
 def _suite(name: str, project: str, classes: Sequence[str], reasons: Mapping[str, str]) -> Suite:

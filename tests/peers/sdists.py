@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 from tests.peers.suite import PeerError
+from tests.support.apache_kafka import output_of
 
 
 def source_distribution(project: str, version: str, directory: Path) -> Path:
@@ -18,16 +18,8 @@ def source_distribution(project: str, version: str, directory: Path) -> Path:
     """
     wanted = f"{project}=={version}"
     pip = (sys.executable, "-m", "pip", "download", "--quiet")
-    done = subprocess.run(
-        [*pip, "--no-deps", "--no-binary=:all:", wanted],
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise PeerError(f"pip could not fetch {wanted}:\n{done.stdout}{done.stderr}")
+    command = [*pip, "--no-deps", "--no-binary=:all:", wanted]
+    output_of(command, f"pip could not fetch {wanted}", PeerError, directory=directory)
     (archive,) = directory.glob("*.tar.gz")
     with tarfile.open(archive) as members:
         members.extractall(directory, filter="data")

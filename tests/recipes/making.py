@@ -5,7 +5,6 @@ Sources are copied there, as a reader would copy them: nothing in them knows of 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ from typing import Final
 
 from tests.recipes.judge import RecipeError
 from tests.recipes.lab import CLUSTER, tail
-from tests.support.apache_kafka import CACHE, REPOSITORY, locked
+from tests.support.apache_kafka import CACHE, REPOSITORY, digest_of, made_once, tool
 
 RECIPES: Final = REPOSITORY / "tests" / "recipes"
 
@@ -95,18 +94,13 @@ def _copied(folder: Path, *, beside: Path) -> Path:
 def _made(name: str, sources: Iterable[Path], make: Callable[[Path, Sequence[Path]], None]) -> Path:
     """A folder that ``make`` fills, once for these contents of its sources."""
     files = list(sources)
-    sha = hashlib.sha256()
-    for file in files:
-        sha.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    target = _HOME / f"{name}-{sha.hexdigest()[:12]}"
-    with locked(_HOME / f"{name}.lock"):
-        if not target.is_dir():
-            fresh = _HOME / f"{name}.partial"
-            shutil.rmtree(fresh, ignore_errors=True)
-            fresh.mkdir(parents=True)
-            make(fresh, files)
-            fresh.rename(target)  # in one move: half a folder is never taken for a whole one
-    return target
+    target = _HOME / f"{name}-{digest_of(files)}"
+
+    def fill(fresh: Path) -> None:
+        fresh.mkdir(parents=True)
+        make(fresh, files)
+
+    return made_once(target, fill, lock=_HOME / f"{name}.lock")
 
 
 def _install_node(fresh: Path, sources: Sequence[Path]) -> None:
@@ -130,10 +124,7 @@ def _copy_jars(fresh: Path, sources: Sequence[Path]) -> None:
 
 
 def _tool(command: str, what: str) -> str:
-    found = shutil.which(command)
-    if found is None:
-        raise RecipeError(f"{command} not found: this recipe needs {what}")
-    return found
+    return tool(command, f"this recipe needs {what}", RecipeError)
 
 
 def _do(command: Sequence[str], *, directory: Path) -> None:

@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time  # noqa: TID251 - the same
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -78,10 +78,15 @@ def kafka_libs(version: str = KAFKA_VERSION) -> Path:
     # The pom is part of the name, so that a changed dependency is never served from an old copy.
     digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
     libs = CACHE / "kafka" / f"{version}-{digest}" / "libs"
-    with locked(CACHE / "kafka" / "libs.lock"):
-        if not libs.is_dir():
-            _copy_jars(libs, version)
-    return libs
+    options = (
+        f"-Dkafka.version={version}",
+        f"-Dtools.version={TOOLS_VERSIONS.get(version, version)}",
+    )
+    return made_once(
+        libs,
+        lambda fresh: copied_by_maven(POM, fresh, *options, what="Apache Kafka's jars"),
+        lock=CACHE / "kafka" / "libs.lock",
+    )
 
 
 def telemetry_taker(libs: Path) -> Path:
@@ -91,76 +96,104 @@ def telemetry_taker(libs: Path) -> Path:
         ApacheKafkaError: There is no JDK, or it failed.
     """
     (source,) = TELEMETRY_SOURCES.glob("*.java")
-    return java_classes(source, name="telemetry", libs=libs)
+    return java_classes([source], name="telemetry", libs=libs)
 
 
-def java_classes(source: Path, *, name: str, libs: Path) -> Path:
-    """Directory with the classes of a file that is compiled against Kafka's jars, once.
+def java_classes(
+    sources: Sequence[Path],
+    *,
+    name: str,
+    libs: Path,
+    error: type[Exception] = ApacheKafkaError,
+) -> Path:
+    """Directory with the classes of files that are compiled against Kafka's jars, once.
 
-    Raises:
-        ApacheKafkaError: There is no JDK, or it failed.
+    Args:
+        sources: Files.
+        name: Of the directory, before the release and what the files say.
+        libs: Kafka's jars.
+        error: Raised where there is no JDK, or it failed.
     """
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    classes = CACHE / "java" / f"{name}-{libs.parent.name}-{digest}"
-    with locked(CACHE / "java.lock"):
-        if not classes.is_dir():
-            javac = shutil.which("javac")
-            if javac is None:
-                raise ApacheKafkaError(f"javac not found: {source.name} is compiled with JDK 17")
-            fresh = classes.with_name(f"{name}-partial")
+
+    def compile_all(fresh: Path) -> None:
+        javac = tool("javac", "these checks need a JDK 17", error)
+        command = [javac, "-d", str(fresh), "-cp", f"{libs}/*", *map(str, sources)]
+        output_of(command, "javac failed", error)
+
+    classes = CACHE / "java" / f"{name}-{libs.parent.name}-{digest_of(sources)}"
+    return made_once(classes, compile_all, lock=CACHE / "java.lock")
+
+
+def made_once(target: Path, make: Callable[[Path], object], *, lock: Path) -> Path:
+    """A folder that is made once; one process makes it while the others wait.
+
+    Args:
+        target: Named after what it is made of.
+        make: Fills the folder that it is given, which is not there yet.
+        lock: The file that is locked.
+    """
+    with locked(lock):
+        if not target.is_dir():
+            fresh = target.with_name(f"{target.name}.partial")
             shutil.rmtree(fresh, ignore_errors=True)
-            done = subprocess.run(
-                [javac, "-d", str(fresh), "-cp", f"{libs}/*", str(source)],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode != 0:
-                raise ApacheKafkaError(f"javac failed:\n{done.stdout}{done.stderr}")
-            fresh.rename(classes)
-    return classes
+            make(fresh)
+            fresh.rename(target)  # in one move: half a folder is never taken for a whole one
+    return target
 
 
-def _copy_jars(libs: Path, version: str) -> None:
-    tools = f"-Dtools.version={TOOLS_VERSIONS.get(version, version)}"
-    with copied_by_maven(
-        POM, libs, f"-Dkafka.version={version}", tools, what="Apache Kafka's jars"
-    ):
-        pass
+def digest_of(files: Iterable[Path]) -> str:
+    """Says in a name what these files are called and say."""
+    sha = hashlib.sha256()
+    for file in files:
+        sha.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return sha.hexdigest()[:12]
 
 
-@contextlib.contextmanager
-def copied_by_maven(pom: Path, jars: Path, *options: str, what: str) -> Iterator[Path]:
-    """Have Maven copy what a pom depends on; the block may look at the folder and refuse it.
+def tool(command: str, why: str, error: type[Exception] = ApacheKafkaError) -> str:
+    """The path of a toolchain's command; ``error``, with the reason, where it is not there."""
+    found = shutil.which(command)
+    if found is None:
+        raise error(f"{command} not found: {why}")
+    return found
+
+
+def output_of(
+    command: Sequence[str],
+    failure: str,
+    error: type[Exception] = ApacheKafkaError,
+    *,
+    directory: Path | None = None,
+) -> str:
+    """What a command printed; ``error``, with ``failure`` and all that it said, if it failed."""
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        raise error(f"{failure}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def copied_by_maven(pom: Path, fresh: Path, *options: str, what: str) -> None:
+    """Have Maven copy what a pom depends on into a new folder.
 
     Args:
         pom: Names the jars.
-        jars: Where they are from the end of the block on: in one move, so that a half-filled
-            folder is never taken for a whole one.
+        fresh: The folder.
         options: Of Maven.
         what: They are, in an error.
 
     Raises:
         ApacheKafkaError: Maven is missing or failed.
     """
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise ApacheKafkaError(f"mvn not found: {what} are fetched with Maven")
-    fresh = jars.with_name(f"{jars.name}.partial")
-    shutil.rmtree(fresh, ignore_errors=True)
+    maven = tool("mvn", f"{what} are fetched with Maven")
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-    done = subprocess.run(
-        [*command, *options, f"-DoutputDirectory={fresh}"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise ApacheKafkaError(f"Maven could not copy {what}:\n{done.stdout}{done.stderr}")
-    yield fresh
-    fresh.rename(jars)
+    output_of([*command, *options, f"-DoutputDirectory={fresh}"], f"Maven could not copy {what}")
 
 
 def kept_jars(
@@ -182,11 +215,12 @@ def kept_jars(
     # The pom is part of the name, so that a changed dependency is never served from an old copy.
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     jars = CACHE / family / f"{name}-{digest}"
-    with locked(CACHE / family / f"{name}.lock"):
-        if not jars.is_dir():
-            with copied_by_maven(pom, jars, *options, what=what) as fresh:
-                check(fresh)
-    return jars
+
+    def copy(fresh: Path) -> None:
+        copied_by_maven(pom, fresh, *options, what=what)
+        check(fresh)
+
+    return made_once(jars, copy, lock=CACHE / family / f"{name}.lock")
 
 
 @contextlib.contextmanager
@@ -204,10 +238,7 @@ def java_command(libs: Path, *, options: Sequence[str] = ()) -> list[str]:
     Raises:
         ApacheKafkaError: There is no Java.
     """
-    java = shutil.which("java")
-    if java is None:
-        raise ApacheKafkaError("java not found: Apache Kafka needs Java 17")
-    return [java, *options, "-cp", f"{libs}/*"]
+    return [tool("java", "Apache Kafka needs Java 17"), *options, "-cp", f"{libs}/*"]
 
 
 def run_kafka_tool(

@@ -78,7 +78,7 @@ def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tu
     libs = kafka_libs()
     java = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     *front, classpath = java_command(libs, options=java)
-    decoder = java_classes(SOURCE, name="dump", libs=libs)
+    decoder = java_classes([SOURCE], name="dump", libs=libs)
     command = [*front, f"{classpath}:{decoder}", MAIN_CLASS, *options]
     done = subprocess.run(
         [*command, "--files", ",".join(map(str, files))],

@@ -6,11 +6,9 @@ ever run. Standard library only.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +17,13 @@ from tests.support.apache_kafka import (
     KAFKA_VERSION,
     REPOSITORY,
     ToolResult,
+    digest_of,
+    java_classes,
     java_command,
     kafka_libs,
     locked,
+    output_of,
+    tool,
 )
 
 JAVA_SOURCES: Final = REPOSITORY / "tests" / "clients" / "java"
@@ -32,6 +34,15 @@ GO_PROGRAMS: Final = ("franzgo", "sarama", "confluent")
 
 class ForeignClientError(Exception):
     """A toolchain is missing, a program does not compile, or it did not end."""
+
+
+def toolchain(command: str, what: str) -> str:
+    """The path of a command that these checks need.
+
+    Raises:
+        ForeignClientError: It is not on this machine.
+    """
+    return tool(command, f"these checks need {what}", ForeignClientError)
 
 
 def run_java(main_class: str, *args: str, timeout_s: float = 300.0) -> ToolResult:
@@ -56,9 +67,9 @@ def run_go(*args: str, timeout_s: float = 300.0) -> ToolResult:
 def java_program(main_class: str, *, version: str = KAFKA_VERSION) -> list[str]:
     """Command line of one of the Java programs with kafka-clients of that version, no arguments."""
     libs = kafka_libs(version)
-    classes = _java_classes(
-        libs, JAVA_SOURCES / ("kafka3" if version.startswith("3.") else "kafka4")
-    )
+    generation = JAVA_SOURCES / ("kafka3" if version.startswith("3.") else "kafka4")
+    sources = sorted([*JAVA_SOURCES.glob("*.java"), *generation.glob("*.java")])
+    classes = java_classes(sources, name="clients", libs=libs, error=ForeignClientError)
     options = [
         "-XX:TieredStopAtLevel=1",
         "-Xmx256m",
@@ -75,56 +86,14 @@ def go_program(name: str = "franzgo") -> Path:
         ForeignClientError: It can't be built.
     """
     sources = sorted([*GO_SOURCES.rglob("*.go"), GO_SOURCES / "go.mod", GO_SOURCES / "go.sum"])
-    target = CACHE / "go" / _digest(sources) / name
+    target = CACHE / "go" / digest_of(sources) / name
     # Asked for even where it is built: what a machine can do must not depend on what it did before.
-    go = _toolchain("go", "Go 1.26")
+    go = toolchain("go", "Go 1.26")
     with locked(CACHE / "go.lock"):
         if not target.exists():
             command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(target), f"./{name}"]
-            _build(command, directory=GO_SOURCES)
+            output_of(command, f"{go} failed", ForeignClientError, directory=GO_SOURCES)
     return target
-
-
-def _java_classes(libs: Path, generation: Path) -> Path:
-    """Classes of the common sources and of those for this generation of kafka-clients."""
-    sources = sorted([*JAVA_SOURCES.glob("*.java"), *generation.glob("*.java")])
-    classes = CACHE / "java" / f"{libs.parent.name}-{_digest(sources)}"
-    with locked(CACHE / "java.lock"):
-        if not classes.is_dir():
-            javac = _toolchain("javac", "a JDK 17")
-            fresh = classes.with_name("partial")
-            shutil.rmtree(fresh, ignore_errors=True)
-            command = [javac, "-d", str(fresh), "-cp", f"{libs}/*", *map(str, sources)]
-            _build(command, directory=JAVA_SOURCES)
-            fresh.rename(classes)
-    return classes
-
-
-def _digest(files: Iterable[Path]) -> str:
-    sha = hashlib.sha256()
-    for file in files:
-        sha.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return sha.hexdigest()[:12]
-
-
-def _toolchain(command: str, what: str) -> str:
-    found = shutil.which(command)
-    if found is None:
-        raise ForeignClientError(f"{command} not found: these checks need {what}")
-    return found
-
-
-def _build(command: Sequence[str], *, directory: Path) -> None:
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise ForeignClientError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
 
 
 def _run(command: Sequence[str], *, timeout_s: float) -> ToolResult:

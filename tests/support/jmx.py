@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from typing import Final
 
 import msgspec
 
-from tests.support.apache_kafka import POM, ApacheKafkaError
+from tests.support.apache_kafka import POM, ApacheKafkaError, tool
 from tests.support.lived import Lived
 
 READER: Final = POM.with_name("jmx") / "JmxReader.java"
@@ -38,9 +37,7 @@ class Jmx(Lived):
     """
 
     def __init__(self, pid: int) -> None:
-        java = shutil.which("java")
-        if java is None:
-            raise ApacheKafkaError("java not found: JMX needs a JDK 17")
+        java = tool("java", "JMX needs a JDK 17")
         self._process = subprocess.Popen(
             [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", str(READER), str(pid)],
             stdin=subprocess.PIPE,

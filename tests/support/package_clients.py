@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import CACHE, REPOSITORY, locked
-from tests.support.foreign_clients import ForeignClientError
+from tests.support.apache_kafka import CACHE, REPOSITORY, locked, made_once
+from tests.support.foreign_clients import ForeignClientError, toolchain
 
 NODE_SOURCES: Final = REPOSITORY / "tests" / "clients" / "node"
 RUST_SOURCES: Final = REPOSITORY / "tests" / "clients" / "rust"
@@ -31,7 +31,7 @@ def node_program(library: str) -> list[str]:
     Raises:
         ForeignClientError: Node.js is missing, or the libraries can't be installed.
     """
-    node = _toolchain("node", _NODE_VERSION)
+    node = toolchain("node", _NODE_VERSION)
     return [node, str(NODE_SOURCES / "main.mjs"), str(_node_modules(NODE_SOURCES)), library]
 
 
@@ -41,7 +41,7 @@ def rust_program(library: str) -> list[str]:
     Raises:
         ForeignClientError: Rust is missing, or it does not build.
     """
-    cargo = _toolchain("cargo", _RUST_VERSION)
+    cargo = toolchain("cargo", _RUST_VERSION)
     package = f"matrix-{library}"
     target = CACHE / "rust" / "target"
     command = [cargo, "build", "--quiet", "--package", package]
@@ -56,17 +56,15 @@ def _node_modules(sources: Path) -> Path:
     """The libraries that a package.json names, installed without a script of theirs being run."""
     package = sources / "package.json"
     home = CACHE / "node" / hashlib.sha256(package.read_bytes()).hexdigest()[:12]
-    with locked(CACHE / "node.lock"):
-        if not home.is_dir():
-            npm = _toolchain("npm", _NODE_VERSION)
-            fresh = home.with_name("partial")
-            shutil.rmtree(fresh, ignore_errors=True)
-            fresh.mkdir(parents=True)
-            shutil.copy(package, fresh)
-            quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
-            _run([npm, "install", *quiet], directory=fresh)
-            fresh.rename(home)
-    return home / "node_modules"
+
+    def install(fresh: Path) -> None:
+        npm = toolchain("npm", _NODE_VERSION)
+        fresh.mkdir(parents=True)
+        shutil.copy(package, fresh)
+        quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+        _run([npm, "install", *quiet], directory=fresh)
+
+    return made_once(home, install, lock=CACHE / "node.lock") / "node_modules"
 
 
 def _has_openssl() -> bool:
@@ -75,13 +73,6 @@ def _has_openssl() -> bool:
     if found is None:
         return False
     return subprocess.run([found, "--exists", "openssl"], check=False).returncode == 0
-
-
-def _toolchain(command: str, what: str) -> str:
-    found = shutil.which(command)
-    if found is None:
-        raise ForeignClientError(f"{command} not found: these checks need {what}")
-    return found
 
 
 def _run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +9,7 @@ from tests.recipes.judge import RecipeError
 from tests.recipes.lab import Lab, outside
 from tests.recipes.making import node_project
 from tests.recipes.recipe import Recipe
+from tests.support.apache_kafka import tool
 
 FOLDER: Final = Path(__file__).parent
 _ORDERS: Final = 20
@@ -18,9 +18,7 @@ _PARTITIONS: Final = 3
 
 def play(lab: Lab) -> str:
     """The tests on a cluster that was there before, then on one that they start themselves."""
-    node = shutil.which("node")
-    if node is None:
-        raise RecipeError("node not found: this recipe needs Node.js 20")
+    node = tool("node", "this recipe needs Node.js 20", RecipeError)
     project = node_project(FOLDER)
     lab.run([node, "--test"], directory=project)
     receipts = lab.judge.only_topic("receipts-")

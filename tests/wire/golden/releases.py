@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.apache_kafka import CACHE, ApacheKafkaError, locked
+from tests.support.apache_kafka import CACHE, ApacheKafkaError, locked, output_of, tool
 
 HERE: Final = Path(__file__).resolve().parent
 RECORDED: Final = HERE / "releases.json"
@@ -49,19 +47,15 @@ def clients_jar(version: str) -> Path:
     jar = CACHE / "kafka" / "clients" / f"kafka-clients-{version}.jar"
     with locked(CACHE / "kafka" / "clients.lock"):
         if not jar.exists():
-            maven = shutil.which("mvn")
-            if maven is None:
-                raise ApacheKafkaError("mvn not found: Apache Kafka's jars are fetched with Maven")
+            maven = tool("mvn", "Apache Kafka's jars are fetched with Maven")
             command = [
                 *(maven, "-q", "-B", "dependency:copy"),
                 f"-Dartifact=org.apache.kafka:kafka-clients:{version}",
                 f"-DoutputDirectory={jar.parent}",
             ]
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-            )
-            if done.returncode != 0 or not jar.exists():
-                raise ApacheKafkaError(f"kafka-clients {version}:\n{done.stdout}{done.stderr}")
+            said = output_of(command, f"kafka-clients {version}")
+            if not jar.exists():
+                raise ApacheKafkaError(f"kafka-clients {version}:\n{said}")
     return jar
 
 
