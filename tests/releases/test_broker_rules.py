@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
 from tests.support.leader import ADD, OLD, P0, P1, Leader, part, produce, settle
+from tests.support.waiting import leaderless
 from txnsim.broker.produce import Outcomes, ProduceCommand
 from txnsim.client.producer import Producer
 from txnsim.client.requests import update_features
@@ -123,7 +124,7 @@ def test_a_partition_whose_leader_is_gone_when_its_transaction_ends() -> None:
             producer.begin()
             await producer.send(SOLO.topic, SOLO.partition, b"v")
             await cluster.sim.kill_broker(TWO)
-            await until_leaderless(cluster, SOLO)
+            await leaderless(cluster, SOLO, seconds=20)
             await producer.commit()
             await asyncio.sleep(1)
             (entry,) = cluster.sim.brokers[ONE].coordinator.entries()
@@ -145,15 +146,6 @@ def solo(cluster: VirtualCluster, *, leader: BrokerId) -> None:
         NewTopic(name=SOLO.topic, assignments=((0, (leader,)),))
     )
     assert not isinstance(made, Rejection)
-
-
-async def until_leaderless(cluster: VirtualCluster, partition: TopicPartition) -> None:
-    """Wait until the controller has noticed."""
-    for _ in range(200):
-        if cluster.leader(partition) < 0:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{partition} is still led by {cluster.leader(partition)}")
 
 
 # Features

@@ -7,13 +7,12 @@ lose them (an unclean election) must be visible to a client, as on a real cluste
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2
+from tests.support.waiting import EVERYTHING, PATIENT, fenced, in_sync, reads
 from tests.support.within import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
@@ -28,56 +27,12 @@ from txnsim.txn.commands import TransactionDescription
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
-    IsolationLevel,
     TopicPartition,
     TransactionalId,
 )
 
 P0 = TopicPartition("orders", 0)
 TX = TransactionalId("tx")
-PATIENT: dict[str, Any] = {"request_timeout_ms": 5_000, "api_timeout_ms": 240_000}
-EVERYTHING = IsolationLevel.READ_UNCOMMITTED
-
-
-def alive(cluster: VirtualCluster) -> list[int]:
-    return [one.broker_id for one in cluster.sim.metadata.image.alive_brokers()]
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for the metadata to say so; two minutes of virtual time are more than it ever takes."""
-    for _ in range(1_200):
-        if condition():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"it never came true: {what}")
-
-
-async def fenced(cluster: VirtualCluster, broker_id: BrokerId) -> None:
-    """Wait until the controller has noticed."""
-    await until(lambda: broker_id not in alive(cluster), f"broker {broker_id} is fenced")
-
-
-async def in_sync(cluster: VirtualCluster, where: TopicPartition, count: int) -> None:
-    """Wait until so many replicas are in sync."""
-
-    def is_so() -> bool:
-        partition = cluster.sim.metadata.image.partition(where)
-        assert partition is not None
-        return len(partition.isr) == count
-
-    await until(is_so, f"{count} replicas of {where} are in sync")
-
-
-async def reads(cluster: VirtualCluster, *expected: bytes) -> None:
-    """Wait until a read_committed consumer has exactly that: markers come after the commit."""
-    async with cluster.client("reader", **PATIENT) as client:
-        found: list[bytes | None] = []
-        for _ in range(300):
-            found = await values(client, "orders", partitions=1)
-            if found == list(expected):
-                return
-            await asyncio.sleep(0.1)
-    raise AssertionError(f"read {found}, expected {expected}")
 
 
 def described(cluster: VirtualCluster, broker_id: BrokerId) -> TransactionDescription | Rejection:

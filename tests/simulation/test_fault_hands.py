@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -18,6 +16,7 @@ from tests.support.clusters import (
 )
 from tests.support.handlers import Api, batch, produce
 from tests.support.images import B1, B2, B3
+from tests.support.waiting import PATIENT, read, until
 from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
@@ -45,23 +44,12 @@ from txnsim.types import BrokerId, IsolationLevel, TopicPartition, Transactional
 E = ErrorCode
 P0 = TopicPartition("orders", 0)
 TX = TransactionalId("tx")
-PATIENT: dict[str, Any] = {"request_timeout_ms": 5_000, "api_timeout_ms": 240_000}
-EVERYTHING = IsolationLevel.READ_UNCOMMITTED
 
 
 async def act(cluster: VirtualCluster, action: ClusterAction) -> None:
     """Do it now, and wait until it is done."""
     cluster.arm(action, FaultPoint.NOW)
     await cluster.struck()
-
-
-async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait for what a client sees; two minutes of virtual time are more than it ever takes."""
-    for _ in range(1_200):
-        if await condition():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"it never came true: {what}")
 
 
 async def in_sync(cluster: VirtualCluster, *expected: BrokerId) -> None:
@@ -73,11 +61,6 @@ async def in_sync(cluster: VirtualCluster, *expected: BrokerId) -> None:
         return set(topic.partitions[0].isr) == set(expected)
 
     await until(is_so, f"{expected} are in sync")
-
-
-async def read(cluster: VirtualCluster, isolation: IsolationLevel = EVERYTHING) -> list[Any]:
-    async with cluster.client("reader", **PATIENT) as client:
-        return await values(client, "orders", partitions=1, isolation=isolation)
 
 
 async def state_of(cluster: VirtualCluster) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.group_api import GROUP, GroupApi, Member, commit_values
 from tests.support.handlers import Api, batch, produce, transaction
 from tests.support.images import B1, B2
+from tests.support.waiting import PATIENT, read, reads
 from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
@@ -36,32 +37,7 @@ from txnsim.types import (
 E = ErrorCode
 P0 = TopicPartition("orders", 0)
 TX = TransactionalId("tx")
-PATIENT: dict[str, Any] = {"request_timeout_ms": 5_000, "api_timeout_ms": 240_000}
-EVERYTHING = IsolationLevel.READ_UNCOMMITTED
 SECOND_MS = 1_000
-
-
-async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait for what a client sees; two minutes of virtual time are more than it ever takes."""
-    for _ in range(1_200):
-        if await condition():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"it never came true: {what}")
-
-
-async def read(cluster: VirtualCluster, isolation: IsolationLevel = EVERYTHING) -> list[Any]:
-    async with cluster.client("reader", **PATIENT) as client:
-        return await values(client, "orders", partitions=1, isolation=isolation)
-
-
-async def reads(cluster: VirtualCluster, *expected: bytes) -> None:
-    """Wait until a read_committed consumer has exactly that."""
-
-    async def has_it() -> bool:
-        return await read(cluster, IsolationLevel.READ_COMMITTED) == list(expected)
-
-    await until(has_it, f"{expected} can be read")
 
 
 async def coordinated(cluster: VirtualCluster) -> GroupApi:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
 from tests.support.images import B2
+from tests.support.waiting import leaderless
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
@@ -32,15 +32,6 @@ def make_topic(cluster: VirtualCluster) -> BrokerId:
     created = cluster.sim.metadata.create_topic(NewTopic(name=P0.topic, assignments=((0, (B2,)),)))
     assert isinstance(created, TopicImage)
     return B2
-
-
-async def leaderless(cluster: VirtualCluster, *partitions: TopicPartition) -> None:
-    """Wait until the controller has taken the leaders away."""
-    for _ in range(600):
-        if all(cluster.leader(one) < 0 for one in partitions):
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{partitions} still have leaders")
 
 
 async def id_on_another_broker(cluster: VirtualCluster, client: Cluster, gone: BrokerId) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2
+from tests.support.waiting import in_sync
 from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.partition_requests import delete_records
@@ -19,16 +20,6 @@ from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-
-
-async def in_sync(cluster: VirtualCluster, where: TopicPartition, count: int) -> None:
-    """Wait until so many replicas are in sync; two minutes of virtual time are plenty."""
-    for _ in range(1_200):
-        partition = cluster.sim.metadata.image.partition(where)
-        if partition is not None and len(partition.isr) == count:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{where} has no {count} replicas in sync")
 
 
 def offsets(cluster: VirtualCluster, broker_id: BrokerId) -> list[int]:

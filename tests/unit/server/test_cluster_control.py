@@ -10,6 +10,7 @@ import pytest
 from tests.support.cluster_control import RecordingControl
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
+from tests.support.waiting import until
 from tests.support.within import within
 from txnsim.errors import ConfigError
 from txnsim.faults.cluster_actions import (
@@ -42,14 +43,6 @@ def known(cluster: VirtualCluster) -> PartitionImage:
     found = cluster.sim.metadata.image.partition(P0)
     assert found is not None
     return found
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"it never came true: {what}")
 
 
 @pytest.mark.parametrize(

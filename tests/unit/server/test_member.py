@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2, B3
+from tests.support.waiting import alive, until
 from tests.support.within import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
@@ -18,20 +19,6 @@ from txnsim.server.member import MemberState
 from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
-
-
-async def until(condition: object, *, seconds: int = 120) -> None:
-    """Wait for a condition of the metadata; in virtual time this costs nothing."""
-    assert callable(condition)
-    for _ in range(seconds * 10):
-        if condition():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("it never came true")
-
-
-def alive(cluster: VirtualCluster) -> list[int]:
-    return [one.broker_id for one in cluster.sim.metadata.image.alive_brokers()]
 
 
 async def sends(cluster: VirtualCluster, value: bytes, *, name: str = "app") -> None:
@@ -73,7 +60,7 @@ async def test_a_killed_broker_is_fenced_when_its_session_ends_and_not_before(
     await sim.kill_broker(B1)
     assert alive(cluster) == [1, 2, 3], "nobody knows yet"
     assert cluster.leader(P0) == 1
-    await until(lambda: alive(cluster) == [2, 3])
+    await until(lambda: alive(cluster) == [2, 3], "[2, 3] are alive")
     assert 7_000 <= cluster.env.clock.monotonic_ms() - killed_ms <= 9_200
     assert cluster.leader(P0) != 1
     await sim.start_broker(B1)
@@ -99,7 +86,7 @@ async def test_an_isolated_broker_is_fenced_and_hears_of_it_after_the_heal(
     zombie = sim.brokers[B1]
     sim.isolate(B1)
     assert sim.is_isolated(B1)
-    await until(lambda: alive(cluster) == [2, 3])
+    await until(lambda: alive(cluster) == [2, 3], "[2, 3] are alive")
     assert cluster.leader(P0) != 1
     known = zombie.image.partition(P0)
     assert known is not None
@@ -108,7 +95,7 @@ async def test_an_isolated_broker_is_fenced_and_hears_of_it_after_the_heal(
     sim.heal(B1)
     assert not sim.is_isolated(B1)
     assert zombie.image is sim.metadata.image
-    await until(lambda: alive(cluster) == [1, 2, 3])
+    await until(lambda: alive(cluster) == [1, 2, 3], "[1, 2, 3] are alive")
     assert sim.brokers[B1] is zombie, "it is the same incarnation"
 
 
@@ -226,7 +213,7 @@ async def test_a_client_hears_of_errors_and_not_of_silence_while_no_broker_is_le
     sim = cluster.sim
     for one in (B1, B2):
         await sim.kill_broker(one)
-    await until(lambda: alive(cluster) == [3])
+    await until(lambda: alive(cluster) == [3], "[3] are alive")
     async with cluster.client() as client:
         await sim.kill_broker(B3)
         with pytest.raises((ClientError, OSError)) as caught:

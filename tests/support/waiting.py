@@ -1,0 +1,73 @@
+"""Waiting for what a cluster in virtual time comes to, where waiting costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from tests.support.clusters import VirtualCluster, values
+from txnsim.types import BrokerId, IsolationLevel, TopicPartition
+
+PATIENT: Final[dict[str, Any]] = {"request_timeout_ms": 5_000, "api_timeout_ms": 240_000}
+"""A client that waits until brokers are there again."""
+EVERYTHING: Final = IsolationLevel.READ_UNCOMMITTED
+
+
+async def until(
+    condition: Callable[[], bool | Awaitable[bool]], what: str, *, seconds: int = 120
+) -> None:
+    """Wait for what the metadata or a client says; two minutes are more than it ever takes."""
+    for _ in range(seconds * 10):
+        found = condition()
+        if await found if inspect.isawaitable(found) else found:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"it never came true: {what}")
+
+
+def alive(cluster: VirtualCluster) -> list[int]:
+    """Brokers that the controller takes for alive."""
+    return [one.broker_id for one in cluster.sim.metadata.image.alive_brokers()]
+
+
+async def fenced(cluster: VirtualCluster, broker_id: BrokerId) -> None:
+    """Wait until the controller has noticed."""
+    await until(lambda: broker_id not in alive(cluster), f"broker {broker_id} is fenced")
+
+
+async def in_sync(cluster: VirtualCluster, where: TopicPartition, count: int) -> None:
+    """Wait until so many replicas are in sync."""
+
+    def is_so() -> bool:
+        partition = cluster.sim.metadata.image.partition(where)
+        return partition is not None and len(partition.isr) == count
+
+    await until(is_so, f"{count} replicas of {where} are in sync")
+
+
+async def leaderless(
+    cluster: VirtualCluster, *partitions: TopicPartition, seconds: int = 60
+) -> None:
+    """Wait until the controller has taken the leaders away."""
+    await until(
+        lambda: all(cluster.leader(one) < 0 for one in partitions),
+        f"{partitions} have no leaders",
+        seconds=seconds,
+    )
+
+
+async def read(cluster: VirtualCluster, isolation: IsolationLevel = EVERYTHING) -> list[Any]:
+    """What a client can read of a topic ``orders`` that has one partition."""
+    async with cluster.client("reader", **PATIENT) as client:
+        return await values(client, "orders", partitions=1, isolation=isolation)
+
+
+async def reads(cluster: VirtualCluster, *expected: bytes) -> None:
+    """Wait until a read_committed consumer has exactly that: markers come after the commit."""
+
+    async def has_it() -> bool:
+        return await read(cluster, IsolationLevel.READ_COMMITTED) == list(expected)
+
+    await until(has_it, f"{expected} can be read")
