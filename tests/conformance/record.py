@@ -46,6 +46,7 @@ from tests.conformance.recordings import (
     together,
     write,
 )
+from tests.support.saying import say
 
 NAMES: Final = sorted({name_of(story) for story, _ in STORIES})
 LINES_MAX: Final = 200
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = recorded(options.story or NAMES, options.level or LEVELS, options.times)
     unstable = list(undeclared(found))
     if unstable:
-        _say("Kafka's answers vary, and RACES does not say why:", *unstable)
+        say("Kafka's answers vary, and RACES does not say why:", *unstable)
         return 1
     if options.check:
         with tempfile.TemporaryDirectory(prefix="txnsim-conformance-") as scratch:
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in set(recorded_stories()) - set(NAMES) if whole else ():
         path_of(name).unlink()
     coverage.main(["--write"])
-    _say(f"kept {sum(map(len, found.values()))} answers of {len(found)} plays")
+    say(f"kept {sum(map(len, found.values()))} answers of {len(found)} plays")
     return 0
 
 
@@ -108,7 +109,7 @@ def _on_ground(names: Sequence[str], level: int, ground: Ground) -> Plays:
                 begun_s = time.monotonic()
                 found[name, level] = recording_of(played(story, address, level))
                 seconds = time.monotonic() - begun_s
-                _say(f"{seconds:6.1f} s  {name} at {level}: {len(found[name, level])} answers")
+                say(f"{seconds:6.1f} s  {name} at {level}: {len(found[name, level])} answers")
     return found
 
 
@@ -158,15 +159,9 @@ def _between(place: str, was: Recording, now: Recording) -> Iterator[str]:
 
 
 def _told(lines: Sequence[str]) -> int:
-    _say(*lines[:LINES_MAX])
-    _say(f"{len(lines)} answers of Kafka differ from what is kept" if lines else "all as kept")
+    say(*lines[:LINES_MAX])
+    say(f"{len(lines)} answers of Kafka differ from what is kept" if lines else "all as kept")
     return 1 if lines else 0
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

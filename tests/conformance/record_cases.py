@@ -25,6 +25,7 @@ from tests.conformance.casebook.playing import Play, finalize, play_all
 from tests.conformance.casebook.reading import Case, brokers, cases, chosen, rules
 from tests.conformance.casebook.stages import Stage, real
 from tests.conformance.recordings import Exchange, Recording, Recordings, recording_of, together
+from tests.support.saying import say
 
 LINES_MAX: Final = 200
 
@@ -49,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wrong += changes(found)
     else:
         keep(found, whole=not options.case and not options.level)
-    _say(*wrong[:LINES_MAX])
+    say(*wrong[:LINES_MAX])
     done = "compared" if options.check else "kept"
-    _say(f"{done} {sum(map(len, found.values()))} answers of {len(found)} plays")
+    say(f"{done} {sum(map(len, found.values()))} answers of {len(found)} plays")
     return 1 if wrong else 0
 
 
@@ -73,7 +74,7 @@ def recorded(wanted: Sequence[Case], levels: Sequence[int], times: int) -> tuple
                 for turn in range(times):
                     finalize(stage.address, level)
                     wrong += _one_turn(mine, stage, level, plays, turn)
-                _say(f"{time.monotonic() - begun_s:6.1f} s  {name} at {level}")
+                say(f"{time.monotonic() - begun_s:6.1f} s  {name} at {level}")
     return plays, wrong
 
 
@@ -152,12 +153,6 @@ def _merged(was: Recording | None, now: Recording) -> Recording:
         else new
         for old, new in zip(was, now, strict=True)
     )
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
 from tests.peers.suites import ecosystems, suites
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.foreign_clients import ForeignClientError
+from tests.support.saying import say
 from tests.support.txnsim_server import TxnsimServerError
 
 
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not chosen:
         parser.error(f"no suite {options.suite}")
     if options.list:
-        _say("\n".join(f"{suite.name}: {suite.project} {suite.version}" for suite in chosen))
+        say("\n".join(f"{suite.name}: {suite.project} {suite.version}" for suite in chosen))
         return 0
     return max(_run(suite, options.target, options.test, write=options.write) for suite in chosen)
 
@@ -44,12 +45,12 @@ def _run(suite: Suite, target: Target, tests: Sequence[str], *, write: bool) -> 
     try:
         for outcome in suite.ask(target, tests):
             outcomes.append(outcome)
-            _say(_line(suite, outcome))
+            say(_line(suite, outcome))
     except (PeerError, ForeignClientError, ApacheKafkaError, TxnsimServerError) as failure:
-        _say(f"{suite.name}: {failure}")
+        say(f"{suite.name}: {failure}")
         return 1
     count = {result: sum(each.result is result for each in outcomes) for result in Result}
-    _say(f"{suite.name}, {target}: " + ", ".join(f"{count[result]} {result}" for result in Result))
+    say(f"{suite.name}, {target}: " + ", ".join(f"{count[result]} {result}" for result in Result))
     if write:
         save(suite.name, merged(load(), suite, target, outcomes, whole=not tests))
     unexplained = [
@@ -64,11 +65,6 @@ def _line(suite: Suite, outcome: Outcome) -> str:
         return line
     why = suite.why(outcome.test)
     return f"{line}: {outcome.told} ({why})" if why else f"{line}: {outcome.told}"
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

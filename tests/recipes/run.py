@@ -20,6 +20,7 @@ from tests.recipes.lab import CLUSTER, Lab
 from tests.recipes.quix.recipe import RECIPE as QUIX
 from tests.recipes.recipe import Recipe
 from tests.recipes.spring.recipe import RECIPE as SPRING
+from tests.support.saying import say
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 from txnsim.client.errors import ClientError
 
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         outcomes = [_passes(RECIPES[name], options.bootstrap, "there") for name in names]
     else:
         outcomes = [_passes_here(RECIPES[name], level) for name in names for level in options.level]
-    _say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")
+    say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")
     return 0 if all(outcomes) else 1
 
 
@@ -79,21 +80,16 @@ def _passes(recipe: Recipe, bootstrap: str, where: str) -> bool:
         seen = recipe.play(Lab(bootstrap))
     except (RecipeError, ClientError, TimeoutError) as failure:
         return _failed(name, failure)
-    _say(f"PASS {name} ({seen}; {time.monotonic() - start_s:.0f} s)")
+    say(f"PASS {name} ({seen}; {time.monotonic() - start_s:.0f} s)")
     return True
 
 
 def _failed(name: str, failure: Exception) -> bool:
     reason, _, details = (str(failure) or type(failure).__name__).partition("\n")
     if details:
-        _say(details)
-    _say(f"FAIL {name}: {reason}")
+        say(details)
+    say(f"FAIL {name}: {reason}")
     return False
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

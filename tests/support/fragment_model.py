@@ -47,6 +47,19 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: int
 
 
+def act(kind: str = "data", value_bytes: int = 5) -> Act:
+    """Two records of a producer."""
+    return Act(
+        kind=kind,
+        producer=7,
+        epoch=1,
+        sequence=3,
+        records=2,
+        value_bytes=value_bytes,
+        timestamp_ms=11,
+    )
+
+
 def acts(max_size: int = 30) -> st.SearchStrategy[list[Act]]:
     """Histories of few producers with few epochs and sequences, so that much coincides."""
     return st.lists(

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from txnsim.types import BrokerId, LeaderEpoch
 
@@ -73,3 +74,18 @@ def topic(
         partitions=partitions or (partition(1),),
         configs=configs or {},
     )
+
+
+def image_of(found: PartitionImage, *, down: tuple[int, ...] = ()) -> ClusterImage:
+    """A cluster of three with one partition, some of its brokers down."""
+    image = cluster().with_topic(topic("orders", found))
+    for one in down:
+        image = image.with_broker(broker(one, alive=False))
+    return image
+
+
+def error_of(answer: object) -> ErrorCode:
+    """Why a controller has refused; it says so in words, too."""
+    assert isinstance(answer, Rejection), answer
+    assert answer.reason
+    return answer.error

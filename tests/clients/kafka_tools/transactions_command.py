@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 from tests.clients.kafka_tools.runner import ToolError, Tools
 from tests.support.apache_kafka import ApacheKafkaError, ToolResult
 from tests.support.foreign_clients import ForeignClientError, run_java
+from tests.support.saying import say
 
 LIST_COLUMNS: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 DESCRIBE_COLUMNS: Final = (
@@ -383,14 +384,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                     make_hang(options.bootstrap, partition)
             scene = set_scene(tools, options.hanging)
         except (ForeignClientError, ApacheKafkaError) as failure:
-            _say(f"FAIL preparation: {failure}\n0 passed, 1 failed")
+            say(f"FAIL preparation: {failure}\n0 passed, 1 failed")
             return 1
-        return 1 if run_checks(scene, _say) else 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+        return 1 if run_checks(scene, say) else 0
 
 
 if __name__ == "__main__":

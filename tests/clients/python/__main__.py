@@ -17,6 +17,7 @@ from typing import Final
 
 from tests.clients.python import groups, secured, transactions
 from tests.clients.python.lab import Lab, Secured
+from tests.support.saying import say
 
 CHECKS: Final[dict[str, Callable[[Lab], None]]] = {
     "produce": transactions.produce,
@@ -49,7 +50,7 @@ def main(words: Sequence[str]) -> int:
         return USAGE
     chosen = {name: checks[name] for name in asked or checks}
     failed = sum(not _passes(library, name, check) for name, check in chosen.items())
-    _say(f"{len(chosen) - failed} passed, {failed} failed")
+    say(f"{len(chosen) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
@@ -60,9 +61,9 @@ def _passes(library: str, name: str, check: Callable[[Lab], None]) -> bool:
         traceback.print_exc()
         said = " ".join(str(error).split()) or "no reason given"
         reason = said if isinstance(error, AssertionError) else f"{type(error).__name__}: {said}"
-        _say(f"FAIL {name}: {reason}")
+        say(f"FAIL {name}: {reason}")
         return False
-    _say(f"PASS {name}")
+    say(f"PASS {name}")
     return True
 
 
@@ -79,11 +80,6 @@ def _lab(library: str, check: str) -> Lab:
             os.environ["TXNSIM_SASL_BOOTSTRAP"], os.environ["TXNSIM_TLS_BOOTSTRAP"], Path(directory)
         ),
     )
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from tests.clients.streams.points import POINTS, points_at
 from tests.clients.streams.strike import Strike, Struck
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.foreign_clients import ForeignClientError
+from tests.support.saying import say
 from tests.support.txnsim_server import TxnsimServerError
 
 KILLS: Final = 20
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"the plan has no point with these words: {options.point}")
     if options.plan:
         for number, kill in enumerate(plan, start=1):
-            _say(f"{number:3} {kill.instance} {kill.point.name}")
+            say(f"{number:3} {kill.instance} {kill.point.name}")
         return 0
     # Whoever ends this ends its programs, too: the lab is closed on the way out.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(128 + signal.SIGTERM))
@@ -69,16 +70,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.write and not wrong:
         _keep(options, done)
     if options.json:
-        _say(json.dumps(_report(options, done, wrong)))
+        say(json.dumps(_report(options, done, wrong)))
     else:
         for problem in wrong:
-            _say("FAIL " + " ⏎ ".join(problem.splitlines()))
+            say("FAIL " + " ⏎ ".join(problem.splitlines()))
         minutes = (time.monotonic() - start_s) / 60
-        _say(
+        say(
             f"transaction.version {options.level}, seed {options.seed}: {len(done)} kills in "
             f"{minutes:.1f} min; {'not exact' if wrong else 'counts are exact'}"
         )
-        _say(f"{len(done) + (not wrong)} passed, {len(wrong)} failed")
+        say(f"{len(done) + (not wrong)} passed, {len(wrong)} failed")
     return 1 if wrong else 0
 
 
@@ -96,7 +97,7 @@ def _carry_out(
                     return [f"{name}: {failure}"]
                 done.append((kill, struck))
                 if not options.json:
-                    _say(_line(name, kill, struck))
+                    say(_line(name, kill, struck))
             return lab.judge()
     except _FAILURES as failure:
         return [f"{type(failure).__name__}: {failure}"]
@@ -171,11 +172,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plan", action="store_true", help="print the plan and do nothing")
     parser.add_argument("--json", action="store_true")
     return parser
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from tests.support.group_api import GROUP, GroupApi, group_api
 from tests.support.handlers import batch
 from txnsim.broker.coordinator_host import CoordinatorHost
@@ -17,18 +13,6 @@ from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId
 
 E = ErrorCode
 HOME = partition_for(GROUP, 3)
-
-
-@pytest.fixture
-async def groups() -> AsyncIterator[GroupApi]:
-    async with group_api() as found:
-        yield found
-
-
-@pytest.fixture
-async def of_two() -> AsyncIterator[GroupApi]:
-    async with group_api(brokers=2) as found:
-        yield found
 
 
 def host(groups: GroupApi, broker: int = 1) -> CoordinatorHost:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from tests.support.group_api import GROUP, GroupApi, group_api
 from txnsim.broker.group_host import GroupHost
 from txnsim.broker.verification import TransactionOperation
@@ -28,18 +24,6 @@ E = ErrorCode
 ADD = TransactionOperation.ADD_PARTITION
 VERIFY = TransactionOperation.GENERIC_ERROR_SUPPORTED
 HOME = partition_for(GROUP, 3)
-
-
-@pytest.fixture
-async def groups() -> AsyncIterator[GroupApi]:
-    async with group_api() as found:
-        yield found
-
-
-@pytest.fixture
-async def of_two() -> AsyncIterator[GroupApi]:
-    async with group_api(brokers=2) as found:
-        yield found
 
 
 def host(groups: GroupApi, broker: int = 1) -> GroupHost:

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
+from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, error_of, partition, topic
 from txnsim.controller.controller import (
     INT_MAX,
     ConfigChange,
@@ -40,12 +40,6 @@ def create(
     return create_topics(
         image or cluster(), (wanted,), settings=settings, new_topic_id=lambda: TOPIC_ID
     )[0]
-
-
-def error_of(answer: object) -> ErrorCode:
-    assert isinstance(answer, Rejection), answer
-    assert answer.reason
-    return answer.error
 
 
 # Topics

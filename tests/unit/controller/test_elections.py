@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.images import broker, cluster, partition, topic
+from tests.support.images import broker, cluster, image_of, partition, topic
 from txnsim.controller.elections import (
     NOT_NEEDED,
     ElectionType,
@@ -20,13 +20,6 @@ from txnsim.types import TopicPartition
 
 P0 = TopicPartition("orders", 0)
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
-
-
-def image_of(found: PartitionImage, *, down: tuple[int, ...] = ()) -> ClusterImage:
-    image = cluster().with_topic(topic("orders", found))
-    for one in down:
-        image = image.with_broker(broker(one, alive=False))
-    return image
 
 
 def elected(image: ClusterImage, kind: ElectionType) -> PartitionImage:

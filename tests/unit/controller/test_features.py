@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.images import B1, broker
+from tests.support.images import B1, broker, error_of
 from txnsim.controller.controller import (
     initial_image,
 )
@@ -13,12 +13,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import TRANSACTION_VERSION, ClusterImage
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
-
-
-def error_of(answer: object) -> ErrorCode:
-    assert isinstance(answer, Rejection), answer
-    assert answer.reason
-    return answer.error
 
 
 def at_level(level: int) -> ClusterImage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.images import broker, cluster, partition, topic
+from tests.support.images import cluster, image_of, partition, topic
 from txnsim.controller.reassignments import NOT_MOVING, cancel, reassign, reassigning
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, PartitionImage
@@ -12,13 +12,6 @@ from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
-
-
-def image_of(found: PartitionImage, *, down: tuple[int, ...] = ()) -> ClusterImage:
-    image = cluster().with_topic(topic("orders", found))
-    for one in down:
-        image = image.with_broker(broker(one, alive=False))
-    return image
 
 
 def moved(

@@ -29,11 +29,6 @@ from txnsim.wire.compression import GZIP
 DAY = 86_400_000
 
 
-@pytest.fixture
-def driver() -> LogDriver:
-    return LogDriver()
-
-
 def test_refusals_of_producer_state_show_the_log_start(driver: LogDriver) -> None:
     driver.data(0, count=2, epoch=1)
     driver.log.delete_records_before(1)

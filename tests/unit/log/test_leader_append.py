@@ -29,11 +29,6 @@ from txnsim.wire.batch import read_batch_header
 DAY = 86_400_000
 
 
-@pytest.fixture
-def driver() -> LogDriver:
-    return LogDriver()
-
-
 def again(log: PartitionLog, data: bytes, *, guard: int = 0) -> Appended:
     answer = append_client(log, data, guard=guard, now_ms=NOW)
     assert isinstance(answer, Appended)

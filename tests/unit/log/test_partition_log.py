@@ -37,11 +37,6 @@ from txnsim.wire.batch import assign, control_batch, read_batch_header
 DAY = 86_400_000
 
 
-@pytest.fixture
-def driver() -> LogDriver:
-    return LogDriver()
-
-
 TIMEOUT_MAX = 900_000
 
 

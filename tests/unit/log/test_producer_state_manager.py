@@ -24,11 +24,6 @@ from txnsim.wire.batch import Record, assign, build_batch, control_batch, read_b
 DAY = 86_400_000
 
 
-@pytest.fixture
-def driver() -> LogDriver:
-    return LogDriver()
-
-
 def test_where_a_segment_ends_producers_are_remembered() -> None:
     made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
     for sequence in range(5):

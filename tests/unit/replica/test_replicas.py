@@ -7,9 +7,9 @@ import uuid
 import msgspec
 import pytest
 
-from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
+from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, error_of, partition, topic
 from tests.support.logs import NOW, plain
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.errors import ErrorCode
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
@@ -40,12 +40,6 @@ class Brokers:
     def apply(self, image: ClusterImage) -> dict[BrokerId, LeadershipChanges]:
         self.image = image
         return {broker: replicas.apply(image, now_ms=7) for broker, replicas in self.each.items()}
-
-
-def error_of(answer: object) -> ErrorCode:
-    assert isinstance(answer, Rejection), answer
-    assert answer.reason
-    return answer.error
 
 
 def log_of(answer: object) -> PartitionLog:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fragment_model import Act, acts, segment_of
+from tests.support.fragment_model import Act, act, acts, segment_of
 from txnsim.pipeline.scan import kernel
 from txnsim.storage.log_file import BATCH_BYTES_MAX
 from txnsim.wire.batch import (
@@ -20,18 +20,6 @@ from txnsim.wire.batch import (
 )
 
 NUMBERS = st.integers(0, 255)
-
-
-def act(kind: str = "data", value_bytes: int = 5) -> Act:
-    return Act(
-        kind=kind,
-        producer=7,
-        epoch=1,
-        sequence=3,
-        records=2,
-        value_bytes=value_bytes,
-        timestamp_ms=11,
-    )
 
 
 def array(data: bytes) -> np.ndarray:

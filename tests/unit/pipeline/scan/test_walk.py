@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fragment_model import Act, acts, fragments_of, merged, on_file, segment_of
+from tests.support.fragment_model import Act, act, acts, fragments_of, merged, on_file, segment_of
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.walk import (
@@ -38,18 +38,6 @@ JUDGED_WITHIN = (
 
 def never(damage: Damage) -> None:
     raise AssertionError(damage)
-
-
-def act(kind: str = "data", value_bytes: int = 5) -> Act:
-    return Act(
-        kind=kind,
-        producer=7,
-        epoch=1,
-        sequence=3,
-        records=2,
-        value_bytes=value_bytes,
-        timestamp_ms=11,
-    )
 
 
 @given(acts(), BOUNDS)

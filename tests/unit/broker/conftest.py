@@ -1,0 +1,23 @@
+"""Clusters whose brokers coordinate groups."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.group_api import GroupApi, group_api
+
+
+@pytest.fixture
+async def groups() -> AsyncIterator[GroupApi]:
+    """A single broker."""
+    async with group_api() as found:
+        yield found
+
+
+@pytest.fixture
+async def of_two() -> AsyncIterator[GroupApi]:
+    """Two brokers."""
+    async with group_api(brokers=2) as found:
+        yield found

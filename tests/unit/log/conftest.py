@@ -1,0 +1,13 @@
+"""The fixture of a partition's log."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.logs import LogDriver
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    """A log of one partition, driven by hand."""
+    return LogDriver()
