@@ -13,6 +13,7 @@ from tests.docs import PAGES, ROOT
 from txnsim.settings import documentation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted(PAGES))
 def test_a_generated_page_is_current(page: str) -> None:
     if page == "docs/cli.md" and sys.version_info >= (3, 13):

@@ -52,6 +52,7 @@ LATER_MS: Final = 10_000_000
 """After everything that a healthy history tells."""
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(chance=CHANCES)
 def test_a_healthy_history_is_never_convicted(chance: Chance) -> None:

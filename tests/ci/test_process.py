@@ -70,6 +70,7 @@ def test_a_program_that_overruns_the_deadline_is_stopped_and_fails() -> None:
     assert "CI's time is over" in finished.output
 
 
+@pytest.mark.slow
 def test_what_a_part_has_used_is_counted_with_what_its_programs_waited_for() -> None:
     burn = "import time\nwhile time.process_time() < 0.2: pass"
     starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}], check=True)"

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import httpx
 import jsonschema
+import pytest
 
 from tests.support.clusters import client_of, real_cluster
 from txnsim.client.producer import Producer
@@ -85,6 +86,7 @@ async def control_port() -> AsyncIterator[tuple[SimCluster, Checked]]:
             api.close()
 
 
+@pytest.mark.slow
 async def test_every_operation_answers_as_the_document_says() -> None:
     async with control_port() as (sim, ask):
         await ask("GET", "/healthz", 200)

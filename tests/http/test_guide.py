@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import httpx
+import pytest
 
 from tests.support.clusters import real_cluster
 from txnsim.http.app import ControlApi
@@ -34,6 +35,7 @@ def examples() -> list[Example]:
     return found
 
 
+@pytest.mark.slow
 async def test_the_guide_shows_what_is_answered() -> None:
     async with real_cluster(topics=(("orders", 3),)) as sim:
         api = ControlApi(sim)

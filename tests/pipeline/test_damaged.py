@@ -129,6 +129,7 @@ def test_there_are_enough() -> None:
     assert UNTOLD.keys() <= VARIANTS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_dir", sorted(VARIANTS), indirect=True, ids=sorted(VARIANTS))
 def test_no_command_follows_from_broken_evidence(
     log_dir: Path, report: Report, request: pytest.FixtureRequest

@@ -38,6 +38,7 @@ def test_what_a_real_broker_left_is_sound(kept: Path, stage: str) -> None:
     assert errors_in(kept / stage) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["clean/control-type-unknown", "killed/control-type-unknown-early"]
 )
@@ -50,6 +51,7 @@ def test_a_control_record_of_an_unknown_type_is_an_error(
     assert told.found == "a control record of type 99"
 
 
+@pytest.mark.slow
 def test_one_flipped_bit_gives_few_lines(kept: Path, tmp_path: Path) -> None:
     """In every sixth byte of a segment."""
     log_dir = made(VARIANTS["killed/untouched"], kept, tmp_path / "b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ def clean_up(log: PartitionLog, now_ms: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @given(rounds=st.lists(MOVES, min_size=1, max_size=6))
 @settings(max_examples=60)
 def test_a_cleaned_log_loads_as_the_whole_one(

@@ -4,6 +4,7 @@ also those that transactions have committed, aborted or left pending.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -158,6 +159,7 @@ def known(log: PartitionLog) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 @given(rounds=st.lists(STEPS, min_size=1, max_size=5))
 @settings(max_examples=60)
 def test_a_cleaned_log_loads_as_the_whole_one(rounds: list[list[tuple[object, ...]]]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import ClassVar, Final
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -392,6 +393,7 @@ def _logged_names(txn: TxnMetadata) -> list[str]:
     return sorted(names)
 
 
+@pytest.mark.slow
 def test_one_transactional_id_under_random_commands() -> None:
     OneTransactionalId.exercised = set()
     run_state_machine_as_test(

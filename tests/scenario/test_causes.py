@@ -108,6 +108,7 @@ def test_kinds_that_are_explained_have_a_place_for_the_rule() -> None:
     assert [kind for kind in sorted(RULED) if "rule" not in KINDS[kind].fields] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_one_telling_leads_from_markers_and_bounds_to_requests(level: TraceLevel) -> None:
     """The same for one run, quickly; and what is walked back from does occur."""

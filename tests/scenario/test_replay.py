@@ -12,6 +12,7 @@ from txnsim.trace.reading import recording
 SEED = 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "take", "level"),
     [

@@ -18,6 +18,7 @@ from txnsim.trace.remembered import Remembered
 from txnsim.trace.state import state_at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "run"), [("z01", "V-"), ("z11", "V-/before"), ("z21", "TV2"), ("z27", "TV2/4.3")]
 )

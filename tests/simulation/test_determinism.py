@@ -27,16 +27,19 @@ def printed(*arguments: str, hash_seed: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
     first, second = told(seed), told(seed)
     assert first.events == second.events
     assert first == second
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_trace() -> None:
     assert told(1).trace != told(2).trace
 
 
+@pytest.mark.slow
 def test_records_are_stamped_by_virtual_time() -> None:
     outcome = told(1)
     for stamps in outcome.stamps.values():

@@ -141,6 +141,7 @@ async def failover(cluster: VirtualCluster) -> Failover:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.seeds
 def test_what_was_acknowledged_survives_its_leaders(seed: int) -> None:
     run = run_cluster(failover, seed=seed, min_insync_replicas=2)

@@ -101,6 +101,7 @@ def fetch(wire: Wire, *, max_wait_ms: int = 0) -> bytes:
     return wire.frame(FETCH, 11, message)
 
 
+@pytest.mark.slow
 @within(run)
 async def test_a_neighbour_waits_for_one_turn_of_a_client_that_pipelines(
     cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
@@ -111,6 +112,7 @@ async def test_a_neighbour_waits_for_one_turn_of_a_client_that_pipelines(
     await answered(attacker, count)
 
 
+@pytest.mark.slow
 @within(run)
 async def test_a_neighbour_waits_for_no_round_of_many_clients(
     cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
@@ -129,6 +131,7 @@ async def answered(wire: Wire, count: int) -> None:
         assert (await wire.answer())[0] == number
 
 
+@pytest.mark.slow
 @within(run)
 async def test_requests_of_a_client_that_does_not_read_are_not_handled(
     cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
@@ -184,6 +187,7 @@ async def test_empty_frames_fill_the_queue(
     await neighbour.answer()
 
 
+@pytest.mark.slow
 @within(run, queued_max_response_bytes=4_000_000)
 async def test_unread_answers_of_all_clients_have_a_bound(
     cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /

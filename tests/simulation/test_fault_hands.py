@@ -74,6 +74,7 @@ async def state_of(cluster: VirtualCluster) -> str:
 # crash
 
 
+@pytest.mark.slow
 @within(run_cluster)
 async def test_a_broker_that_crashes_in_the_middle_of_an_append_has_not_appended(
     cluster: VirtualCluster,
@@ -137,6 +138,7 @@ async def test_a_coordinator_that_resigns_loads_again_and_goes_on(cluster: Virtu
 # partition
 
 
+@pytest.mark.slow
 @within(run_cluster)
 async def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_heal(
     cluster: VirtualCluster,
@@ -329,6 +331,7 @@ async def test_an_action_that_is_not_possible_says_why_and_never_struck(
     assert [one.rule.id for one in cluster.sim.injector.never_struck()] == ["f"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_story_with_every_fault_in_it() -> None:
     def story() -> list[object]:
         async def main(cluster: VirtualCluster) -> list[object]:

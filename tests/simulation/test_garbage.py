@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 
+import pytest
+
 from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from txnsim.client.producer import Producer
 from txnsim.runtime.trace import TraceLevel
@@ -67,6 +69,7 @@ def connections(client_port: str) -> list[Connection]:
     return [one for one in found if one._link.port == client_port]
 
 
+@pytest.mark.slow
 def test_transactions_leave_next_to_no_cycles() -> None:
     for version in (1, 2):
         for trace_level in (TraceLevel.OFF, TraceLevel.BRIEF):

@@ -195,6 +195,7 @@ async def chaos(cluster: VirtualCluster) -> JudgedChaos:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.seeds
 def test_the_judges_find_nothing_wrong_in_chaos(seed: int) -> None:
     """Each seed at one level; ``test_seeds`` plays the chaos itself at both."""
@@ -205,6 +206,7 @@ def test_the_judges_find_nothing_wrong_in_chaos(seed: int) -> None:
     assert run.struck > 0
 
 
+@pytest.mark.slow
 @pytest.mark.seeds
 def test_the_judges_find_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_markers(monkeypatch)

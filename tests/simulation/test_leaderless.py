@@ -63,6 +63,7 @@ def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps: bo
     run_cluster(main, rules=rules, **ALONE)
 
 
+@pytest.mark.slow
 def test_without_a_leader_of_its_partition_an_id_has_no_coordinator() -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client(**PATIENT) as client:

@@ -199,6 +199,7 @@ def loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.seeds
 @pytest.mark.parametrize("stop", ["in order", "killed", "without metadata"])
 def test_what_was_written_and_loaded_is_the_same_cluster(

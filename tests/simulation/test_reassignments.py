@@ -114,6 +114,7 @@ async def story(cluster: VirtualCluster) -> Moves:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.seeds
 def test_transactions_go_on_while_replicas_move(seed: int) -> None:
     """Every other seed with Kafka's bytes between the brokers."""

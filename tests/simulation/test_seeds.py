@@ -147,6 +147,7 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.seeds
 @pytest.mark.parametrize("level", [0, 2])
 def test_chaos_breaks_no_transaction(level: int, seed: int) -> None:
@@ -174,6 +175,7 @@ def forget_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MarkerWrites, "_write", forget)
 
 
+@pytest.mark.slow
 @pytest.mark.seeds
 def test_chaos_finds_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge convicts."""

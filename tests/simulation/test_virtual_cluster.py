@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from aiokafka import AIOKafkaProducer
 
 from tests.support.clusters import run_cluster
@@ -21,6 +22,7 @@ def story(seed: int) -> Outcome:
     return run_cluster(two_transactions_and_an_idle_hour, seed=seed, trace_level=TraceLevel.FULL)
 
 
+@pytest.mark.slow
 def test_two_transactions_run_at_once_and_an_idle_hour_passes() -> None:
     outcome = story(7)
     assert outcome.read == COMMITTED
@@ -29,6 +31,7 @@ def test_two_transactions_run_at_once_and_an_idle_hour_passes() -> None:
     assert outcome.overlapped, "both transactions were open at once"
 
 
+@pytest.mark.slow
 def test_the_cluster_is_at_rest_after_the_hour() -> None:
     outcome = story(7)
     assert outcome.states == {"tx-a": "CompleteCommit", "tx-b": "CompleteCommit"}

@@ -90,6 +90,7 @@ def test_bad_weather_loses_nothing_and_doubles_nothing(seed: int) -> None:
     assert sum(struck) > 5
 
 
+@pytest.mark.slow
 def test_the_same_seed_strikes_the_same_crossings() -> None:
     assert story(3) == story(3)
     assert story(3)[1] != story(4)[1]

@@ -8,6 +8,7 @@ from tests.simulation.test_seeds import forget_markers
 from tests.soak.virtual import played
 
 
+@pytest.mark.slow
 def test_nothing_is_open_in_the_end() -> None:
     soak = played(2, troubles=1)
     assert "was killed" in soak.last[0]
@@ -15,6 +16,7 @@ def test_nothing_is_open_in_the_end() -> None:
     assert soak.open == ()
 
 
+@pytest.mark.slow
 def test_a_forgotten_marker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_markers(monkeypatch)
     assert played(3, troubles=1).open

@@ -53,6 +53,7 @@ def test_every_action_has_its_page() -> None:
     assert pages == set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rule_is_the_same_through_every_door(name: str) -> None:
     written = rule(yaml.safe_load(block(name, "yaml")))

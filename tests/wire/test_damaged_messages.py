@@ -7,6 +7,7 @@ import json
 import tracemalloc
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def damage(data: bytes, damages: list[tuple[int, int]]) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(frame=st.sampled_from(REQUESTS), damages=DAMAGES)
 def test_damaged_request_is_read_or_refused(frame: bytes, damages: list[tuple[int, int]]) -> None:
@@ -73,6 +75,7 @@ def test_damaged_request_is_read_or_refused(frame: bytes, damages: list[tuple[in
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(response=st.sampled_from(RESPONSES), damages=DAMAGES)
 def test_damaged_response_is_read_or_refused(
@@ -83,6 +86,7 @@ def test_damaged_response_is_read_or_refused(
         read_response(api_key, api_version, damage(frame, damages))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(batch=st.sampled_from(BATCHES), damages=DAMAGES)
 def test_damaged_batch_is_read_or_refused(batch: bytes, damages: list[tuple[int, int]]) -> None:

@@ -209,6 +209,7 @@ def test_golden_bytes_cover_every_version_that_we_have_a_schema_for() -> None:
     assert recorded - ours == set()
 
 
+@pytest.mark.slow
 def test_table_of_apis_agrees_with_the_schemas() -> None:
     for key, (name, flexible_from) in APIS.items():
         for version in registry.versions(key):

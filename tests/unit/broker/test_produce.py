@@ -393,6 +393,7 @@ HEAVY = 100_000
 """Records of a batch that is looked at in several turns."""
 
 
+@pytest.mark.slow
 async def test_others_have_turns_while_many_records_are_looked_at(leader: Leader) -> None:
     waiting = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     turns = 0
@@ -404,6 +405,7 @@ async def test_others_have_turns_while_many_records_are_looked_at(leader: Leader
     assert turns > 3
 
 
+@pytest.mark.slow
 async def test_nothing_is_decided_before_the_records_are_looked_at(leader: Leader) -> None:
     waiting = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     await asyncio.sleep(0)

@@ -102,6 +102,7 @@ def test_help_shows_every_command_once_in_a_group(capsys: pytest.CaptureFixture[
     assert "\nexamples:\n  txnsim serve" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [["serve"], ["txns", "list"], ["scenario", "run", "nope"]])
 def test_every_error_has_one_form(
     argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

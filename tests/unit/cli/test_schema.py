@@ -9,6 +9,7 @@ from txnsim.cli.main import main
 from txnsim.cli.schema import KINDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_printed_is_a_json_schema(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", kind]) == 0

@@ -367,6 +367,7 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 0
 
 
+@pytest.mark.slow
 def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
     with TxnsimServer(brokers=1, transaction_version=1) as server:
         printed = server.wait_for_output(f"SIGTERM to the process {server.pid}")

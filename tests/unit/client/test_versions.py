@@ -45,6 +45,7 @@ def test_no_common_version_says_what_was_needed(
     assert error.value.error == ErrorCode.unsupported_version
 
 
+@pytest.mark.slow
 def test_every_version_that_we_claim_has_schemas() -> None:
     for api in Api:
         for version in range(api.ours.lowest, api.ours.highest + 1):

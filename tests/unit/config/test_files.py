@@ -320,6 +320,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_pydantic_is_imported_only_when_a_file_is_read() -> None:
     program = (
         "import sys, txnsim.config; sys.exit('pydantic' in sys.modules or 'yaml' in sys.modules)"

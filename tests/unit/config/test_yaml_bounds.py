@@ -107,6 +107,7 @@ NO_YAML = (
 )
 
 
+@pytest.mark.slow
 def test_the_same_is_read_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     stories = [path.read_text("utf-8") for path in sorted(directory().glob("*.yaml"))]
     cut = [text[: len(text) * part // 7] for text in stories[::9] for part in (2, 3, 5)]

@@ -90,6 +90,7 @@ def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None
     assert (refused.error, refused.log_start_offset) == (ErrorCode.invalid_record, 7)
 
 
+@pytest.mark.slow
 def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
     count = UNPACKED_RECORDS_MAX
     batch = zipped(ZSTD, TINY * count, count)

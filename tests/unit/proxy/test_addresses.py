@@ -40,6 +40,7 @@ def parts_of(hint: Any) -> Iterator[Any]:
         yield from parts_of(part)
 
 
+@pytest.mark.slow
 def test_every_answer_with_a_host_is_rewritten_or_left_for_a_reason() -> None:
     rewritten = {
         "Metadata.brokers", "DescribeCluster.brokers", "FindCoordinator",

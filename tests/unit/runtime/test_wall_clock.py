@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from txnsim.runtime.wall_clock import wall_ms
 
 
@@ -14,6 +16,7 @@ def test_it_needs_no_event_loop() -> None:
     assert before_ms <= wall_ms() <= time.time_ns() // 1_000_000
 
 
+@pytest.mark.slow
 def test_a_search_loads_no_event_loop() -> None:
     program = (
         "import sys, txnsim.pipeline.forensics.find_hanging, txnsim.runtime.wall_clock;"

@@ -10,6 +10,7 @@ from txnsim.errors import ConfigError
 from txnsim.scenario import catalog
 
 
+@pytest.mark.slow
 def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() -> None:
     known = catalog.scenarios()
     assert known

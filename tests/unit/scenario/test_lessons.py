@@ -47,6 +47,7 @@ def test_every_question_has_the_answer_of_its_run_among_several_choices() -> Non
                 assert part.hints
 
 
+@pytest.mark.slow
 def test_a_goal_is_reached_by_exactly_one_of_its_actions() -> None:
     one = lesson("l1")
     assert one.goal is not None

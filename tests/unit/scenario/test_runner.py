@@ -15,6 +15,7 @@ GHOST = [
 CURE = [call("find-hanging", "operator"), call("abort-found", "operator")]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace_and_another_one_another() -> None:
     telling = Telling(scenario=late_produce(), run="V-")
     one, same, other = (tell_virtual(telling, seed=seed) for seed in (3, 3, 4))

@@ -152,6 +152,7 @@ def test_an_offset_is_expected_likewise() -> None:
     assert expected_offset({"TV2": 1}, ARMED) is None
 
 
+@pytest.mark.slow
 def test_transactions_follow_one_another() -> None:
     steps = [call("init-producer-id"), *transaction("r1"), *transaction("r2", end="abort")]
     for run in ("V-", "V+", "TV2", "TV2+"):

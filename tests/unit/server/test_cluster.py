@@ -194,6 +194,7 @@ async def release(cluster: VirtualCluster) -> None:
     cluster.sim.injector.release("f")
 
 
+@pytest.mark.slow
 @within(run_cluster)
 async def test_producer_ids_come_although_the_controller_is_slow(cluster: VirtualCluster) -> None:
     cluster.arm(Drop(), REQUEST, api="AllocateProducerIds", limit=1)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.support.traces import small, told_run
 from txnsim.trace.diff import DIFFED_MAX, diff
 
 NODES = ("broker/1", "broker/2")
 
 
+@pytest.mark.slow
 def test_the_same_run_twice_has_no_difference() -> None:
     assert diff(told_run(), told_run()) is None
 

@@ -233,6 +233,7 @@ BODIES = st.one_of(
 KEYS_AND_VERSIONS = sorted((key, version) for key in APIS for version in registry.versions(key))
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(
     api=st.sampled_from(KEYS_AND_VERSIONS),
@@ -249,6 +250,7 @@ def test_arbitrary_bodies_are_messages_or_refused(api: tuple[int, int], body: by
     assert encode_body(decode_request(header, again)) == again
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(api=st.sampled_from(KEYS_AND_VERSIONS), body=BODIES)
 def test_arbitrary_responses_are_messages_or_refused(api: tuple[int, int], body: bytes) -> None:

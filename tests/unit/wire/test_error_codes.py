@@ -82,6 +82,7 @@ def test_an_answer_of_fixed_width_without_error_has_no_place() -> None:
     assert position_of_error(codec.response_schema(1, 18).EpochEndOffset) is None
 
 
+@pytest.mark.slow
 def test_every_answer_of_every_version_can_be_looked_at() -> None:
     for key in APIS:
         for version in versions(key):

@@ -89,6 +89,7 @@ def test_records_come_back_as_they_were_built(
     assert header.max_timestamp_ms == max(record.timestamp_ms or 0 for record in read)
 
 
+@pytest.mark.slow
 @given(records=record_lists(time_min_ms=0, time_max_ms=2**40))
 def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
     """kio's reader, but for the timestamps, which it cuts to seconds."""
@@ -195,6 +196,7 @@ def test_header_key_of_invalid_utf8_is_mended() -> None:
     assert read_records(packed(payload))[0].headers == (("\ufffd", None),)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     payload=st.lists(st.sampled_from([0, 1, 2, 4, 12, 14, 128, 255]), max_size=60).map(bytes),
@@ -217,6 +219,7 @@ def test_changed_byte_is_noticed_or_harmless(
         assert len(list(iter_batches(changed))) == 1
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_only_record_is_what_read_records_reads_or_nothing(data: st.DataObject) -> None:
     records = data.draw(record_lists(time_min_ms=0, time_max_ms=1_000))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.handlers import Api
 from tests.support.security import GuardedApi
 from txnsim.controller.controller import RECORDS_MAX
@@ -42,6 +44,7 @@ async def test_what_only_a_filter_may_be_fails_the_whole_request(api: Api) -> No
     assert not api.broker.image.acls.all()
 
 
+@pytest.mark.slow
 async def test_more_new_ones_than_a_request_may_make_are_all_refused(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
     many = [{**RULE, "resource_name": f"t-{number}"} for number in range(RECORDS_MAX + 1)]

@@ -43,6 +43,7 @@ async def test_each_filter_is_answered_with_what_it_removed(api: Api) -> None:
     assert [rule.name for rule in api.broker.image.acls.all()] == ["g"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["MATCHES_MAX", "RECORDS_MAX"])
 async def test_a_request_that_matches_too_much_removes_nothing(
     api: Api, monkeypatch: pytest.MonkeyPatch, bound: str

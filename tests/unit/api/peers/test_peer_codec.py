@@ -195,6 +195,7 @@ def test_any_verification_survives_the_wire(asked: list[TxnPartitions], version:
     assert there_and_back(ADD, version, command) == command
 
 
+@pytest.mark.slow
 @given(
     errors,
     st.lists(st.tuples(st.text(max_size=20).map(TransactionalId), results), max_size=4),
@@ -209,6 +210,7 @@ def test_any_answer_to_it_survives(
     assert reply_and_back(ADD, version, reply) == reply
 
 
+@pytest.mark.slow
 @given(st.lists(markers, max_size=4))
 def test_any_markers_survive(sent: list[TxnMarker]) -> None:
     command = WriteTxnMarkersCommand(markers=tuple(sent))

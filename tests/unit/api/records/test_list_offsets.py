@@ -88,6 +88,7 @@ async def test_an_unknown_isolation_level_is_an_unknown_error_as_on_a_real_broke
     assert found(answer) == (ErrorCode.unknown_server_error, -1, -1)
 
 
+@pytest.mark.slow
 async def test_many_partitions_are_not_counted_quadratically(filled: Api) -> None:
     asked = values(-1)
     (topic,) = asked["topics"]

@@ -22,6 +22,7 @@ def url() -> Iterator[str]:
         yield server.http
 
 
+@pytest.mark.slow
 def test_each_broker_gets_a_folder(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

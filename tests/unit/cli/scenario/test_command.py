@@ -90,6 +90,7 @@ def test_every_run_is_made_in_every_take_and_only_the_armed_stories_are_told(
     assert err == ""
 
 
+@pytest.mark.slow
 def test_a_verdict_that_differs_is_exit_status_1(
     told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

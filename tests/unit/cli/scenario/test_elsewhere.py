@@ -25,6 +25,7 @@ def run(kafka: SimulatedKafka, *args: str) -> int:
     return main(["scenario", "run", *args, "--on", kafka.bootstrap])
 
 
+@pytest.mark.slow
 def test_a_story_is_told_on_both_sides_and_cleaned_up(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,6 +69,7 @@ def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) 
     assert [name for name in topics if name.startswith(prefix)] == []
 
 
+@pytest.mark.slow
 def test_what_is_left_is_told_with_its_command_and_is_no_success(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -90,6 +92,7 @@ def test_what_is_left_is_told_with_its_command_and_is_no_success(
     assert left["command"] in said
 
 
+@pytest.mark.slow
 def test_a_story_whose_topics_are_refused_is_no_success(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from txnsim.cli.scenario.template import write
 from txnsim.errors import ConfigError
 
 
+@pytest.mark.slow
 def test_a_new_story_is_sound_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def test_open_tells_the_address_also_where_no_browser_is(
     assert "late-produce-after-abort V- armed" in page.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_scenario_writes_its_runs_as_one_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,6 +87,7 @@ async def test_a_posted_scenario_is_run_and_what_it_declares_is_compared() -> No
         ]
 
 
+@pytest.mark.slow
 async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_args: object, **_options: object) -> None:
         raise ZeroDivisionError("told so")

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def cut(data: bytes, places: set[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
+@pytest.mark.slow
 @given(acts(), st.sets(st.integers(1, 29)))
 def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
     history: list[Act], places: set[int]

@@ -141,6 +141,7 @@ def test_sections_tell_what_the_whole_tells(tmp_path: Path, *, is_clean: bool) -
     assert (whole[1].cut_off is None) is is_clean
 
 
+@pytest.mark.slow
 @every(11)
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_one_flipped_bit_is_read_again_or_told_alike(

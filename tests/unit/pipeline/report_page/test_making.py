@@ -78,6 +78,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return written(made.stop())
 
 
+@pytest.mark.slow
 def test_a_page_says_what_hangs_on_which_evidence_and_what_ends_it(report: Report) -> None:
     done, _, page = report
     assert (done.partitions, done.transactions) == (2, 2)

@@ -12,6 +12,7 @@ from txnsim.pipeline.forensics.find_hanging import Search
 from txnsim.pipeline.report_page.making import write_report
 
 
+@pytest.mark.slow
 def test_time_lines_that_are_left_out_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

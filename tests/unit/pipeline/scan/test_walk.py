@@ -40,6 +40,7 @@ def never(damage: Damage) -> None:
     raise AssertionError(damage)
 
 
+@pytest.mark.slow
 @given(acts(), BOUNDS)
 def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: Bounds) -> None:
     data = segment_of(history)
@@ -114,6 +115,7 @@ def test_every_marker_is_an_ending_whatever_the_bounds(history: list[Act], bound
     on_file(data, check)
 
 
+@pytest.mark.slow
 @given(acts(), BOUNDS, st.data())
 def test_all_walks_stop_at_the_same_damage(
     history: list[Act], bounds: Bounds, draw: st.DataObject

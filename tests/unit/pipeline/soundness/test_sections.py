@@ -69,6 +69,7 @@ def _plain(part: SegmentPart) -> SegmentPart:
     return msgspec.structs.replace(part, stretches=())
 
 
+@pytest.mark.slow
 @every(7)
 @pytest.mark.parametrize("number", range(3))
 def test_one_flipped_bit_leads_to_the_same_findings(
@@ -86,6 +87,7 @@ def test_one_flipped_bit_leads_to_the_same_findings(
     assert found > 350 // step
 
 
+@pytest.mark.slow
 @every(5)
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
 def test_damaged_files_beside_a_segment_lead_to_the_same_findings(

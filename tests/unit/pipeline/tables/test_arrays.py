@@ -104,5 +104,6 @@ assert "pandas" in sys.modules, "then arrays may be made by pyarrow again"
 """
 
 
+@pytest.mark.slow
 def test_pandas_is_not_loaded() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], check=True)

@@ -27,10 +27,12 @@ def words(figure: bytes) -> set[str]:
     return set(re.findall(r"<text[^>]*>([^<]*)</text>", figure.decode()))
 
 
+@pytest.mark.slow
 def test_the_same_rows_give_the_same_bytes() -> None:
     assert svg(PLOTS["lso_lag"], LAGS) == svg(PLOTS["lso_lag"], LAGS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_figure_has_its_title_and_no_date(name: str) -> None:
     figure = svg(PLOTS[name], ROWS[name])
@@ -44,6 +46,7 @@ def test_a_trace_in_which_nothing_of_it_happened_gives_an_empty_figure(name: str
     assert PLOTS[name].title in words(svg(PLOTS[name], ()))
 
 
+@pytest.mark.slow
 def test_versions_and_runs_have_their_own_curve() -> None:
     assert {"transaction.version 0", "transaction.version 2"} <= words(
         svg(PLOTS["marker_delay"], CURVE)
@@ -81,6 +84,7 @@ class Session:
         return Frame(LAGS if "AS at_s" in query else CURVE if "posexplode" in query else COUNTS)
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_into_its_file(tmp_path: Path) -> None:
     drawn = draw_all(cast(Any, Session()), tmp_path / "plots")
     assert [path.name for path in drawn] == [f"{name}.svg" for name in PLOTS]

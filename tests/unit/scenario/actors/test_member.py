@@ -77,6 +77,7 @@ def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
     assert sorted(one.offset for one in sent) == [0, 1]
 
 
+@pytest.mark.slow
 def test_what_a_member_may_not_do_fails_the_story() -> None:
     early = [call("poll", "a")]
     assert failure(story(early)) == "a is no member now: it has to subscribe"

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.stories import call, seen, told, transaction
 from txnsim.check.observations import Added, Ended, Initialised, SentOffsets, Wrote
 
@@ -16,6 +18,7 @@ def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
     assert new == [(0, 0), (0, 1), (1, 0), (2, 0)]
 
 
+@pytest.mark.slow
 def test_partitions_are_added_only_where_a_client_does() -> None:
     steps = [INIT, *transaction("r1")]
     assert len(seen(told(steps), Added)) == 1

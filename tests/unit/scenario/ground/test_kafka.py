@@ -38,6 +38,7 @@ def test_a_held_request_makes_the_hang_that_the_story_declares(take: str) -> Non
     assert [name for name in found.topics if name.startswith(PREFIX)] == []
 
 
+@pytest.mark.slow
 def test_a_ghost_keeps_the_cleaner_away_and_a_cured_log_is_cleaned() -> None:
     found = told(
         find("ghost-blocks-the-cleaner")[1],

@@ -57,6 +57,7 @@ def as_shiviz_reads(log: str) -> list[Read]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "run"), RUNS)
 @pytest.mark.parametrize("level", [TraceLevel.BRIEF, TraceLevel.FULL])
 def test_a_log_is_what_shiviz_takes_and_has_every_event_in_order(
