@@ -8,7 +8,7 @@ import pytest
 
 from tests.real.conftest import SETTINGS, Target
 from tests.real.hang import VERIFICATION, make_hanging, produce_without_adding
-from tests.support.clusters import until_state
+from tests.support.clusters import until_state, values
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
@@ -31,22 +31,6 @@ from txnsim.types import IsolationLevel, TopicPartition
 FENCED = {ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch}
 
 
-async def values(
-    cluster: Cluster, topic: str, isolation: IsolationLevel, partitions: int = 1
-) -> list[bytes | None]:
-    """Everything that can be read now."""
-    found = []
-    for index in range(partitions):
-        offset = 0
-        while True:
-            result = await fetch(cluster, topic, index, offset, isolation=isolation, max_wait_ms=0)
-            found += [record.value for record in result.records]
-            if result.next_offset == offset:
-                break
-            offset = result.next_offset
-    return found
-
-
 # Transactions
 
 
@@ -62,9 +46,9 @@ async def test_committed_records_are_read_and_aborted_ones_only_uncommitted(
             await asyncio.gather(*sent)
             await (producer.commit() if end == "commit" else producer.abort())
     await until_state(cluster, name, "CompleteCommit")
-    committed = await values(cluster, name, IsolationLevel.READ_COMMITTED, 3)
+    committed = await values(cluster, name)
     assert committed == [b"commit-0"] * 2 + [b"commit-1"] * 2 + [b"commit-2"] * 2
-    every = await values(cluster, name, IsolationLevel.READ_UNCOMMITTED, 3)
+    every = await values(cluster, name, isolation=IsolationLevel.READ_UNCOMMITTED)
     assert every[:3] == [b"commit-0", b"abort-0", b"commit-0"]
 
 
@@ -119,7 +103,7 @@ async def test_a_second_producer_fences_the_first_and_aborts_its_transaction(
         await new.send(name, 0, b"new")
         await new.commit()
     await until_state(cluster, name, "CompleteCommit")
-    assert await values(cluster, name, IsolationLevel.READ_COMMITTED) == [b"new"]
+    assert await values(cluster, name, partitions=1) == [b"new"]
 
 
 async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
@@ -193,7 +177,7 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
         kind = 1 if target.level == 2 else 2
         await admin.update_features({"transaction.version": target.level}, upgrade_type=kind)
     await until_state(cluster, name, "CompleteCommit")
-    assert await values(cluster, name, IsolationLevel.READ_COMMITTED) == [
+    assert await values(cluster, name, partitions=1) == [
         b"v1",
         b"v2",
         b"v1 again",
@@ -219,7 +203,7 @@ async def test_a_record_given_up_makes_the_transaction_abortable_and_the_produce
         await producer.send(name, 0, b"after")
         await producer.commit()
     await until_state(cluster, name, "CompleteCommit")
-    assert await values(cluster, name, IsolationLevel.READ_COMMITTED) == [b"after"]
+    assert await values(cluster, name, partitions=1) == [b"after"]
 
 
 # Other producers, consumers

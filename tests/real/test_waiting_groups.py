@@ -8,7 +8,7 @@ that stand anywhere, one of them by a transaction that committed, one by one tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -18,6 +18,7 @@ from tests.pipeline.corpus.stories import active_producers, commit_offset
 from tests.pipeline.corpus.talk import GROUP, Talk
 from tests.pipeline.corpus.truth import Place, SentBatch
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.no_spark import no_session
 from txnsim.errors import ErrorCode
 from txnsim.pipeline.forensics.find_hanging import Search
 from txnsim.pipeline.questions.lost import lost
@@ -83,8 +84,8 @@ def played() -> Played:
                 living[name], begun_ms[name], told_lost[name] = _play(talk, seed)
         kafka.stop_one(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
-        found = waiting(search, new_session=_no_session, progress=lambda _: None)
-        losses = lost(search, None, new_session=_no_session, progress=lambda _: None)
+        found = waiting(search, new_session=no_session, progress=lambda _: None)
+        losses = lost(search, None, new_session=no_session, progress=lambda _: None)
     offline: dict[str, set[Waits]] = {name: set() for name in living}
     since: dict[str, set[int | None]] = {name: set() for name in living}
     for one in found.waiters:
@@ -114,10 +115,6 @@ def played() -> Played:
                 )
             )
     return Played(living, offline, begun_ms, since, told_lost, found_lost)
-
-
-def _no_session() -> NoReturn:
-    raise AssertionError("Spark is not needed here")
 
 
 def _play(talk: Talk, seed: int) -> tuple[set[Waits], int, list[Lost]]:

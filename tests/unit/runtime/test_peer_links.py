@@ -49,6 +49,17 @@ class World:
             loop, clock=self.clock, tasks=self.tasks, tracer=self.tracer, **options
         )
 
+    def handled_by(self, target: BrokerId) -> list[object]:
+        """Register a broker that answers with nothing; what it will have handled."""
+        handled: list[object] = []
+
+        async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+            handled.append(command)
+            return None
+
+        self.network.register(target, handler)
+        return handled
+
     def ask(
         self,
         command: object = "x",
@@ -455,13 +466,7 @@ async def test_request_and_response_cross_their_points() -> None:
 @pytest.mark.parametrize("point", ["peer_request", "peer_response"])
 async def test_an_error_is_the_answer(point: str) -> None:
     world = World(interceptor=Script(**{point: NOT_COORDINATOR}))
-    handled: list[object] = []
-
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
-        handled.append(command)
-        return None
-
-    world.network.register(B, handler)
+    handled = world.handled_by(B)
     with pytest.raises(PeerAnsweredError, match="not_coordinator") as caught:
         await world.ask()
     assert caught.value.error == ErrorCode.not_coordinator
@@ -471,13 +476,7 @@ async def test_an_error_is_the_answer(point: str) -> None:
 @pytest.mark.parametrize("point", ["peer_request", "peer_response"])
 async def test_a_drop_ends_in_a_timeout(point: str) -> None:
     world = World(interceptor=Script(**{point: DROP}))
-    handled: list[object] = []
-
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
-        handled.append(command)
-        return None
-
-    world.network.register(B, handler)
+    handled = world.handled_by(B)
     with pytest.raises(PeerTimeoutError, match="within 5 ms"):
         await world.ask(timeout_ms=5)
     assert handled == ([] if point == "peer_request" else ["x"])
@@ -554,13 +553,7 @@ async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) 
         return gate if len(asked) == 1 else FaultEffect(outcome=SubmitOutcome.DISCONNECT)
 
     world = World(interceptor=Script(**{point: hold_then_break}))
-    handled: list[object] = []
-
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
-        handled.append(command)
-        return None
-
-    world.network.register(B, handler)
+    handled = world.handled_by(B)
     held, struck = world.ask("held"), world.ask("struck")
     for future in (held, struck):
         with pytest.raises(PeerDisconnectedError, match="the connection broke"):

@@ -54,6 +54,14 @@ FENCED = ErrorCode.producer_fenced
 INVALID_STATE = ErrorCode.invalid_txn_state
 
 
+async def ongoing() -> tuple[World, ProducerIdAndEpoch]:
+    """A transaction to which a partition was added, and whose it is."""
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    return world, session
+
+
 def shape(txn: TxnMetadata) -> str:
     return f"{txn.state.wire_name} {txn.producer_id}:{txn.producer_epoch}"
 
@@ -246,9 +254,7 @@ async def test_version_1_retries_succeed_without_a_record() -> None:
 
 
 async def test_adding_what_is_there_writes_nothing() -> None:
-    world = World()
-    session = await world.ready()
-    await world.add(session, FOO_0)
+    world, session = await ongoing()
     written = len(world.log[HOME])
     assert error_of(await world.add(session, FOO_0)) == 0
     assert len(world.log[HOME]) == written
@@ -392,9 +398,7 @@ async def test_a_fence_of_version_1_that_was_lost_is_not_raised_twice() -> None:
 
 
 async def test_a_fence_of_version_2_that_was_lost_leaves_nothing_behind() -> None:
-    world = World()
-    session = await world.ready()
-    await world.add(session, FOO_0)
+    world, _ = await ongoing()
     before = world.entry()
     world.append_errors.append(ErrorCode.not_enough_replicas)
     assert error_of(await world.init()) is ErrorCode.coordinator_not_available
@@ -457,9 +461,7 @@ async def test_an_append_that_outlives_its_coordinator_changes_nothing(
 
 async def test_a_crash_after_the_append_is_finished_by_the_next_coordinator() -> None:
     """The record is in the log, the answer was never sent: the retry gets it."""
-    world = World()
-    session = await world.ready()
-    await world.add(session, FOO_0)
+    world, session = await ongoing()
     world.held_appends = []
     ending = world.start(world.end(session))
     await world.settle()
@@ -472,9 +474,7 @@ async def test_a_crash_after_the_append_is_finished_by_the_next_coordinator() ->
 
 
 async def test_a_crash_before_the_append_leaves_the_transaction_open() -> None:
-    world = World()
-    session = await world.ready()
-    await world.add(session, FOO_0)
+    world, session = await ongoing()
     world.held_appends = []
     ending = world.start(world.end(session))
     await world.settle()
@@ -534,9 +534,7 @@ async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
 
 
 async def test_version_2_while_level_0_is_finalized_wedges_the_id_as_on_a_real_broker() -> None:
-    world = World()
-    session = await world.ready()
-    await world.add(session, FOO_0)
+    world, session = await ongoing()
     world.level = TV_0
     assert error_of(await world.end(session)) is ErrorCode.unsupported_version
     assert error_of(await world.end(session)) is CONCURRENT
@@ -600,9 +598,7 @@ async def test_listing_shows_what_this_broker_coordinates() -> None:
 
 
 async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timers() -> None:
-    world = World()
-    session = await world.ready()
-    await world.add(session, FOO_0)
+    world, session = await ongoing()
     await world.end(session)
     world.service.stop()
     await world.settle()
@@ -678,18 +674,14 @@ async def test_two_phase_commit_outlives_every_timeout() -> None:
 
 
 async def test_an_open_transaction_keeps_its_timeout_over_a_load() -> None:
-    world = World()
-    session = await world.ready()
-    await world.add(session, FOO_0)
+    world, _ = await ongoing()
     load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
     await expire(world)
     assert shape(world.entry()) == "CompleteAbort 0:1"
 
 
 async def test_a_timeout_whose_append_fails_is_tried_again_by_the_next_scan() -> None:
-    world = World()
-    session = await world.ready()
-    await world.add(session, FOO_0)
+    world, _ = await ongoing()
     world.append_errors.append(ErrorCode.not_enough_replicas)
     await expire(world, 70_000)
     assert shape(world.entry()) == "Ongoing 0:0"

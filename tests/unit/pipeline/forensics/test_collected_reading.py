@@ -10,6 +10,7 @@ import pytest
 from tests.pipeline.many_brokers import make
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver
+from tests.support.no_spark import no_session
 from txnsim.errors import BadInputError
 from txnsim.log.config import LogConfig
 from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
@@ -39,12 +40,9 @@ def archives(*log_dirs: Path) -> list[Path]:
 
 
 def by_directories(*log_dirs: Path) -> Report:
-    def no_session() -> None:
-        raise AssertionError("Spark is not needed here")
-
     found = find_hanging(
         search(*log_dirs),
-        new_session=no_session,  # type: ignore[arg-type]
+        new_session=no_session,
         progress=lambda _: None,
     )
     return msgspec.structs.replace(

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
+from tests.support.no_spark import no_session
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim.log.config import LogConfig
 from txnsim.pipeline.forensics import find_hanging as module
@@ -24,10 +25,6 @@ from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
 MINUTE = 60_000
-
-
-def no_session() -> NoReturn:
-    raise AssertionError("Spark is not needed here")
 
 
 def report_on(*paths: Path, age_min: int = 60, **wanted: object) -> Report:

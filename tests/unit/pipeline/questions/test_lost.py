@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
 
 import pyarrow.dataset as ds
 import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
+from tests.support.no_spark import no_session
 from txnsim.errors import BadInputError
 from txnsim.pipeline.forensics.find_hanging import Search
 from txnsim.pipeline.questions.lost import Losses, LostLot, lost
 
 HOUR = 3_600_000
-
-
-def no_session() -> NoReturn:
-    raise AssertionError("Spark is not needed here")
 
 
 def log(*, is_whole: bool) -> LogDriver:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
+from tests.support.no_spark import no_session
 from tests.support.position_logs import HERE, at, offsets_log, sent
 from txnsim.pipeline.forensics.find_hanging import Search
 from txnsim.pipeline.questions.waiting import Waiting, waiting
 from txnsim.types import TopicPartition
 
 HOUR = 3_600_000
-
-
-def no_session() -> NoReturn:
-    raise AssertionError("Spark is not needed here")
 
 
 def looked(log_dir: Path) -> Waiting:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
+from tests.support.no_spark import no_session
 from tests.support.position_logs import HERE, at, offsets_log, sent
 from txnsim.pipeline.forensics.find_hanging import Search
 from txnsim.pipeline.report_page.making import Written, write_report
@@ -41,10 +42,6 @@ class Parsed(HTMLParser):
 
     def of(self, name: str) -> list[str]:
         return [value for one, value in self.attributes if one == name]
-
-
-def no_session() -> NoReturn:
-    raise AssertionError("Spark is not needed here")
 
 
 class Report(NamedTuple):
