@@ -15,7 +15,6 @@ from tests.clients.matrix.matrix import Matrix
 from tests.clients.matrix.questions import questions
 from tests.clients.matrix.rosters import clients
 from tests.clients.matrix.verdicts import CheckVerdict
-from tests.clients.streams import program
 from tests.support import apache_kafka, foreign_clients, package_clients
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.foreign_clients import ForeignClientError
@@ -29,7 +28,7 @@ FOREIGN: Final = [client for client in clients() if client.language in TOOLCHAIN
 def _bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing on the path, and nothing that was built before."""
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    for module in (apache_kafka, foreign_clients, package_clients, program):
+    for module in (apache_kafka, foreign_clients, package_clients):
         monkeypatch.setattr(module, "CACHE", tmp_path / "cache")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.real.hang import make_hanging
-from tests.releases.test_broker_rules import until_leaderless
 from tests.support.clusters import VirtualCluster, run_cluster, values
+from tests.support.waiting import leaderless
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.judgement import JudgedTransaction
@@ -153,7 +153,7 @@ async def abandoned(world: VirtualCluster, admin: Admin, *, later: int) -> Judge
         shop.begin()
         await shop.send(SOLO.topic, 0, b"paid")
         await world.sim.kill_broker(AWAY)
-        await until_leaderless(world, SOLO)
+        await leaderless(world, SOLO)
         await shop.commit()
         await world.sim.start_broker(AWAY)
         for _ in range(later):
