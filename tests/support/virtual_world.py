@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from tests.support.lived import Lived
 from tests.support.transcript import NOW_MS
-from txnsim.runtime.trace import TraceLevel
+from tests.support.virtual_environment import around
 from txnsim.runtime.virtual.connection import VirtualTransport
 from txnsim.runtime.virtual.loop import VirtualLoop
-from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
-from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
 from txnsim.types import BrokerId, ProducerEpoch, TransactionalId
@@ -39,19 +37,8 @@ class VirtualWorld(Lived):
     """
 
     def __init__(self, options: ClusterOptions, *, seed: int = 1) -> None:
-        self._failures: list[dict[str, Any]] = []
-        loop = self._loop = VirtualLoop()
-        loop.set_exception_handler(lambda _, context: self._failures.append(context))
-        begun_ns = loop.time_ns()
-        self._environment = VirtualEnvironment(
-            loop,
-            seed=seed,
-            codec=None,
-            latency_us=LATENCY_US_DEFAULT,
-            peer_latency_us=PEER_LATENCY_US_DEFAULT,
-            trace_level=TraceLevel.OFF,
-            wall_ns=lambda: loop.time_ns() - begun_ns + START_MS * 1_000_000,
-        )
+        self._loop = VirtualLoop()
+        self._environment, self._failures = around(self._loop, start_ms=START_MS, seed=seed)
         self._options = options
 
     def __enter__(self) -> VirtualWorld:

@@ -20,16 +20,14 @@ from tests.fuzz.drawing import TOPICS, Draw
 from tests.fuzz.target import Target, Violation
 from tests.fuzz.targets.frames import golden_requests
 from tests.support.clusters import IMPATIENT, options, values
+from tests.support.virtual_environment import around
 from txnsim.api.registry import SHIPPED
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import BadInputError
-from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.loop import VirtualLoop
-from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
-from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
 from txnsim.server.cluster import SimCluster
 from txnsim.wire import codec
 
@@ -137,19 +135,8 @@ class _World:
     """A cluster, attackers and a neighbour."""
 
     def __init__(self, seed: int) -> None:
-        self._failures: list[dict[str, Any]] = []
-        loop = self.loop = _Loop()
-        loop.set_exception_handler(lambda _, context: self._failures.append(context))
-        begun_ns = loop.time_ns()
-        self._environment = VirtualEnvironment(
-            loop,
-            seed=seed,
-            codec=None,
-            latency_us=LATENCY_US_DEFAULT,
-            peer_latency_us=PEER_LATENCY_US_DEFAULT,
-            trace_level=TraceLevel.OFF,
-            wall_ns=lambda: loop.time_ns() - begun_ns + _START_MS * 1_000_000,
-        )
+        self.loop = _Loop()
+        self._environment, self._failures = around(self.loop, start_ms=_START_MS, seed=seed)
         self._open: deque[_Line] = deque()
         self._written: list[bytes] = []
         self.answers = 0

@@ -17,12 +17,11 @@ from urllib.parse import unquote
 
 from tests.fuzz.target import Target, Violation
 from tests.support.clusters import options
+from tests.support.virtual_environment import around
 from txnsim.http.app import OPERATIONS, ControlApi
 from txnsim.http.openapi import document
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.loop import VirtualLoop
-from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
-from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
 from txnsim.server.cluster import SimCluster
 
 _START_MS: Final = 1_700_000_000_000
@@ -79,18 +78,9 @@ class _Loop(VirtualLoop):
 
 class _World:
     def __init__(self) -> None:
-        loop = self.loop = _Loop()
-        self.failures: list[dict[str, Any]] = []
-        loop.set_exception_handler(lambda _, context: self.failures.append(context))
-        begun_ns = loop.time_ns()
-        self.environment = VirtualEnvironment(
-            loop,
-            seed=1,
-            codec=None,
-            latency_us=LATENCY_US_DEFAULT,
-            peer_latency_us=PEER_LATENCY_US_DEFAULT,
-            trace_level=TraceLevel.BRIEF,
-            wall_ns=lambda: loop.time_ns() - begun_ns + _START_MS * 1_000_000,
+        self.loop = _Loop()
+        self.environment, self.failures = around(
+            self.loop, start_ms=_START_MS, trace_level=TraceLevel.BRIEF
         )
         self.cluster = SimCluster(self.environment, options(brokers=1))
         self.run(self.cluster.start())

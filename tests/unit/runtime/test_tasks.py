@@ -37,8 +37,8 @@ async def tasks() -> AsyncIterator[LoopTasks]:
     assert len(tasks) == 0
 
 
-async def a_few_turns() -> None:
-    for _ in range(5):
+async def a_few_turns(turns: int = 5) -> None:
+    for _ in range(turns):
         await asyncio.sleep(0)
 
 
@@ -177,7 +177,8 @@ async def test_an_exception_after_a_wait_is_the_outcome_and_no_bug(tasks: LoopTa
     assert logs == []
 
 
-async def test_cancelling_reaches_a_waiting_coroutine(tasks: LoopTasks) -> None:
+@pytest.mark.parametrize("turns", [5, 0], ids=["waiting", "before its task began"])
+async def test_cancelling_reaches_a_coroutine(tasks: LoopTasks, turns: int) -> None:
     seen = []
 
     async def wait() -> None:
@@ -188,7 +189,7 @@ async def test_cancelling_reaches_a_waiting_coroutine(tasks: LoopTasks) -> None:
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="wait")
-    await a_few_turns()
+    await a_few_turns(turns)
     await tasks.close()
     assert seen == ["cleaned up"]
     assert isinstance(outcomes.only[1], asyncio.CancelledError)
@@ -207,22 +208,6 @@ async def test_a_coroutine_that_swallows_its_cancellation_still_answers(tasks: L
     await a_few_turns()
     await tasks.close()
     assert outcomes.only == ("last word", None)
-
-
-async def test_cancelled_before_its_task_began_it_is_cleaned_up_too(tasks: LoopTasks) -> None:
-    seen = []
-
-    async def wait() -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            seen.append("cleaned up")
-
-    outcomes = Outcomes()
-    tasks.drive(wait(), outcomes.done, name="wait")
-    await tasks.close()
-    assert seen == ["cleaned up"]
-    assert isinstance(outcomes.only[1], asyncio.CancelledError)
 
 
 async def test_done_that_fails_in_the_first_step_reaches_the_caller(tasks: LoopTasks) -> None:

@@ -25,8 +25,13 @@ def marker(*, committed: bool = True, **changes: int) -> bytes:
 def control(key: bytes | None, value: bytes | None) -> bytes:
     """A control batch with any record in it."""
     plain = build_batch([Record(key=key, value=value)], timestamp_ms=0)
+    return holding(plain[61:], records_count=1)
+
+
+def holding(records: bytes, *, records_count: int) -> bytes:
+    """A control batch with these bytes behind its header."""
     return pack_batch(
-        plain[61:],
+        records,
         base_offset=100,
         leader_epoch=0,
         attributes=0x30,
@@ -36,7 +41,7 @@ def control(key: bytes | None, value: bytes | None) -> bytes:
         producer_id=1,
         producer_epoch=0,
         base_sequence=-1,
-        records_count=1,
+        records_count=records_count,
     )
 
 
@@ -81,20 +86,7 @@ def test_marker_is_found_in_the_middle_of_a_log() -> None:
 
 
 def test_marker_emptied_by_compaction_says_nothing() -> None:
-    empty = pack_batch(
-        b"",
-        base_offset=0,
-        leader_epoch=0,
-        attributes=0x30,
-        last_offset_delta=0,
-        base_timestamp_ms=0,
-        max_timestamp_ms=0,
-        producer_id=1,
-        producer_epoch=0,
-        base_sequence=-1,
-        records_count=0,
-    )
-    assert read_control_record(empty) is None
+    assert read_control_record(holding(b"", records_count=0)) is None
 
 
 def test_other_types_are_no_markers() -> None:
