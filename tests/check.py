@@ -57,6 +57,10 @@ AFTERWARDS: Final = "coverage"
 TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "shells": ("what surrounds the cores behaves as its tests state", ("tests/unit",)),
     "clients": ("client libraries are served", ("tests/clients", "tests/real")),
+    "tools": (
+        "the pipeline and the command line behave as their tests state",
+        ("tests/unit/cli", "tests/unit/pipeline", "tests/unit/storage"),
+    ),
     "rest": ("so does all the rest", ("tests",)),
     COVERING: (
         "the pure cores behave as their tests state",
