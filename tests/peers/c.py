@@ -27,6 +27,7 @@ from tests.support.apache_kafka import (
     ApacheKafka,
     kafka_libs,
     made_once,
+    output_of,
     tool,
 )
 from tests.support.txnsim_server import TxnsimServer
@@ -209,18 +210,7 @@ def _tool(command: str) -> str:
 
 
 def _command(command: Sequence[str], directory: Path) -> None:
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if done.returncode != 0:
-        said = (done.stdout + done.stderr)[-3000:]
-        raise PeerError(f"{' '.join(command[:4])} failed:\n{said}")
+    output_of(command, f"{' '.join(command[:4])} failed", PeerError, directory=directory)
 
 
 _CLUSTER: Final = "Three brokers, plain, with the settings of the tests' own cluster."

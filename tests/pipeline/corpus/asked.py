@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tests.clients.kafka_tools.runner import Tools
+from tests.clients.kafka_tools.transactions_command import FIND_HANGING_COLUMNS
 from tests.pipeline.corpus.clients import read_all
 from tests.pipeline.corpus.stories import active_producers
 from tests.pipeline.corpus.talk import GROUP, Talk, as_ms
@@ -24,16 +25,6 @@ from tests.pipeline.corpus.truth import (
 from txnsim.errors import ErrorCode
 
 INTERNAL: Final = "__"
-_HANGING_COLUMNS: Final = (
-    "Topic",
-    "Partition",
-    "ProducerId",
-    "ProducerEpoch",
-    "CoordinatorEpoch",
-    "StartOffset",
-    "LastTimestamp",
-    "Duration(min)",
-)
 SUSPECT_MINUTES: Final = 1
 
 
@@ -167,7 +158,7 @@ def find_hanging(tools: Tools, brokers: Sequence[int]) -> tuple[HangingRow, ...]
         )
         head, *lines = done.stdout.splitlines()
         assert done.code == 0, done
-        assert tuple(head.split()) == _HANGING_COLUMNS, done
+        assert tuple(head.split()) == FIND_HANGING_COLUMNS, done
         rows.update(tuple(line.split()) for line in lines)
     return tuple(
         HangingRow(
