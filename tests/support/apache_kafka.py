@@ -253,6 +253,16 @@ def run_kafka_tool(
     """
     options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     command = [*java_command(kafka_libs(version), options=options), main_class, *args]
+    done = ended(command, timeout_s=timeout_s)
+    complaints = done.stderr.splitlines(keepends=True)
+    told = "".join(line for line in complaints if not line.startswith("SLF4J: "))
+    return done._replace(stderr=told)
+
+
+def ended(
+    command: Sequence[str], *, timeout_s: float, error: type[Exception] = ApacheKafkaError
+) -> ToolResult:
+    """How a command ended and what it printed; ``error``, with that, if it did not in time."""
     try:
         done = subprocess.run(
             command,
@@ -263,12 +273,12 @@ def run_kafka_tool(
             check=False,
         )
     except subprocess.TimeoutExpired as expired:
-        raise ApacheKafkaError(
-            f"{main_class} {' '.join(args)}: no end in {timeout_s} s"
+        seen = expired.stdout or b""
+        raise error(
+            f"{' '.join(command[-4:])}: no end in {timeout_s} s; so far:\n"
+            f"{seen.decode(errors='replace') if isinstance(seen, bytes) else seen}"
         ) from expired
-    complaints = done.stderr.splitlines(keepends=True)
-    told = "".join(line for line in complaints if not line.startswith("SLF4J: "))
-    return ToolResult(done.returncode, done.stdout, told)
+    return ToolResult(done.returncode, done.stdout, done.stderr)
 
 
 class Listeners(NamedTuple):

@@ -7,8 +7,6 @@ ever run. Standard library only.
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +16,7 @@ from tests.support.apache_kafka import (
     REPOSITORY,
     ToolResult,
     digest_of,
+    ended,
     java_classes,
     java_command,
     kafka_libs,
@@ -52,7 +51,7 @@ def run_java(main_class: str, *args: str, timeout_s: float = 300.0) -> ToolResul
         ForeignClientError: It can't be compiled, or did not end in time.
         ApacheKafkaError: Kafka's jars can't be had.
     """
-    return _run([*java_program(main_class), *args], timeout_s=timeout_s)
+    return ended([*java_program(main_class), *args], timeout_s=timeout_s, error=ForeignClientError)
 
 
 def run_go(*args: str, timeout_s: float = 300.0) -> ToolResult:
@@ -61,7 +60,7 @@ def run_go(*args: str, timeout_s: float = 300.0) -> ToolResult:
     Raises:
         ForeignClientError: It can't be built, or did not end in time.
     """
-    return _run([str(go_program()), *args], timeout_s=timeout_s)
+    return ended([str(go_program()), *args], timeout_s=timeout_s, error=ForeignClientError)
 
 
 def java_program(main_class: str, *, version: str = KAFKA_VERSION) -> list[str]:
@@ -94,22 +93,3 @@ def go_program(name: str = "franzgo") -> Path:
             command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(target), f"./{name}"]
             output_of(command, f"{go} failed", ForeignClientError, directory=GO_SOURCES)
     return target
-
-
-def _run(command: Sequence[str], *, timeout_s: float) -> ToolResult:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as expired:
-        seen = expired.stdout or b""
-        raise ForeignClientError(
-            f"{' '.join(command[-4:])}: no end in {timeout_s} s; so far:\n"
-            f"{seen.decode(errors='replace') if isinstance(seen, bytes) else seen}"
-        ) from expired
-    return ToolResult(done.returncode, done.stdout, done.stderr)
