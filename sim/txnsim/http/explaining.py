@@ -15,7 +15,6 @@ import msgspec
 from starlette.requests import Request
 
 from txnsim.client.admin import Admin
-from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.repair import Repair, repair
@@ -170,7 +169,7 @@ class ExplainRoutes(ClusterNoun):
         return Practised(hangs="orders-0", rule=practise_situation.MARKER_RULE)
 
     async def _make_practise(self) -> None:
-        async with Cluster(self._cluster.bootstrap) as outside:
+        async with outside_of(self._cluster, ClientSettings()) as outside:
             admin = Admin(outside)
             known = {one.name for one in await admin.describe_topics(None)}
             for name, partitions in practise_situation.TOPICS.items():

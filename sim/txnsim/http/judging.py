@@ -60,11 +60,11 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outside_of(cluster: SimCluster, settings: ClientSettings) -> Cluster:
-    """A client of a simulated cluster, not connected."""
-    environment = cluster.environment
-    return Cluster(
-        cluster.bootstrap, settings=settings, clock=environment.clock, tasks=environment.tasks
-    )
+    """A client of a simulated cluster, not connected; refuses with 503 where no broker lives."""
+    environment, bootstrap = cluster.environment, cluster.bootstrap
+    if not bootstrap:
+        raise RefusedError(503, "no broker lives: POST /api/v1/brokers/1/start starts one")
+    return Cluster(bootstrap, settings=settings, clock=environment.clock, tasks=environment.tasks)
 
 
 class JudgingRoutes(Noun):

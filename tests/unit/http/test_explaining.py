@@ -17,8 +17,10 @@ EXPLAIN = "/api/v1/explain"
 
 
 @asynccontextmanager
-async def port(level: TraceLevel = TraceLevel.BRIEF) -> AsyncIterator[httpx.AsyncClient]:
-    async with real_cluster(trace_level=level) as sim:
+async def port(
+    level: TraceLevel = TraceLevel.BRIEF, *, brokers: int = 3
+) -> AsyncIterator[httpx.AsyncClient]:
+    async with real_cluster(brokers=brokers, trace_level=level) as sim:
         api = ControlApi(sim)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=api.app()), base_url="http://localhost", timeout=60
@@ -75,3 +77,14 @@ async def test_what_can_not_be_made_in_time_is_refused_and_may_be_asked_again(
             answer = await ask.post("/api/v1/practise")
             assert (answer.status_code, "0 s" in answer.json()["error"]) == (503, True)
         assert [one["rule"]["id"] for one in (await ask.get("/api/v1/faults")).json()] == ["h"]
+
+
+async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
+    async with port(brokers=1) as ask:
+        stopped = await ask.post("/api/v1/brokers/1/stop?wait_ms=30000")
+        assert stopped.json()["fenced"]
+        place = {"topic": "orders", "partition": 0}
+        for path, body in (("practise", None), ("repairs", place), ("looks", place)):
+            answer = await ask.post(f"/api/v1/{path}", json=body)
+            assert answer.status_code == 503
+            assert "no broker lives" in answer.json()["error"]
