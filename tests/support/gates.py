@@ -7,6 +7,7 @@ from typing import cast
 from txnsim.faults.crossings import Interceptor, PassAll
 from txnsim.node.crossings import Crossings
 from txnsim.node.log_gate import LogGate
+from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Network, Tasks
 from txnsim.settings import Settings
@@ -29,7 +30,7 @@ class Gates:
         interceptor: Interceptor | None = None,
         disk: BrokerLogs | None = None,
     ) -> None:
-        self.disk = disk or BrokerLogs(Settings())
+        self.disk = disk or BrokerLogs(Settings(), LATEST)
         self.failures = 0
         self.network = OnlyFaults(interceptor)
         self.crossings = Crossings(

@@ -65,7 +65,7 @@ class Leader:
         self.network = RecordingNetwork()
         self.tracer = Tracer(self.clock.monotonic_us, strict=True)
         tasks = LoopTasks(asyncio.get_running_loop())
-        logs = BrokerLogs(self.settings)
+        logs = BrokerLogs(self.settings, LATEST)
         logs.rules = rules
         self.replicas = Replicas(
             broker_id=BrokerId(1),

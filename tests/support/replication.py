@@ -26,6 +26,7 @@ from txnsim.metadata.image import ClusterImage, PartitionImage
 from txnsim.node.log_trace import LogTrace
 from txnsim.node.peers import CONTROLLER_ID, Peers
 from txnsim.node.purgatory import Purgatory
+from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.isr_changes import IsrChanges
@@ -157,7 +158,7 @@ class ReplicaBench:
         self.cut: set[BrokerId] = set()
         self.sent: list[tuple[BrokerId, BrokerId, Any]] = []
         self.nodes = {
-            broker_id: Node(self, broker_id, BrokerLogs(self.settings)) for broker_id in ALL
+            broker_id: Node(self, broker_id, BrokerLogs(self.settings, LATEST)) for broker_id in ALL
         }
         self.image = cluster().with_topic(
             topic(

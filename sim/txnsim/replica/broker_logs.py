@@ -16,7 +16,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import log_config
 from txnsim.metadata.image import ClusterImage, TopicImage
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import Rules
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition
 
@@ -28,7 +28,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
     """The logs of one broker."""
 
     settings: Settings
-    rules: Rules = LATEST
+    rules: Rules
     """Rules of the release that runs on this disk."""
     _logs: dict[LogKey, PartitionLog] = {}
     _high_watermarks: dict[LogKey, int] = {}

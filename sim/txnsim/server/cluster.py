@@ -514,7 +514,7 @@ class SimCluster:
         )
         self._controller.start()
         for broker_id, own, listener in zip(image.brokers, doors, self._bound, strict=True):
-            logs = BrokerLogs(options.settings)
+            logs = BrokerLogs(options.settings, self.fleet.of(broker_id).rules)
             for one in () if loaded is None else loaded.logs[broker_id]:
                 logs.adopt(one.topic_id, one.log, high_watermark=one.high_watermark)
             clock = SkewedClock(self.environment.clock)

@@ -38,7 +38,7 @@ def written(disk: BrokerLogs, count: int = 2) -> PartitionLog:
 
 
 def test_a_log_is_made_once_and_belongs_to_its_topics_id() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
     log = log_of(disk, image)
     assert log_of(disk, image) is log
@@ -49,12 +49,12 @@ def test_a_log_is_made_once_and_belongs_to_its_topics_id() -> None:
 
 
 def test_a_fresh_replica_knows_no_leader_epoch() -> None:
-    log = log_of(BrokerLogs(DEFAULTS), image_of())
+    log = log_of(BrokerLogs(DEFAULTS, LATEST), image_of())
     assert (log.epochs.latest, log.snapshot().epochs) == (-1, ())
 
 
 def test_a_deleted_topic_leaves_nothing() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
     log = written(disk)
     disk.checkpoint()
@@ -64,7 +64,7 @@ def test_a_deleted_topic_leaves_nothing() -> None:
 
 
 def test_configs_reach_the_logs_that_are_there() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk)
     changed = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
     orders = changed.topics["orders"]
@@ -73,7 +73,7 @@ def test_configs_reach_the_logs_that_are_there() -> None:
 
 
 def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk)
     disk.checkpoint()
     written(disk)
@@ -82,7 +82,7 @@ def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> N
 
 
 def test_a_broken_machine_loses_what_was_not_flushed() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk)
     disk.close()
     written(disk)
@@ -93,14 +93,14 @@ def test_a_broken_machine_loses_what_was_not_flushed() -> None:
 
 
 def test_topics_that_were_deleted_meanwhile_are_gone_after_the_start() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     written(disk)
     disk.reopen(cluster(), B1, now_ms=NOW)
     assert list(disk) == []
 
 
 def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk)
     elsewhere = cluster().with_topic(
         topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
@@ -116,8 +116,8 @@ def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> N
 
 def test_a_log_of_before_is_gone_on_with() -> None:
     image = image_of()
-    log = written(BrokerLogs(DEFAULTS))
-    disk = BrokerLogs(DEFAULTS)
+    log = written(BrokerLogs(DEFAULTS, LATEST))
+    disk = BrokerLogs(DEFAULTS, LATEST)
     disk.adopt(image.topics["orders"].topic_id, log, high_watermark=1)
     disk.reopen(image, B1, now_ms=NOW)
     assert log_of(disk, image) is log
@@ -132,7 +132,7 @@ def cut(disk: BrokerLogs, before: int) -> None:
 
 
 def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk, 6)
     cut(disk, 3)
     disk.note_log_starts()
@@ -142,7 +142,7 @@ def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
 
 
 def test_a_broker_that_stops_in_order_notes_it() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk, 6)
     cut(disk, 5)
     disk.close()
@@ -151,7 +151,7 @@ def test_a_broker_that_stops_in_order_notes_it() -> None:
 
 
 def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
     log = written(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
@@ -165,7 +165,7 @@ def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
 
 def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch) -> None:
     """A note is about every log of the disk: ten thousand of them took minutes."""
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
     orders = image.topics["orders"]
     config = disk.config_of(image, orders, B1)
@@ -179,7 +179,7 @@ def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_directory_that_has_failed_takes_no_notes() -> None:
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
     log = written(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
@@ -193,7 +193,7 @@ def test_a_directory_that_has_failed_takes_no_notes() -> None:
 
 def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
     """It may be emptied and begin anew below."""
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk, 6)
     log.restart_at(9, now_ms=NOW)
     disk.note_log_starts()
@@ -204,9 +204,9 @@ def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
 
 def test_a_log_of_before_starts_where_that_was_noted() -> None:
     image = image_of()
-    log = written(BrokerLogs(DEFAULTS), 6)
+    log = written(BrokerLogs(DEFAULTS, LATEST), 6)
     log.delete_records_before(4)
-    disk = BrokerLogs(DEFAULTS)
+    disk = BrokerLogs(DEFAULTS, LATEST)
     disk.adopt(image.topics["orders"].topic_id, log, high_watermark=6)
     disk.reopen(image, B1, now_ms=NOW)
     assert log.log_start_offset == 4

@@ -28,7 +28,7 @@ class Brokers:
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = cluster()
-        self.disks = {broker: BrokerLogs(DEFAULTS) for broker in (B1, B2, B3)}
+        self.disks = {broker: BrokerLogs(DEFAULTS, LATEST) for broker in (B1, B2, B3)}
         self.each = {
             broker: Replicas(
                 broker_id=broker, logs=self.disks[broker], image=self.image, settings=DEFAULTS
@@ -271,7 +271,7 @@ def test_a_led_partition_with_followers_knows_them() -> None:
 
 
 def test_without_followers_all_is_replicated_at_once() -> None:
-    logs = BrokerLogs(DEFAULTS)
+    logs = BrokerLogs(DEFAULTS, LATEST)
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1,))))
     log = logs.log(image.topics["orders"], 0, LogConfig(rules=LATEST))
     log.become_leader(0)
