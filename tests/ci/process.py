@@ -20,7 +20,9 @@ _PYTEST_FAILED_RE: Final = re.compile(r"\b(\d+) (?:failed|errors?)\b")
 _PYTEST_CLOSING_RE: Final = re.compile(
     r"^.*\b(?:passed|failed|errors?)\b.* in \d+\.\d+s\b.*$", re.MULTILINE
 )
+_REASON_RE: Final = re.compile(r"\b(?:FAIL|FAILED|ERROR) .+")
 _TAIL_LINES: Final = 60
+_REASON_LENGTH: Final = 300
 
 
 class Deadline:
@@ -55,6 +57,13 @@ class PartOutcome(NamedTuple):
     failed: int
     report: str = ""
     """What a person needs to see when something failed."""
+
+    @property
+    def reason(self) -> str:
+        """The first failure in one line, for somebody who sees no more of the output."""
+        found = _REASON_RE.search(self.report)
+        line = found.group() if found else self.report.partition("\n")[0]
+        return line[:_REASON_LENGTH]
 
     def __add__(self, other: object) -> PartOutcome:
         """Both together."""

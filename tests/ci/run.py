@@ -3,10 +3,10 @@
 For a clean machine with Python, a JDK 17, Maven, Go, Node.js, npm, Rust, a C compiler and cmake.
 
 First the repository's own check, then everything else side by side, as much as fits on the cores.
-One line per part with its minutes, its budget and how many cores it has kept busy (programs and
-what they waited for; not the servers that CI itself starts), the reasons of every failure, and one
-closing line with the count. Exit status 1 if anything failed. Standard library only, as it runs
-before any environment is made.
+One line per part with its minutes, its budget, how many cores it has kept busy (programs and what
+they waited for; not the servers that CI itself starts) and its first failure, then the reasons of
+every failure, and one closing line with the count. Exit status 1 if anything failed. Standard
+library only, as it runs before any environment is made.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
     busy = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
     word = "FAIL" if verdict.failed else "ok"
     counts = f"{verdict.passed} passed, {verdict.failed} failed"
-    _say(f"{word:4} {taken}, {busy}  {part.name}: {counts}")
+    reason = f": {verdict.reason}" if verdict.failed else ""
+    _say(f"{word:4} {taken}, {busy}  {part.name}: {counts}{reason}")
     return verdict
 
 

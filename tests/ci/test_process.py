@@ -55,6 +55,22 @@ def test_a_step_is_judged_by_its_exit_status() -> None:
     assert judge_step("build", Finished(2, "reason")).report == "build: exit status 2\nreason"
 
 
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        (
+            "real: exit status 1\n  E  assert\nFAILED a::b - assert\n1 failed",
+            "FAILED a::b - assert",
+        ),
+        ("java: FAIL b: reason\njava: FAIL c: reason", "FAIL b: reason"),
+        ("build: exit status 2\nwhy", "build: exit status 2"),
+        ("", ""),
+    ],
+)
+def test_the_first_failure_is_told_in_one_line(report: str, reason: str) -> None:
+    assert PartOutcome(0, 1, report).reason == reason
+
+
 def test_verdicts_add_up_with_their_reports() -> None:
     assert PartOutcome(1, 1, "a") + PartOutcome(2, 0) + PartOutcome(0, 1, "b") == PartOutcome(
         3, 2, "a\nb"
