@@ -112,7 +112,7 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
     if target.kind == "txnsim":
         pytest.skip("its time-out check runs every ten seconds of cluster time; see the scenarios")
     await admin.create_topic(name, partitions=1)
-    async with Producer(cluster, transactional_id=name, transaction_timeout_ms=300) as producer:
+    async with Producer(cluster, transactional_id=name, transaction_timeout_ms=2_000) as producer:
         await producer.init_transactions()
         producer.begin()
         await producer.send(name, 0, b"late")
@@ -379,7 +379,7 @@ async def test_each_key_has_its_own_outcome(cluster: Cluster, admin: Admin, name
     assert isinstance(missing, ClientError)
     assert missing.error == ErrorCode.transactional_id_not_found
     producers = await admin.describe_producers(
-        (TopicPartition(name, 0), TopicPartition(name, 5)), timeout_ms=300
+        (TopicPartition(name, 0), TopicPartition(name, 5)), timeout_ms=2_000
     )
     assert producers[TopicPartition(name, 0)] == ()
     assert isinstance(producers[TopicPartition(name, 5)], ClientError)

@@ -221,7 +221,7 @@ final class CoreChecks {
     private static void timeout(Lab lab) throws Exception {
         TopicPartition at = lab.newTopic("timeout-list");
         String id = lab.named("timeout-list");
-        Duration timeout = Duration.ofSeconds(1);
+        Duration timeout = Duration.ofSeconds(3);
         Map<String, Object> impatient = Map.of("transaction.timeout.ms", (int) timeout.toMillis());
         try (KafkaProducer<String, String> plain = lab.producer(Map.of());
                 KafkaProducer<String, String> producer = lab.transactional(id, impatient)) {

@@ -123,7 +123,7 @@ final class TransactionChecks {
     private static void timeout(Lab lab) throws Exception {
         TopicPartition at = lab.newTopic("timeout");
         String id = lab.named("timeout");
-        Duration timeout = Duration.ofSeconds(1);
+        Duration timeout = Duration.ofSeconds(3);
         Map<String, Object> short_ = Map.of("transaction.timeout.ms", (int) timeout.toMillis());
         try (KafkaProducer<String, String> producer = lab.transactional(id, short_)) {
             long begun = System.nanoTime();

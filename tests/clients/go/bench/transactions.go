@@ -177,7 +177,7 @@ func fence(b *Bench) {
 
 func timeout(b *Bench) {
 	at := b.NewTopic("timeout", 1)[0]
-	options := ProducerOptions{TransactionalID: b.Named("timeout"), TransactionTimeout: 1500 * time.Millisecond}
+	options := ProducerOptions{TransactionalID: b.Named("timeout"), TransactionTimeout: 3 * time.Second}
 	producer := b.Producer(options)
 	defer producer.Close()
 	Begin(producer)
