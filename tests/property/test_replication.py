@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -33,7 +34,11 @@ class Replication(RuleBasedStateMachine):
         self.bench.settle()
         self.sequences: dict[int, int] = {}
         self.committed: tuple[bytes, ...] = ()
-        self.has_deleted = False
+        self.deleted_below = 0
+        """The highest log start that a leader told: below it replicas may differ. One that was cut
+        off keeps its own records there: of an epoch before its first a leader says that it ends
+        where its log starts (LeaderEpochFileCache.endOffsetFor).
+        """
 
     def leaders(self) -> list[tuple[BrokerId, Node]]:
         """Everybody who believes to lead."""
@@ -131,7 +136,7 @@ class Replication(RuleBasedStateMachine):
             return
         log = bench.leader.replicas.led[TP]
         log.delete_records_before(log.high_watermark * share // 4)
-        self.has_deleted |= log.log_start_offset > 0
+        self.deleted_below = max(self.deleted_below, log.log_start_offset)
         bench.leader.watermarks.log_start_raised(log)
 
     # Judgement
@@ -148,7 +153,7 @@ class Replication(RuleBasedStateMachine):
     def committed_records_agree(self) -> None:
         """Below the least high watermark of those in the ISR nobody differs."""
         logs = [node.log for node in self.bench.nodes.values()]
-        start = max(log.log_start_offset for log in logs)
+        start = max(self.deleted_below, *(log.log_start_offset for log in logs))
         end = min(log.high_watermark for log in logs)
         found = {
             tuple(
@@ -169,7 +174,7 @@ class Replication(RuleBasedStateMachine):
         seen = {int.from_bytes(data[:8], "big"): data for data in now}
         for data in self.committed:
             offset = int.from_bytes(data[:8], "big")
-            if offset >= log.log_start_offset:
+            if offset >= max(self.deleted_below, log.log_start_offset):
                 assert seen.get(offset) == data, f"the record at {offset} is gone"
         self.committed = batches_below(log, log.high_watermark)
 
@@ -183,7 +188,7 @@ class Replication(RuleBasedStateMachine):
             # What deleted records told is kept by a replica that had them (KIP-360). A replica that
             # was cut off or reloaded since then does not know it, and a restart may lower its log
             # start to 0 again.
-            if not self.has_deleted:
+            if self.deleted_below == 0:
                 assert known_of(log) == known_of(first)
             assert log.high_watermark == first.high_watermark == first.log_end_offset
         assert self.bench.partition.isr == (B1, B2, B3)
@@ -197,3 +202,27 @@ def known_of(log: PartitionLog) -> object:
 
 TestReplication = Replication.TestCase
 TestReplication.settings = settings(max_examples=30, stateful_step_count=30)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_deleted_may_be_another_record_on_a_replica_that_was_cut_off(
+    restarts: bool,
+) -> None:
+    play = Replication()
+    play.elect(B2)
+    play.isolate(B2)
+    play.end(1, False)
+    play.wait(0)
+    play.heal()
+    play.delete(4)
+    if restarts:
+        play.restart(B1)
+        play.wait(1)
+    else:
+        play.isolate(B1)
+    first = {broker: next(iter(node.log.batches())) for broker, node in play.bench.nodes.items()}
+    assert first[B1] == first[B3] != first[B2]
+    play.bounds_are_in_order()
+    play.committed_records_agree()
+    play.what_was_committed_stays()
+    play.teardown()
