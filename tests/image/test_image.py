@@ -24,7 +24,7 @@ from tests.image.builder import IMAGE, Builder
 from tests.image.container import commit_in, commit_something
 from tests.image.engine import Engine
 from tests.image.engine import Image as EngineImage
-from tests.support.ports import free_port_before_a_busy_one
+from tests.support.apache_kafka import free_ports
 
 pytestmark = pytest.mark.image
 
@@ -103,8 +103,8 @@ def entry_point(image: Image) -> list[str]:
 
 
 def free_port() -> int:
-    with free_port_before_a_busy_one() as port:
-        return port
+    (port,) = free_ports(1)
+    return port
 
 
 async def test_a_client_commits_and_sigterm_ends_it(image: Image, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ async def test_a_client_commits_and_sigterm_ends_it(image: Image, tmp_path: Path
         await commit_something(server.bootstrap)
         assert health(image, port).returncode == 0
         os.kill(server.pid, signal.SIGTERM)
-        assert server.process.wait(timeout=30) == 0
+        assert server.process.wait(timeout=60) == 0
     gone = health(image, port)
     assert gone.returncode == 1
     assert f"http://127.0.0.1:{port}/healthz" in gone.stderr
@@ -161,7 +161,7 @@ async def test_a_read_only_root_will_do(image: Image, tmp_path: Path) -> None:
     with serving(image, [*command, *entry_point(image)], tmp_path / "output") as server:
         await commit_something(server.bootstrap)
         os.kill(server.pid, signal.SIGTERM)
-        assert server.process.wait(timeout=30) == 0
+        assert server.process.wait(timeout=60) == 0
 
 
 async def test_testcontainers_starts_it(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets  # noqa: TID251 - ports of this machine
 import shutil
 import signal
 import socket  # noqa: TID251 - a process on the real machine
@@ -47,9 +48,15 @@ TELEMETRY_SOURCES: Final = POM.with_name("telemetry")
 _CLUSTER_ID: Final = "dHhuc2ltLXJlYWwta2Fma2E"
 _CLUSTER_ID_3_X: Final = "dHhuc2ltLXJlYWxrYWZrYQ"
 """Sixteen bytes, on which older releases insist."""
+PORTS_KEPT: Final = range(10_000, 32_768)
+"""No system gives these to a connection or for port 0, so one that is free stays so until a broker
+binds it, or somebody else who draws one here.
+"""
+
 _START_ATTEMPTS: Final = 3
-"""Somebody else may take a free port before the broker binds it; then others are tried."""
-_START_TIMEOUT_S: Final = 90.0
+"""Then other ports are tried."""
+_START_TIMEOUT_S: Final = 240.0
+"""Beside all of CI three brokers may take minutes; one that ends is noticed at once."""
 _STOP_TIMEOUT_S: Final = 20.0
 _POLL_S: Final = 0.05
 _LOG_TAIL_LINES: Final = 40
@@ -577,10 +584,12 @@ class ApacheKafka(Lived):
 
     def _is_ready(self, node: _Node) -> bool:
         """Whether it knows all others and every listener accepts: with an authorizer those that are
-        not for its own use open later.
+        not for its own use open later. One that has ended is not: its port may be somebody else's.
         """
-        return brokers_listed(node.port) >= self._brokers and all(
-            map(accepts, self._listener_ports.values())
+        return (
+            node.process.poll() is None
+            and brokers_listed(node.port) >= self._brokers
+            and all(map(accepts, self._listener_ports.values()))
         )
 
     def _stop_processes(self) -> None:
@@ -597,11 +606,13 @@ class ApacheKafka(Lived):
 
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on right now, all different."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+    found: set[int] = set()
+    while len(found) < count:
+        port = secrets.choice(PORTS_KEPT)
+        with contextlib.suppress(OSError), socket.socket() as one:  # busy: another one is drawn
+            one.bind(("127.0.0.1", port))
+            found.add(port)
+    return list(found)
 
 
 def accepts(port: int) -> bool:

@@ -6,19 +6,19 @@ import socket  # noqa: TID251 - a port must really be busy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from txnsim.runtime.real import free_ports
+
 
 @contextmanager
 def free_port_before_a_busy_one() -> Iterator[int]:
     """The free one; the next one is busy as long as the context lasts."""
     while True:
-        with socket.socket() as busy, socket.socket() as free:
-            busy.bind(("127.0.0.1", 0))
-            busy.listen()
-            port = busy.getsockname()[1] - 1
+        (port,) = free_ports(1)
+        with socket.socket() as busy:
             try:
-                free.bind(("127.0.0.1", port))
+                busy.bind(("127.0.0.1", port + 1))
             except OSError:
                 continue  # taken by somebody else: try another pair
-            free.close()
+            busy.listen()
             yield port
             return

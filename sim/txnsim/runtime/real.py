@@ -7,6 +7,7 @@ event loop, put on a real one here.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import socket
 import time
@@ -31,6 +32,10 @@ MONOTONIC_START_MS_MAX: Final = 1 << 40
 is 1.7e12 ms and more.
 """
 
+_PORTS_KEPT: Final = range(10_000, 32_768)
+"""No system gives these to a connection or for port 0 (Linux begins at 32768, others at 49152), so
+one that is free now is so a moment later.
+"""
 _TOKEN_BYTES: Final = 24
 
 
@@ -121,13 +126,25 @@ def tcp_socket(host: str, port: int) -> socket.socket:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that are free now; somebody else may take one before it is bound."""
-    bound = [tcp_socket("127.0.0.1", 0) for _ in range(count)]
+    """Ports of loopback that are free now, for processes that bind them later.
+
+    Raises:
+        OSError: There are not so many.
+    """
+    drawn = secrets.SystemRandom().sample(_PORTS_KEPT, len(_PORTS_KEPT))
+    found = list(itertools.islice(filter(_is_free, drawn), count))
+    if len(found) < count:
+        first, last = _PORTS_KEPT[0], _PORTS_KEPT[-1]
+        raise OSError(f"{count} free ports are wanted between {first} and {last}")
+    return found
+
+
+def _is_free(port: int) -> bool:
     try:
-        return [int(one.getsockname()[1]) for one in bound]
-    finally:
-        for one in bound:
-            one.close()
+        tcp_socket("127.0.0.1", port).close()
+    except OSError:
+        return False
+    return True
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

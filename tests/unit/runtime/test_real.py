@@ -10,7 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from txnsim.runtime import real
-from txnsim.runtime.real import RealClock, new_event_loop, real_environment, run
+from txnsim.runtime.real import (
+    RealClock,
+    free_ports,
+    new_event_loop,
+    real_environment,
+    run,
+    tcp_socket,
+)
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import BrokerId
 
@@ -104,3 +111,15 @@ def test_peers_timers_and_sockets_work_on_uvloop_too() -> None:
         return [answer]
 
     assert run(main()) == ["advanced"]
+
+
+def test_free_ports_are_those_that_no_system_gives_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = free_ports(20)
+    assert len(set(found)) == 20
+    assert all(10_000 <= port < 32_768 for port in found)
+    (taken,) = free_ports(1)
+    with tcp_socket("127.0.0.1", taken) as busy:
+        busy.listen()
+        monkeypatch.setattr(real, "_PORTS_KEPT", range(taken, taken + 1))
+        with pytest.raises(OSError, match="1 free ports are wanted"):
+            free_ports(1)
