@@ -37,10 +37,11 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
     """Keep the collector from what thousands of tests have left while a client of others plays.
 
     A full collection of a long run takes longer than the time-outs that a story gives its producer.
-    Unit tests tell their stories in virtual time.
+    Unit tests tell their stories in virtual time, but for those of players.
     """
     name = request.node.nodeid
-    is_told = "scenario" in name and not name.startswith("tests/unit/scenario/")
+    is_virtual = name.startswith("tests/unit/scenario/") and "/players/" not in name
+    is_told = "scenario" in name and not is_virtual
     if is_told or request.node.get_closest_marker("clients") is not None:
         gc.collect()
         gc.freeze()

@@ -27,7 +27,7 @@ import (
 
 const (
 	startTimeout = 90 * time.Second
-	stopTimeout  = 15 * time.Second
+	stopTimeout  = 60 * time.Second
 	logTail      = 4_000
 )
 

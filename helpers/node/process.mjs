@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Client, TxnsimError } from './client.mjs'
 
 const START_TIMEOUT_MS = 90_000
-const STOP_TIMEOUT_MS = 15_000
+const STOP_TIMEOUT_MS = 60_000
 const POLL_MS = 10
 const TAIL_CHARACTERS = 4_000
 

@@ -17,13 +17,16 @@ const KAFKA_PORT = 9092
 const CONTROL_PORT = 9080
 const STARTER = '/tmp/txnsim-start.sh'
 const SCRIPT_MODE = 0o755
-const POLL_MS = 100
+const START_TIMEOUT_MS = 90_000
+const READ_TIMEOUT_MS = 1_000 // and the pause between two attempts
 const OPTIONS = ['brokers', 'topics', 'transactionVersion', 'asVersion', 'settings', 'controlToken']
 
 export class TxnsimContainer extends GenericContainer {
   #brokers
   #token
-  #wait = Wait.forHttp('/healthz', CONTROL_PORT).withReadTimeout(POLL_MS)
+  #wait = Wait.forHttp('/healthz', CONTROL_PORT)
+    .withReadTimeout(READ_TIMEOUT_MS)
+    .withStartupTimeout(START_TIMEOUT_MS)
 
   /**
    * @param {string} image as built from the Containerfile

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.support.apache_kafka import made_once
 from tests.support.traces import told_run
 from tests.support.txnsim_server import TxnsimServer
 
@@ -33,6 +34,7 @@ PATIENCE_MS: Final = 120_000
 """So long a page is waited for: what a busy machine needs is no failure."""
 AXE: Final = "axe-core@4.14.1"
 CACHE: Final = Path(__file__).parents[2] / ".cache" / "browser"
+LOCK: Final = CACHE.with_name("browser.lock")
 
 
 @pytest.fixture(scope="session")
@@ -109,28 +111,26 @@ def new_page(browser: Browser) -> Iterator[Any]:
 
 def from_npm(package: str, member: str) -> str:
     """The text of a file of a package, fetched once by npm: ``NAME@VERSION``, its path in it."""
-    name = package.replace("@", "-")
-    path = CACHE / f"{name}.js"
-    if not path.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "pack", package, "--silent"], cwd=CACHE, check=True, timeout=120)
-        archive = CACHE / f"{name}.tgz"
-        done = subprocess.run(
-            ["tar", "xzOf", archive, f"package/{member}"], capture_output=True, check=True
-        )
-        path.write_bytes(done.stdout)
-        archive.unlink()
-    return path.read_text("utf-8")
+
+    def pack(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        subprocess.run(["npm", "pack", package, "--silent"], cwd=folder, check=True, timeout=120)
+        (archive,) = folder.glob("*.tgz")
+        subprocess.run(["tar", "xzf", archive.name], cwd=folder, check=True)
+
+    folder = made_once(CACHE / package.replace("@", "-"), pack, lock=LOCK)
+    return (folder / "package" / member).read_text("utf-8")
 
 
 def installed_from_npm(package: str) -> Path:
     """A folder where Node.js finds a package, ``NAME@VERSION``, with what that needs."""
-    folder = CACHE / re.sub(r"\W+", "-", package).strip("-")
-    if not (folder / "node_modules").exists():
-        folder.mkdir(parents=True, exist_ok=True)
+
+    def install(folder: Path) -> None:
+        folder.mkdir(parents=True)
         command = ["npm", "install", "--silent", "--no-audit", "--no-fund", package]
         subprocess.run([*command, "--prefix", str(folder)], check=True, timeout=300)
-    return folder
+
+    return made_once(CACHE / re.sub(r"\W+", "-", package).strip("-"), install, lock=LOCK)
 
 
 @pytest.fixture(scope="session")

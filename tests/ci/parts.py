@@ -370,7 +370,7 @@ def scenario(deadline: Deadline) -> PartOutcome:
     of them sees of a commit without a leader. ``make stage`` asks real brokers that.
     """
     # Side by side with everything else, an acknowledgement may take longer than a story's patience.
-    patient = ("--delivery-timeout-ms", "800", "--request-timeout-ms", "600")
+    patient = ("--delivery-timeout-ms", "6000", "--request-timeout-ms", "2500")
     java = shlex.join([*java_program("LateProduce"), *patient])
     go = shlex.join([str(go_program()), "late-produce"])  # waits 150 ms, and no option for it
     run_one = [str(_PYTHON), "-m", "txnsim.cli.main", "scenario", "run", "late-produce-after-abort"]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.clients.drivers import aiokafka, confluent_kafka
 from tests.clients.drivers.base import Driver, Record
+from tests.clients.python.lab import until_read, values
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.placement import partition_for
 
@@ -103,4 +104,4 @@ def test_a_transactional_producer_outlives_brokers_and_coordinators(
         assert living.post(f"brokers/{victim}/start")["state"] == "running"
         transaction("the end")
 
-    assert [seen.value for seen in client.read("orders", committed=True)] == sent
+    assert values(until_read(client, "orders", sent)) == sent

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from tests.support.clusters import until_state
 from tests.support.kafka_targets import KafkaTarget, kafka_target
 from txnsim.client.admin import Admin
 from txnsim.client.fetching import fetch
@@ -137,13 +138,11 @@ def test_offsets_are_taken_by_partition(spark: SparkSession, served: Served) -> 
 def test_an_end_behind_the_stable_offset_is_lost_data_to_a_committed_reader(
     spark: SparkSession, served: Served
 ) -> None:
-    beyond = {
-        "endingOffsets": json.dumps({TOPIC: {"0": 9, "1": -1}}),
-        "kafkaConsumer.pollTimeoutMs": "3000",  # it waits so long for what it may not see
-    }
+    beyond = {"endingOffsets": json.dumps({TOPIC: {"0": 9, "1": -1}})}
     assert served.values(spark, **beyond) == EVERYTHING
+    soon = {"kafkaConsumer.pollTimeoutMs": "3000"}  # it waits so long for what it may not see
     with pytest.raises(Exception, match="Could not read records in offset"):
-        served.values(spark, **beyond, **COMMITTED_ONLY)
+        served.values(spark, **beyond, **soon, **COMMITTED_ONLY)
 
 
 def test_times_are_looked_up(spark: SparkSession, served: Served) -> None:
@@ -269,6 +268,8 @@ def send_one(target: KafkaTarget, topic: str, value: str) -> None:
             producer.begin()
             await producer.send(topic, 0, value.encode())
             await producer.commit()
+        # From transactions v2 on a commit is answered before its markers are written (KIP-890).
+        await until_state(admin.cluster, "sends-one", "CompleteCommit")
 
     target.ask(send)
 

@@ -31,6 +31,9 @@ APACHE_PROPERTIES = {
 }
 
 
+LASTING_MS: Final = 600_000
+"""Timeout of a transaction that is open while programs are started, which may take minutes."""
+
 NEWEST: Final = tuple(RELEASES)[-1]
 OLDER: Final = "3.9"
 """The release line that is asked besides the newest: the last one that many clusters run."""

@@ -112,7 +112,7 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
     if target.kind == "txnsim":
         pytest.skip("its time-out check runs every ten seconds of cluster time; see the scenarios")
     await admin.create_topic(name, partitions=1)
-    async with Producer(cluster, transactional_id=name, transaction_timeout_ms=2_000) as producer:
+    async with Producer(cluster, transactional_id=name, transaction_timeout_ms=5_000) as producer:
         await producer.init_transactions()
         producer.begin()
         await producer.send(name, 0, b"late")
@@ -176,6 +176,7 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
     finally:
         kind = 1 if target.level == 2 else 2
         await admin.update_features({"transaction.version": target.level}, upgrade_type=kind)
+        await until_level(cluster, target.level)  # as the next test expects it
     await until_state(cluster, name, "CompleteCommit")
     assert await values(cluster, name, partitions=1) == [
         b"v1",
@@ -259,7 +260,7 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
         assert later.value == b"later"
         consumer.seek(TopicPartition(name, 1), 99)
         with pytest.raises(ClientError) as gone:
-            await consumer.poll(5_000)
+            await consumer.poll(20_000)
         assert gone.value.error == ErrorCode.offset_out_of_range
 
 
@@ -379,7 +380,7 @@ async def test_each_key_has_its_own_outcome(cluster: Cluster, admin: Admin, name
     assert isinstance(missing, ClientError)
     assert missing.error == ErrorCode.transactional_id_not_found
     producers = await admin.describe_producers(
-        (TopicPartition(name, 0), TopicPartition(name, 5)), timeout_ms=2_000
+        (TopicPartition(name, 0), TopicPartition(name, 5)), timeout_ms=5_000
     )
     assert producers[TopicPartition(name, 0)] == ()
     assert isinstance(producers[TopicPartition(name, 5)], ClientError)

@@ -37,7 +37,7 @@ def kafka() -> Iterator[tuple[ApacheKafka, int]]:
     """A node whose inter-broker listener is advertised at a port of the proxy's."""
     peer_port = free_ports(1)[0] - 1
     # So long waits a coordinator until it sends a marker again.
-    patience = {"request.timeout.ms": "4000"}
+    patience = {"request.timeout.ms": "8000"}
     with ApacheKafka(peer_port=peer_port, properties=patience) as running:
         yield running, peer_port
 
@@ -133,7 +133,7 @@ async def test_a_real_commit_marker_is_held_and_let_go(kafka: tuple[ApacheKafka,
         await front.struck()
         assert await front.state("held") == "PrepareCommit"
         assert await front.committed() == [], "committed, and not readable yet"
-        assert front.proxy.injector.release("f") == 1
+        assert front.proxy.injector.release("f") >= 1  # sent again, where this took long
 
         async def is_readable() -> bool:
             return await front.committed() == [b"held"]

@@ -20,7 +20,9 @@ from tests.support.apache_kafka import ApacheKafka, ToolResult, run_kafka_tool
 from tests.support.apache_listeners import logins
 from tests.support.denials import GUEST, creation
 from tests.support.handlers import KEYS
+from tests.support.patience import until
 from tests.support.raw_wire import RawConnection
+from tests.support.rights import ANY_ACL
 from tests.support.security import acl
 from txnsim.cli.main import INTERRUPTED_STATUS, main
 from txnsim.client.admin import Admin
@@ -108,8 +110,18 @@ class Secured:
         """These rights besides those that there are."""
         with RawConnection(self.kafka.bootstrap) as admin:
             creations = [creation(one) for one in acls]
+            before = self._acls(admin)
             answer = admin.ask(KEYS["CreateAcls"], 3, creations=creations)
-        assert {one.error_code for one in answer.results} == {ErrorCode.none}
+            assert {one.error_code for one in answer.results} == {ErrorCode.none}
+            until(
+                lambda: self._acls(admin),
+                lambda count: count == before + len(acls),
+                "the ACLs are in force",
+            )
+
+    @staticmethod
+    def _acls(admin: RawConnection) -> int:
+        return sum(len(one.acls) for one in admin.ask(KEYS["DescribeAcls"], 3, **ANY_ACL).resources)
 
     def do(self, command: str, *, tls: bool = False) -> ToolResult:
         """What somebody who may comes to, who types a command that was printed."""
@@ -302,12 +314,17 @@ def interrupted_once_open(secured: Secured, *options: str) -> Iterator[Interrupt
 
 
 def left_behind(kafka: ApacheKafka, prefix: str) -> list[str]:
-    """Topics of a story."""
+    """Topics of a story that a broker still names some time after they were deleted."""
 
     async def ask() -> list[str]:
         async with Cluster(kafka.bootstrap) as cluster:
-            names = [topic.name for topic in await Admin(cluster).describe_topics(None)]
-        return [name for name in names if name.startswith(prefix)]
+            deadline = cluster.deadline(20_000)
+            while True:
+                names = [topic.name for topic in await Admin(cluster).describe_topics(None)]
+                found = [name for name in names if name.startswith(prefix)]
+                if not found or deadline.passed:
+                    return found
+                await asyncio.sleep(0.05)
 
     return asyncio.run(ask())
 

@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 
 from tests.clients.kafka_tools.runner import Tools
-from tests.real.conftest import OLDER, Target
+from tests.real.conftest import LASTING_MS, OLDER, Target
 from tests.real.hang import make_hanging
 from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 from txnsim.client.admin import Admin
@@ -56,7 +56,7 @@ LOOKS: Final[tuple[Args, ...]] = (
 SEARCHES: Final[tuple[Args, ...]] = (
     ("find-hanging", "--topic", "{name}"),
     ("find-hanging", *WHERE, "--max-transaction-timeout", "59"),
-    ("find-hanging", *WHERE, "--max-transaction-timeout", "61"),
+    ("find-hanging", *WHERE, "--max-transaction-timeout", "90"),
     ("find-hanging", "--broker-id", "1"),
     ("find-hanging", "--broker-id", "1", "--topic", "{name}"),
     ("find-hanging", "--broker-id", "1", *WHERE),
@@ -200,7 +200,9 @@ async def test_tables_are_those_of_kafkas_tool(
     config.write_text("client.id=operator\nrequest.timeout.ms=20000\n")
     await admin.create_topic(name, partitions=2)
     async with (
-        Producer(cluster, transactional_id=f"{name}-open") as still_open,
+        Producer(
+            cluster, transactional_id=f"{name}-open", transaction_timeout_ms=LASTING_MS
+        ) as still_open,
         Producer(cluster, transactional_id=f"{name}-idle") as idle,
     ):
         await idle.init_transactions()
@@ -233,7 +235,7 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
                 for search in SEARCHES:
                     found = check_same(target, *filled(search, name=name))
                     is_it = f"\t{identity.producer_id} " in found.stdout.replace("\n", "\t")
-                    assert is_it == (search[0] != "abort" and "61" not in search), search
+                    assert is_it == (search[0] != "abort" and "90" not in search), search
             words = filled(
                 abort,
                 name=name,
@@ -260,7 +262,9 @@ async def test_a_transaction_is_terminated_alike(
     await admin.create_topic(name, partitions=1)
     described = ("describe", "--transactional-id", f"{name}-open")
     for tool in (ours, kafkas):
-        async with Producer(cluster, transactional_id=f"{name}-open") as producer:
+        async with Producer(
+            cluster, transactional_id=f"{name}-open", transaction_timeout_ms=LASTING_MS
+        ) as producer:
             await producer.init_transactions()
             producer.begin()
             await producer.send(name, 0, b"x")

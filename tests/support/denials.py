@@ -85,6 +85,7 @@ class Side:
         if acls == self._allowed:
             return
         self.admin.ask(KEYS["DeleteAcls"], 3, filters=[ANY_ACL])
+        until(self._count, lambda count: count == 0, "the ACLs before are gone")
         if acls:
             creations = [creation(one) for one in acls]
             answer = self.admin.ask(KEYS["CreateAcls"], 3, creations=creations)

@@ -21,8 +21,9 @@ async def main(
         producer = Producer(
             cluster,
             transactional_id=transactional_id,
-            delivery_timeout_ms=400,
-            request_timeout_ms=300,
+            # Of a process that has just begun: its first record takes a while on a busy machine.
+            delivery_timeout_ms=1_600,
+            request_timeout_ms=1_200,
         )
         await producer.init_transactions()
         say("initialized")

@@ -34,6 +34,7 @@ const (
 	starter      = "/tmp/txnsim-start.sh"
 	scriptMode   = 0o755
 	pollInterval = 100 * time.Millisecond
+	startTimeout = 90 * time.Second
 )
 
 // Options say what to start; the zero value is three brokers at transaction.version 2.
@@ -121,7 +122,8 @@ func (o Options) customizers() []testcontainers.ContainerCustomizer {
 		testcontainers.WithExposedPorts(o.ports()...),
 		testcontainers.WithEnv(o.environment()),
 		testcontainers.WithAdditionalLifecycleHooks(hook),
-		testcontainers.WithWaitStrategy(wait.ForHTTP("/healthz").WithPort(port).WithPollInterval(pollInterval)),
+		testcontainers.WithWaitStrategy(
+			wait.ForHTTP("/healthz").WithPort(port).WithPollInterval(pollInterval).WithStartupTimeout(startTimeout)),
 	}
 }
 

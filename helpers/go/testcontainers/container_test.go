@@ -94,7 +94,7 @@ func TestAContainerServes(t *testing.T) {
 	if image == "" {
 		t.Skip("TXNSIM_TEST_IMAGE names no image: `python -m tests.image.engine` stands for an engine where there is none")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	options := Options{Brokers: 2, Topics: map[string]int{"orders": 3}, Settings: map[string]any{"num.partitions": 5}}
 	container, err := Run(ctx, image, options)

@@ -6,7 +6,7 @@ has lost its partitions in the middle must not commit: else an input has two out
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -42,6 +42,15 @@ class Pipeline:
     def positions(self) -> list[int]:
         """Those of the group."""
         return self.driver.positions(self.group, self.source, PARTITIONS)
+
+    def until_at_least(self, wanted: Mapping[int, int]) -> None:
+        """Wait until the group has gone on so far, partition by partition."""
+
+        def is_so() -> bool:
+            found = self.positions()
+            return all(found[partition] >= offset for partition, offset in wanted.items())
+
+        until(f"positions {wanted}", is_so)
 
     def is_done(self) -> bool:
         """The group is behind the last input."""
@@ -82,6 +91,9 @@ class Worker:
         positions = {each.partition: each.offset + 1 for each in taken}
         self._producer.send_offsets(positions, self.member, held)
         self._producer.commit()
+        if not self._pipeline.driver.fences_generations:
+            # Nor does it ask for stable positions (KIP-447), when it takes over a partition.
+            self._pipeline.until_at_least(positions)
         self.member.end_turn()
 
     def abort(self) -> None:

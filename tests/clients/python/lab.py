@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.clients.drivers.base import PATIENCE_S, Driver, Seen
 
-TIMEOUT_MS: Final = 1_500
+TIMEOUT_MS: Final = 3_000
 
 
 class Secured(NamedTuple):

@@ -319,9 +319,9 @@ def test_a_token_is_printed_where_it_was_made_up_and_never_where_it_was_set(
     with TxnsimServer(brokers=1, arguments=("--http", "0", "--log-level", "debug")) as server:
         assert server.ready["token"] == "a-secret-of-the-environment"
         url = f"{server.http}/api/v1/clock"
-        assert httpx.get(url).status_code == 401
+        assert httpx.get(url, timeout=60).status_code == 401
         named = {"Authorization": "Bearer a-secret-of-the-environment"}
-        assert httpx.get(url, headers=named).status_code == 200
+        assert httpx.get(url, headers=named, timeout=60).status_code == 200
         printed = server.wait_for_output("SIGTERM to the process")
         assert "its token       that of TXNSIM_TOKEN" in printed
         assert "a-secret-of-the-environment" not in printed

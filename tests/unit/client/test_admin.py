@@ -26,7 +26,7 @@ from txnsim.client.errors import (
 from txnsim.client.requests import ConfigChange, NewTopic
 from txnsim.client.versions import Api
 
-SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=200)
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=1_000)
 
 
 def created(error: int = 0, message: str | None = None) -> Any:

@@ -31,7 +31,8 @@ from txnsim.client.waiting import Deadline
 from txnsim.types import TopicPartition
 
 E = ErrorCode
-SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=50)
+PATIENCE_MS = 400
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=PATIENCE_MS)
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ class Script:
 
     async def run(self, cluster: Cluster, *keys: str) -> dict[str, str | ClientError]:
         return await run_by_key(
-            cluster, keys, name="Ask", look_up=self.look_up, ask=self.ask, timeout_ms=50
+            cluster, keys, name="Ask", look_up=self.look_up, ask=self.ask, timeout_ms=PATIENCE_MS
         )
 
 
@@ -147,7 +148,7 @@ async def test_time_being_up_says_what_was_waited_for(
 ) -> None:
     outcome = (await Script([lookup], [answer]).run(cluster, "a"))["a"]
     assert isinstance(outcome, RetriableError)
-    assert str(outcome).startswith("Ask not achieved within 50 ms: ")
+    assert str(outcome).startswith(f"Ask not achieved within {PATIENCE_MS} ms: ")
     assert reason in str(outcome)
     assert outcome.error == E.request_timed_out
 

@@ -89,10 +89,9 @@ async def test_answers_are_matched_by_correlation_id() -> None:
 
 
 async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind() -> None:
-    settings = ClientSettings(request_timeout_ms=30)
     async with FakeBroker({Api.END_TXN: lambda _: SILENCE}) as broker:
-        connection = await connect(broker, settings)
-        first = connection.send(END)
+        connection = await connect(broker)
+        first = connection.send(Request(api=Api.END_TXN, build=END.build, timeout_ms=30))
         second = connection.send(Request(api=Api.END_TXN, build=END.build, timeout_ms=60_000))
         with pytest.raises(RequestTimeoutError, match="did not answer EndTxn in time") as late:
             await first

@@ -163,7 +163,7 @@ async def test_passing_errors_of_the_coordinator_are_asked_again(error: int) -> 
 async def test_an_end_whose_answer_is_lost_is_asked_again_with_the_same_identity(
     lost: object,
 ) -> None:
-    settings = ClientSettings(retry_backoff_ms=1, request_timeout_ms=40)
+    settings = ClientSettings(retry_backoff_ms=1, request_timeout_ms=400)
     async with Scene(settings=settings) as scene:
         scene.broker.handlers[Api.END_TXN] = in_turn(lambda _: lost, ended())
         await scene.producer.send("t", 0, b"a")

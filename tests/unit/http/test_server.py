@@ -14,10 +14,10 @@ async def test_it_answers_on_loopback_until_it_is_closed() -> None:
     async with real_cluster(brokers=1) as sim:
         async with ControlServer(sim, port=0) as server:
             assert server.url.startswith("http://127.0.0.1:")
-            async with httpx.AsyncClient() as client:
+            async with httpx.AsyncClient(timeout=60) as client:
                 answer = await client.get(f"{server.url}/healthz")
                 assert answer.json()["bootstrap"] == sim.bootstrap
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             with pytest.raises(httpx.ConnectError):
                 await client.get(f"{server.url}/healthz")
 
@@ -34,7 +34,7 @@ async def test_elsewhere_than_on_loopback_it_has_any_name_and_wants_a_token() ->
         real_cluster(brokers=1) as sim,
         ControlServer(sim, port=0) as near,
         ControlServer(sim, port=0, host="0.0.0.0") as everywhere,
-        httpx.AsyncClient(headers={"host": "kafka.test"}) as client,
+        httpx.AsyncClient(headers={"host": "kafka.test"}, timeout=60) as client,
     ):
         assert near.token is None
         assert everywhere.token is not None
@@ -51,7 +51,7 @@ async def test_a_token_that_is_given_is_wanted_on_loopback_too() -> None:
     async with (
         real_cluster(brokers=1) as sim,
         ControlServer(sim, port=0, token="a-token-of-enough-letters") as server,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         assert server.token == "a-token-of-enough-letters"
         assert (await client.post(f"{server.url}/api/v1/reset")).status_code == 401

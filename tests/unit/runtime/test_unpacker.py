@@ -44,10 +44,12 @@ async def test_work_is_done_in_one_room(in_thread: bool) -> None:
 
 async def test_one_waits_for_the_other() -> None:
     unpacker = Unpacker(in_thread=True)
-    let_go = threading.Event()
+    loop = asyncio.get_running_loop()
+    begun, let_go = asyncio.Event(), threading.Event()
     order: list[str] = []
 
     def first(_: Work, __: mmap.mmap) -> None:
+        loop.call_soon_threadsafe(begun.set)
         let_go.wait()
         order.append("first")
 
@@ -56,7 +58,7 @@ async def test_one_waits_for_the_other() -> None:
 
     await unpacker.enter()
     leaving = asyncio.get_running_loop().create_task(unpacker.unpack(first, Work(1)))
-    await asyncio.sleep(0)
+    await begun.wait()
     leaving.cancel()  # its client has gone; the thread works on
     unpacker.leave()
     await unpacker.enter()

@@ -61,7 +61,7 @@ test('a wrong option is named', () => {
   assert.throws(() => new TxnsimContainer('txnsim', { brokers: 0 }), /at least one broker, not 0/)
 })
 
-test('a container serves', { skip: image === undefined && NO_IMAGE, timeout: 60_000 }, async () => {
+test('a container serves', { skip: image === undefined && NO_IMAGE, timeout: 180_000 }, async () => {
   const kafka = await new TxnsimContainer(image, { brokers: 2, topics: { orders: 3 } }).start()
   try {
     assert.equal(kafka.client.bootstrap, kafka.bootstrap)

@@ -55,7 +55,11 @@ export const checks = {
     await first.producer.send(output, transformed(records, 'first'))
     const second = await Worker.start(lab, driver, { group, input, output, name: 'second' })
     await first.member.disturbed()
-    await first.end(records)
+    if (await first.end(records)) {
+      // A library that does not ask for stable positions may take one before its marker is written.
+      const sum = async () => (await driver.positions(group, input, PARTITIONS)).reduce((all, at) => all + Math.max(at, 0), 0)
+      await until('positions of the first', async () => (await sum()) >= records.length)
+    }
     const workers = [first.work(), second.work()]
     await until('partitions for the second member', async () => second.member.partitions().length > 0)
     await feeder.send(input, numbered(INPUTS, 2 * INPUTS, PARTITIONS))
@@ -102,7 +106,7 @@ class Worker {
     }
   }
 
-  /** The commit belongs to the member's generation, or is refused and nothing has happened. */
+  /** The commit belongs to the member's generation, or is refused and nothing has happened; whether it committed. */
   async end (records) {
     try {
       await this.producer.sendOffsets(this.member, records)
@@ -110,9 +114,10 @@ class Worker {
       const { driver } = this
       assert(driver.isStaleMember(error), `not the error of a stale member: ${driver.described(error)}`)
       await this.producer.abort()
-      return
+      return false
     }
     await this.producer.commit()
+    return true
   }
 
   async stop () {

@@ -92,7 +92,7 @@ export const checks = {
     const topic = lab.name()
     await driver.createTopic(topic, 2)
     const transactionalId = lab.name()
-    const producer = lab.keep(await driver.producer({ transactionalId, timeoutMs: 1_500 }))
+    const producer = lab.keep(await driver.producer({ transactionalId, timeoutMs: 3_000 }))
     const other = lab.keep(await driver.producer({}))
     await producer.begin()
     await producer.send(topic, [...on(0, 'late'), ...on(1, 'late')])

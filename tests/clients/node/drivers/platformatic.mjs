@@ -22,7 +22,8 @@ export class Driver {
   #admin
 
   constructor (bootstrapBrokers, { tls, sasl }) {
-    this.#options = { clientId: 'client-matrix', bootstrapBrokers, tls, sasl, retryDelay: 50 }
+    // A transaction waits for the markers of the one before by attempts.
+    this.#options = { clientId: 'client-matrix', bootstrapBrokers, tls, sasl, retries: 20, retryDelay: 50 }
     this.#admin = new Admin(this.#options)
   }
 

@@ -88,7 +88,7 @@ def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
                     break
             facts = json.loads(ready.read_text())
             assert facts["bootstrap"] != server.bootstrap
-            health = httpx.get(f"{facts['http']}/healthz").json()
+            health = httpx.get(f"{facts['http']}/healthz", timeout=60).json()
             assert health["bootstrap"] == facts["bootstrap"]
             assert any("can't pass: client certificates" in line for line in said)
             assert any("GSSAPI" in line for line in said)

@@ -7,7 +7,7 @@ use crate::driver::{Answer, Kind, Library, Producer, ProducerOptions, Record};
 use crate::lab::{Lab, new_topic, refused, same, shows, values};
 
 pub const PARTITIONS: i32 = 6;
-const TIMEOUT: Duration = Duration::from_millis(1_500);
+const TIMEOUT: Duration = Duration::from_millis(3_000);
 
 pub fn commit<L: Library>(lab: &Lab<'_>) -> Answer<()> {
     let library = lab.plain::<L>()?;

@@ -18,7 +18,7 @@ import java.util.stream.Stream;
 /** A simulator that this process has started: it ends with {@link #close}, or, however the tests end, with its standard input. */
 public final class TxnsimCluster extends TxnsimClient implements AutoCloseable {
     private static final Duration START_TIMEOUT = Duration.ofSeconds(90);
-    private static final long STOP_TIMEOUT_S = 15;
+    private static final long STOP_TIMEOUT_S = 60;
 
     private final Process process;
     private final Path directory;

@@ -49,7 +49,7 @@ final class LateProduceTest {
     private static History play(TxnsimCluster cluster) throws Exception {
         History history = cluster.history("app");
         Map<String, Object> impatient = Map.of(
-                "transactional.id", "app", "delivery.timeout.ms", 2_000, "request.timeout.ms", 1_500, "linger.ms", 0);
+                "transactional.id", "app", "delivery.timeout.ms", 6_000, "request.timeout.ms", 4_000, "linger.ms", 0);
         try (KafkaProducer<String, String> producer = producer(cluster, impatient)) {
             producer.initTransactions();
             producer.beginTransaction();

@@ -48,7 +48,7 @@ final class OneClusterTest {
             cluster.waitForTransaction("shop", "CompleteCommit");
             long tookMs = (System.nanoTime() - began) / 1_000_000;
             System.out.println("from the commit to its end: " + tookMs + " ms");
-            assertTrue(tookMs < 10_000, "it took " + tookMs + " ms");
+            assertTrue(tookMs < 25_000, "it took " + tookMs + " ms");
         }
     }
 

@@ -2,6 +2,7 @@ package io.txnsim.testcontainers;
 
 import com.github.dockerjava.api.command.InspectContainerResponse;
 import java.net.URI;
+import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.StringJoiner;
@@ -32,6 +33,8 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
 
     private static final int SCRIPT_MODE = 0755;
 
+    private static final Duration START_TIMEOUT = Duration.ofSeconds(90);
+
     private final StringJoiner topics = new StringJoiner(",");
     private int brokers = 3;
     private String token = UUID.randomUUID().toString();
@@ -54,7 +57,7 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
         super(image);
         withCreateContainerCmdModifier(command -> command.withEntrypoint("sh"));
         withCommand("-c", "while [ ! -f " + STARTER + " ]; do sleep 0.05; done; exec sh " + STARTER);
-        waitingFor(Wait.forHttp("/healthz").forPort(CONTROL_PORT));
+        waitingFor(Wait.forHttp("/healthz").forPort(CONTROL_PORT).withStartupTimeout(START_TIMEOUT));
     }
 
     /** How many brokers; each takes a port. */
