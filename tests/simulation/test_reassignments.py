@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.replica_checks import check_equal, check_replicas
-from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.client.errors import AbortableError
 from txnsim.client.producer import Producer
 from txnsim.controller.reassignments import reassign, reassigning
@@ -117,6 +116,5 @@ async def story(cluster: VirtualCluster) -> Moves:
 @pytest.mark.slow
 @pytest.mark.seeds
 def test_transactions_go_on_while_replicas_move(seed: int) -> None:
-    """Every other seed with Kafka's bytes between the brokers."""
-    run = run_cluster(story, seed=seed, codec=KafkaPeerCodec() if seed % 2 else None)
+    run = run_cluster(story, seed=seed)
     assert len(run.committed) > MOVES

@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
-from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import (
@@ -96,10 +95,7 @@ def test_the_same_seed_strikes_the_same_crossings() -> None:
     assert story(3)[1] != story(4)[1]
 
 
-@pytest.mark.parametrize("codec", [None, KafkaPeerCodec()], ids=["objects", "bytes"])
-def test_a_followers_fetch_is_matched_by_any_topic_of_its_session(
-    codec: KafkaPeerCodec | None,
-) -> None:
+def test_a_followers_fetch_is_matched_by_any_topic_of_its_session() -> None:
     async def main(cluster: VirtualCluster) -> None:
         if cluster.leader(P0) != 1:
             cluster.sim.move_leader(P0, BrokerId(1))
@@ -114,7 +110,7 @@ def test_a_followers_fetch_is_matched_by_any_topic_of_its_session(
                 await producer.send("orders", 0, b"one more")
                 assert (state.struck > 0) is expected
 
-    run_cluster(main, codec=codec)
+    run_cluster(main)
 
 
 async def test_they_strike_over_tcp_as_well() -> None:

@@ -20,7 +20,6 @@ from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import Injector
 from txnsim.placement import partition_for
 from txnsim.runtime.env import Environment
-from txnsim.runtime.peer_call import PeerCodec
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
@@ -133,7 +132,6 @@ def run_cluster(
     *,
     seed: int = 1,
     trace_level: TraceLevel = TraceLevel.OFF,
-    codec: PeerCodec | None = None,
     cluster_options: ClusterOptions | None = None,
     latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
     **changes: Any,
@@ -148,17 +146,15 @@ def run_cluster(
         finally:
             await sim.stop()
 
-    return run_virtual(
-        whole, seed=seed, trace_level=trace_level, codec=codec, latency_us=latency_us
-    )
+    return run_virtual(whole, seed=seed, trace_level=trace_level, latency_us=latency_us)
 
 
 @asynccontextmanager
 async def real_cluster(
-    *, codec: PeerCodec | None = None, trace_level: TraceLevel = TraceLevel.OFF, **changes: Any
+    *, trace_level: TraceLevel = TraceLevel.OFF, **changes: Any
 ) -> AsyncIterator[SimCluster]:
     """A cluster on the running loop, over TCP on free ports."""
-    sim = SimCluster(real_environment(codec=codec, trace_level=trace_level), options(**changes))
+    sim = SimCluster(real_environment(trace_level=trace_level), options(**changes))
     await sim.start()
     try:
         yield sim

@@ -29,7 +29,6 @@ def around(
     environment = VirtualEnvironment(
         loop,
         seed=seed,
-        codec=None,
         latency_us=LATENCY_US_DEFAULT,
         peer_latency_us=PEER_LATENCY_US_DEFAULT,
         trace_level=trace_level,

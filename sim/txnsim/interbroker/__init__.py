@@ -4,6 +4,6 @@
 - ``replication``: Fetch and ListOffsets of a follower, AlterPartition.
 - ``lifecycle``: BrokerRegistration, BrokerHeartbeat.
 
-A command travels through ``node.peers`` with its API key and version; ``api.peers.peer_codec``
-turns it into Kafka's bytes where a link is real. ``faults.subjects`` says whom it is about.
+A command travels through ``node.peers`` with its API key and version, as an object.
+``faults.subjects`` says whom it is about.
 """

@@ -1,6 +1,4 @@
-"""One request between brokers, until its sender has an answer or has given up; and how it travels
-as bytes.
-"""
+"""One request between brokers, until its sender has an answer or has given up."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from enum import IntEnum
 from types import CoroutineType
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -20,22 +18,6 @@ from txnsim.types import BrokerId
 
 PeerHandler = Callable[[int, int, object, BrokerId], Awaitable[object]]
 """(api key, api version, command, source broker) -> reply."""
-
-
-class PeerCodec(Protocol):
-    """Commands between brokers as Kafka's bytes (``api.peers.peer_codec``)."""
-
-    def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
-        """A typed command as a request body."""
-
-    def decode_request(self, api_key: int, api_version: int, body: bytes) -> Any:
-        """The inverse."""
-
-    def encode_response(self, api_key: int, api_version: int, reply: Any) -> bytes:
-        """A typed reply as a response body."""
-
-    def decode_response(self, api_key: int, api_version: int, body: bytes) -> Any:
-        """The inverse."""
 
 
 class Unanswered(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +59,6 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
     api_key: int
     api_version: int
     command: object
-    body: bytes
-    """The command as it travels, where links carry bytes."""
     correlation_id: int
     deadline_ms: int
     answer: Pending[Any]
@@ -105,7 +85,6 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
             api_key=self.api_key,
             api_version=self.api_version,
             command=self.command,
-            body=self.body,
             correlation_id=self.correlation_id,
             deadline_ms=self.deadline_ms,
             answer=self.answer,

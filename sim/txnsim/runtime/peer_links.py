@@ -46,7 +46,6 @@ from txnsim.runtime.link_cuts import Cut, Link, LinkCuts
 from txnsim.runtime.link_pipe import Pipe
 from txnsim.runtime.peer_call import (
     PeerCall,
-    PeerCodec,
     PeerHandler,
     TracedAs,
     Unanswered,
@@ -74,7 +73,6 @@ class PeerLinks:
         tasks: LoopTasks,
         tracer: Tracer,
         interceptor: Interceptor | None = None,
-        codec: PeerCodec | None = None,
         latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
         describe: Callable[[object], Subject] = subject_of,
     ) -> None:
@@ -87,7 +85,6 @@ class PeerLinks:
             tracer: Records ``msg.*`` on peer links.
             interceptor: Asked at the peer fault points; the idle one if None. May be replaced
                 later.
-            codec: Makes peer requests travel as bytes; as objects if None.
             latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
             describe: Whom a command is about, for fault plans.
         """
@@ -96,7 +93,6 @@ class PeerLinks:
         self._clock = clock
         self._tasks = tasks
         self._tracer = tracer
-        self._codec = codec
         self._latency_ms = latency_ms
         self._describe = describe
         self._handlers: dict[BrokerId, PeerHandler] = {}
@@ -203,15 +199,11 @@ class PeerLinks:
         if pending is None:
             pending = self._pending[timeout_ms] = {}
         self._correlation_id += 1
-        body = b""
-        if self._codec is not None:
-            body = self._codec.encode_request(api_key, api_version, command)
         call = pending[self._correlation_id] = PeerCall(
             link=(source, target),
             api_key=api_key,
             api_version=api_version,
             command=command,
-            body=body,
             correlation_id=self._correlation_id,
             deadline_ms=self._clock.monotonic_ms() + timeout_ms,
             answer=answer,
@@ -266,7 +258,7 @@ class PeerLinks:
         command = call.command
         tracer, traced_as = self._tracer, call.traced_as
         is_led = traced_as is _CAUSE and call.sent not in (tracer.scope, NO_CAUSE)
-        if self._codec is None and traced_as is not _MESSAGES and not is_led:
+        if traced_as is not _MESSAGES and not is_led:
             # The hot path: a command travels as the object that it is, and no rule is armed.
             answer = handler(call.api_key, call.api_version, command, source)
             if type(answer) is Pending:
@@ -278,8 +270,6 @@ class PeerLinks:
                 name="peer request",
             )
             return
-        if self._codec is not None:
-            command = self._codec.decode_request(call.api_key, call.api_version, call.body)
         before = None
         if traced_as is _MESSAGES:
             call.received = self._trace_message("msg.recv", target, source, call, response=False)
@@ -318,8 +308,6 @@ class PeerLinks:
                 self._return(call, partial(call.fail, error))
 
     def _answer(self, call: PeerCall, reply: object) -> None:
-        if self._codec is not None:
-            reply = self._codec.encode_response(call.api_key, call.api_version, reply)
         traced_as = call.traced_as
         if traced_as is _MESSAGES:
             source, target = call.link
@@ -370,8 +358,6 @@ class PeerLinks:
     def _deliver(self, call: PeerCall, reply: object) -> None:
         if self._has_cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
             return
-        if self._codec is not None:
-            reply = self._codec.decode_response(call.api_key, call.api_version, cast(bytes, reply))
         traced_as, received = call.traced_as, call.sent
         if traced_as < _CAUSE or (
             traced_as is _CAUSE and received in (self._tracer.scope, NO_CAUSE)

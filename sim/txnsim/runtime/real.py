@@ -18,7 +18,6 @@ from txnsim.faults.crossings import Interceptor
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.env import Environment
 from txnsim.runtime.network import LoopNetwork
-from txnsim.runtime.peer_call import PeerCodec
 from txnsim.runtime.rng import SeededRng, random_seed
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
@@ -60,7 +59,6 @@ def real_environment(
     *,
     seed: int | None = None,
     interceptor: Interceptor | None = None,
-    codec: PeerCodec | None = None,
     latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
     trace_level: TraceLevel = TraceLevel.OFF,
     trace_ring_bytes: int | None = DEFAULTS.trace_ring_bytes,
@@ -85,7 +83,6 @@ def real_environment(
         tasks=tasks,
         tracer=tracer,
         interceptor=interceptor,
-        codec=codec,
         latency_ms=latency_ms,
     )
     rng = SeededRng(random_seed() if seed is None else seed)

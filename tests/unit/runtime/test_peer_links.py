@@ -663,39 +663,6 @@ async def test_stopping_ends_a_wait_with_a_disconnect() -> None:
         await future
 
 
-# Bytes
-
-
-class JsonCodec:
-    """A codec for the tests: text with the key, the version and the direction in front."""
-
-    def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
-        return f"request {api_key} {api_version} {command}".encode()
-
-    def decode_request(self, api_key: int, api_version: int, body: bytes) -> Any:
-        head = f"request {api_key} {api_version} "
-        assert body.decode().startswith(head)
-        return body.decode().removeprefix(head)
-
-    def encode_response(self, api_key: int, api_version: int, reply: Any) -> bytes:
-        return f"response {reply}".encode()
-
-    def decode_response(self, api_key: int, api_version: int, body: bytes) -> Any:
-        return body.decode().removeprefix("response ")
-
-
-@pytest.mark.parametrize("script", [None, Script()])
-async def test_given_a_codec_commands_travel_as_bytes(script: Script | None) -> None:
-    world = World(codec=JsonCodec(), interceptor=script)
-
-    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
-        assert command == "hello"
-        return "world"
-
-    world.network.register(B, handler)
-    assert await world.ask("hello") == "world"
-
-
 # Trace
 
 

@@ -18,7 +18,6 @@ from tests.support.clusters import (
 )
 from tests.support.ports import free_port_before_a_busy_one
 from tests.support.within import within
-from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
@@ -157,13 +156,12 @@ async def test_moving_a_leader_to_where_it_can_not_be_is_refused(cluster: Virtua
 FAULTS: list[Action] = [Hold(), Delay(delay_ms=2_000), Drop(), Fail(error="NOT_COORDINATOR")]
 
 
-@pytest.mark.parametrize("codec", [None, KafkaPeerCodec()], ids=["objects", "bytes"])
 @pytest.mark.parametrize("action", FAULTS, ids=lambda action: type(action).__name__)
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "WriteTxnMarkers"])
 @pytest.mark.parametrize("point", [REQUEST, RESPONSE])
 @pytest.mark.parametrize("level", [1, 2])
 def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
-    level: int, point: FaultPoint, api: str, action: Action, codec: KafkaPeerCodec | None
+    level: int, point: FaultPoint, api: str, action: Action
 ) -> None:
     async def main(cluster: VirtualCluster) -> None:
         cluster.arm(action, point, api=api, limit=1)
@@ -185,7 +183,7 @@ def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
         (rule,) = cluster.sim.injector.rules()
         assert rule.struck == 1
 
-    run_cluster(main, level=level, codec=codec)
+    run_cluster(main, level=level)
 
 
 async def release(cluster: VirtualCluster) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.api.kip_text.errors import server_failure, verification_error
-from txnsim.api.peers.peer_codec import add_partitions_command
 from txnsim.api.request import NoResponse, Reply, Request
 from txnsim.api.transactions import add_partitions_to_txn
 from txnsim.errors import ErrorCode
@@ -24,7 +23,9 @@ async def handle(request: Request) -> Reply:
         return await add_partitions_to_txn.handle(request)
     if not request.message.transactions:
         return NoResponse.NEVER
-    reply = await request.broker.add_partitions_to_txn(add_partitions_command(request.message))
+    reply = await request.broker.add_partitions_to_txn(
+        add_partitions_to_txn.batch_command(request.message)
+    )
     translated = AddPartitionsToTxnReply(
         error=reply.error,
         results=tuple(

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Any
 
 from txnsim.api.access import FORBIDDEN
-from txnsim.api.peers.peer_codec import write_markers_command
 from txnsim.api.request import Reply, Request
 from txnsim.api.transactions import write_txn_markers
 from txnsim.errors import ErrorCode
@@ -51,7 +50,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition of every marker."""
-    return write_txn_markers.answer_all(request.api_version, _command(request), error)
+    return write_txn_markers.answer_all(request, _command(request), error)
 
 
 def subject(request: Request) -> Subject:
@@ -62,7 +61,7 @@ def subject(request: Request) -> Subject:
 def _command(request: Request) -> WriteTxnMarkersCommand:
     message = request.message
     if request.api_version != OWN_VERSION:
-        return write_markers_command(message)
+        return write_txn_markers.command_of(message)
     return WriteTxnMarkersCommand(
         markers=tuple(each for marker in message.markers for each in _markers(marker))
     )

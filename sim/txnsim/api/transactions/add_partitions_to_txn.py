@@ -12,13 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api.peers.peer_codec import add_partitions_command, partitions_of
 from txnsim.api.prepared import prepared
 from txnsim.api.request import NoResponse, Reply, Request, answer
 from txnsim.api.topics import by_topic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject, subject_of
-from txnsim.interbroker.transactions import AddPartitionsToTxnReply
+from txnsim.interbroker.transactions import (
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    TxnPartitions,
+)
 from txnsim.security.acls import Operation
 from txnsim.txn.commands import AddPartitions
 from txnsim.types import (
@@ -50,7 +53,7 @@ async def handle(request: Request) -> Reply:
     if request.api_version >= BATCHED_FROM:
         return await _handle_batch(request)
     message = request.message
-    partitions = partitions_of(message.v3_and_below_topics)
+    partitions = _partitions(message.v3_and_below_topics)
     refused = _refused(request, partitions)
     if refused:
         results = _topics(request.schema, by_topic(refused).items())
@@ -75,7 +78,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     if request.api_version >= BATCHED_FROM:
         return request.answer(error_code=error, results_by_transaction=())
     topics = request.message.v3_and_below_topics
-    errors = dict.fromkeys(partitions_of(topics), _in_words_of(request, error))
+    errors = dict.fromkeys(_partitions(topics), _in_words_of(request, error))
     results = _topics(request.schema, _as_asked(topics, errors))
     return request.answer(results_by_topic_v3_and_below=results)
 
@@ -84,11 +87,11 @@ def subject(request: Request) -> Subject:
     """The transaction, or all those of a batch."""
     message = request.message
     if request.api_version >= BATCHED_FROM:
-        return subject_of(add_partitions_command(message))
+        return subject_of(batch_command(message))
     return Subject(
         transactional_id=message.v3_and_below_transactional_id,
         producer_id=message.v3_and_below_producer_id,
-        partitions=partitions_of(message.v3_and_below_topics),
+        partitions=_partitions(message.v3_and_below_topics),
     )
 
 
@@ -97,8 +100,24 @@ async def _handle_batch(request: Request) -> Reply:
         # A real broker answers when the last transaction of the batch has its result, so it never
         # answers this one.
         return NoResponse.NEVER
-    reply = await request.broker.add_partitions_to_txn(add_partitions_command(request.message))
+    reply = await request.broker.add_partitions_to_txn(batch_command(request.message))
     return await answer_batch(request, reply)
+
+
+def batch_command(message: Any) -> AddPartitionsToTxnCommand:
+    """What a batched request asks for."""
+    return AddPartitionsToTxnCommand(
+        transactions=tuple(
+            TxnPartitions(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                verify_only=transaction.verify_only,
+                partitions=_partitions(transaction.topics),
+            )
+            for transaction in message.transactions
+        )
+    )
 
 
 async def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Reply:
@@ -176,6 +195,12 @@ def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> Partit
         (partition, bad.get(partition, ErrorCode.operation_not_attempted))
         for partition in dict.fromkeys(partitions)
     ]
+
+
+def _partitions(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions
+    )
 
 
 def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:

@@ -7,19 +7,20 @@ Versions: 1 is flexible, 2 carries the transaction version that makes leaders ch
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from txnsim.api.peers.peer_codec import (
-    marked_partition,
-    write_markers_command,
-    write_markers_response,
-)
 from txnsim.api.request import NoResponse, Reply, Request
 from txnsim.api.topics import by_topic
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject, subject_of
-from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
+from txnsim.interbroker.transactions import (
+    TxnMarker,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+from txnsim.types import ProducerId, TopicPartition
 
 KEY: Final = 27
 VERSIONS: Final = (1, 2)
@@ -34,50 +35,82 @@ DEVIATIONS: Final = (
 
 async def handle(request: Request) -> Reply:
     """Write the markers; answered when all of them are."""
-    reply = await request.broker.write_txn_markers(write_markers_command(request.message))
+    reply = await request.broker.write_txn_markers(command_of(request.message))
     return NoResponse.NEVER if reply.is_forgotten else await answer_in_slices(request, reply)
+
+
+def command_of(message: Any) -> WriteTxnMarkersCommand:
+    """The markers of a request; one of v1 says no transaction version (KIP-1228)."""
+    return WriteTxnMarkersCommand(
+        markers=tuple(
+            TxnMarker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                committed=marker.transaction_result,
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=getattr(marker, "transaction_version", 0),
+                partitions=tuple(
+                    TopicPartition(topic.name, index)
+                    for topic in marker.topics
+                    for index in topic.partition_indexes
+                ),
+            )
+            for marker in message.markers
+        )
+    )
 
 
 async def answer_in_slices(request: Request, reply: WriteTxnMarkersReply) -> Reply:
     """The reply as a message; a large one is made with breaks."""
     request.expect(sum(len(results) for _, results in reply.results))
     schema = request.schema
-    markers = []
-    for producer_id, results in reply.results:
-        made = await request.each(partial(marked_partition, schema), results)
-        topics = by_topic((where, one) for (where, _), one in zip(results, made, strict=True))
-        markers.append(
-            schema.WritableTxnMarkerResult(
-                producer_id=producer_id,
-                topics=tuple(
-                    schema.WritableTxnMarkerTopicResult(
-                        name=name, partitions=tuple(one for _, one in partitions)
-                    )
-                    for name, partitions in topics.items()
-                ),
-            )
-        )
+    markers = [
+        _marker(schema, producer_id, await request.each(partial(_partition, schema), results))
+        for producer_id, results in reply.results
+    ]
     return schema.WriteTxnMarkersResponse(markers=tuple(markers))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition of every marker."""
-    return answer_all(request.api_version, write_markers_command(request.message), error)
+    return answer_all(request, command_of(request.message), error)
 
 
-def answer_all(api_version: int, command: WriteTxnMarkersCommand, error: ErrorCode) -> Reply:
+def answer_all(request: Request, command: WriteTxnMarkersCommand, error: ErrorCode) -> Reply:
     """The error on every partition of every marker of a command."""
-    return write_markers_response(
-        api_version,
-        WriteTxnMarkersReply(
-            results=tuple(
-                (marker.producer_id, tuple((partition, error) for partition in marker.partitions))
-                for marker in command.markers
+    schema = request.schema
+    markers = [
+        _marker(
+            schema,
+            marker.producer_id,
+            [_partition(schema, (partition, error)) for partition in marker.partitions],
+        )
+        for marker in command.markers
+    ]
+    return schema.WriteTxnMarkersResponse(markers=tuple(markers))
+
+
+def _partition(schema: Any, result: tuple[TopicPartition, int]) -> tuple[TopicPartition, Any]:
+    where, error = result
+    return where, schema.WritableTxnMarkerPartitionResult(
+        partition_index=where.partition, error_code=ErrorCode(error)
+    )
+
+
+def _marker(
+    schema: Any, producer_id: ProducerId, made: Iterable[tuple[TopicPartition, Any]]
+) -> Any:
+    return schema.WritableTxnMarkerResult(
+        producer_id=producer_id,
+        topics=tuple(
+            schema.WritableTxnMarkerTopicResult(
+                name=name, partitions=tuple(result for _, result in results)
             )
+            for name, results in by_topic(made).items()
         ),
     )
 
 
 def subject(request: Request) -> Subject:
     """Producer and partitions of each marker."""
-    return subject_of(write_markers_command(request.message))
+    return subject_of(command_of(request.message))

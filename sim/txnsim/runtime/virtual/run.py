@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.env import Environment
 from txnsim.runtime.network import LoopNetwork
-from txnsim.runtime.peer_call import PeerCodec
 from txnsim.runtime.rng import SeededRng, derive
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
@@ -46,7 +45,6 @@ class VirtualEnvironment(Environment):
         loop: VirtualLoop,
         *,
         seed: int,
-        codec: PeerCodec | None,
         latency_us: tuple[int, int],
         peer_latency_us: tuple[int, int],
         trace_level: TraceLevel,
@@ -72,7 +70,6 @@ class VirtualEnvironment(Environment):
             clock=clock,
             tasks=tasks,
             tracer=tracer,
-            codec=codec,
             latency_ms=_peer_latency(rng, peer_latency_us),
         )
         super().__init__(clock=clock, rng=rng, network=network, tasks=tasks, tracer=tracer)
@@ -87,7 +84,6 @@ def run_virtual(
     *,
     seed: int,
     start_ms: int = START_MS,
-    codec: PeerCodec | None = None,
     latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
     peer_latency_us: tuple[int, int] = PEER_LATENCY_US_DEFAULT,
     trace_level: TraceLevel = TraceLevel.FULL,
@@ -99,7 +95,6 @@ def run_virtual(
         main: Is handed the environment.
         seed: Of all chance in the run, ``random`` in its thread included.
         start_ms: Wall time at the start.
-        codec: Makes peer requests travel as bytes.
         latency_us: Least and greatest latency of a connection, one way.
         peer_latency_us: The same of a link between brokers.
         trace_level: How much is recorded; nothing is dropped.
@@ -129,7 +124,6 @@ def run_virtual(
             environment = VirtualEnvironment(
                 loop,
                 seed=seed,
-                codec=codec,
                 latency_us=latency_us,
                 peer_latency_us=peer_latency_us,
                 trace_level=trace_level,

@@ -1,8 +1,8 @@
 """What followers, leaders and the controller say to each other about replicas, as Kafka's messages:
 Fetch and ListOffsets of a follower, AlterPartition.
 
-Part of ``api.peers.peer_codec``. Topics travel by id where Kafka does so; then the decoded name is
-empty. A batch is described anew from its header, as a broker that gets bytes has to.
+Topics travel by id where Kafka does so; then the decoded name is empty. A batch is described anew
+from its header, as a broker that gets bytes has to.
 """
 
 from __future__ import annotations
@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from txnsim.api.peers.shapes import ByTopic, Each, Index, Maybe, Plain, Shape, TopicId, error
+from tests.support.peer_codec.shapes import (
+    ByTopic,
+    Each,
+    Index,
+    Maybe,
+    Plain,
+    Shape,
+    TopicId,
+    error,
+)
 from txnsim.interbroker.replication import (
     AlteredPartition,
     AlterPartitionCommand,

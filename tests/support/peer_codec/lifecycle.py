@@ -1,8 +1,8 @@
 """What a broker and the controller say to each other about the broker's life, as Kafka's messages:
 BrokerRegistration and BrokerHeartbeat (KIP-631).
 
-Part of ``api.peers.peer_codec``. Further fields of a real broker (features, directories) are
-written as one of this release has it, and not read.
+Further fields of a real broker (features, directories) are written as one of this release has it,
+and not read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from txnsim.api.peers.shapes import Plain, Shape, error
+from tests.support.peer_codec.shapes import Plain, Shape, error
 from txnsim.interbroker.lifecycle import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,

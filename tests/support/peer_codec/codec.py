@@ -1,20 +1,17 @@
 """Requests between brokers as Kafka's messages and bytes.
 
-The commands of ``txnsim.interbroker`` travel on links in memory as objects. With this codec on a
-network (``runtime.peer_links.PeerCodec``) they travel as the bodies that a real broker would send.
-Clients may send two of these APIs as well: their handlers translate with the same functions.
+The commands of ``txnsim.interbroker`` travel on links in memory as objects. This codec proves that
+they hold what the bodies of a real broker hold, and no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from txnsim.api.peers import peer_codec_life as life
-from txnsim.api.peers import peer_codec_replication as replication
-from txnsim.api.peers.shapes import ByTopic, Each, Index, Plain, Shape, error
+from tests.support.peer_codec import lifecycle, replication
+from tests.support.peer_codec.shapes import ByTopic, Each, Index, Plain, Shape, error
 from txnsim.errors import UnsupportedRequestError
 from txnsim.interbroker.transactions import (
     AddPartitionsToTxnCommand,
@@ -36,7 +33,6 @@ from txnsim.node.peers import (
     LIST_OFFSETS,
     WRITE_TXN_MARKERS,
 )
-from txnsim.types import TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.apis import api_name
 
@@ -47,7 +43,7 @@ _EMPTY_HEAD: Final = bytes(5)
 
 
 class KafkaPeerCodec:
-    """``runtime.peer_links.PeerCodec`` in Kafka's encoding."""
+    """Commands and replies between brokers in Kafka's encoding."""
 
     def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
         """A command as a request body.
@@ -138,19 +134,6 @@ _ADDED_PARTITIONS: Final = Shape(
 )
 
 
-def add_partitions_command(message: Any) -> AddPartitionsToTxnCommand:
-    """The command in a batched request."""
-    command: AddPartitionsToTxnCommand = _ADD_PARTITIONS.from_message(message)
-    return command
-
-
-def partitions_of(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
-    """Partitions of an AddPartitionsToTxn request of any version, flat."""
-    return tuple(
-        TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions
-    )
-
-
 # WriteTxnMarkers; v1 has no transaction version (KIP-1228)
 
 _MARKERS: Final = Shape(
@@ -168,9 +151,6 @@ _MARKERS: Final = Shape(
         ),
     ),
 )
-_MARKED_PARTITION: Final = Shape(
-    None, "WritableTxnMarkerPartitionResult", partition=Index(), error=error()
-)
 _MARKED: Final = Shape(
     WriteTxnMarkersReply,
     "WriteTxnMarkersResponse",
@@ -180,26 +160,14 @@ _MARKED: Final = Shape(
             None,
             "WritableTxnMarkerResult",
             "producer_id",
-            results=ByTopic("topics", "WritableTxnMarkerTopicResult", _MARKED_PARTITION),
+            results=ByTopic(
+                "topics",
+                "WritableTxnMarkerTopicResult",
+                Shape(None, "WritableTxnMarkerPartitionResult", partition=Index(), error=error()),
+            ),
         ),
     ),
 )
-
-
-def write_markers_command(message: Any) -> WriteTxnMarkersCommand:
-    """The command in a request."""
-    command: WriteTxnMarkersCommand = _MARKERS.from_message(message)
-    return command
-
-
-def write_markers_response(api_version: int, reply: WriteTxnMarkersReply) -> Any:
-    """The reply as a message of that version."""
-    return _MARKED.to_message(codec.response_schema(WRITE_TXN_MARKERS, api_version), reply)
-
-
-def marked_partition(schema: Any, result: tuple[TopicPartition, int]) -> Any:
-    """One partition of such a reply, below its topic."""
-    return _MARKED_PARTITION.to_message(schema, result)
 
 
 # The table
@@ -238,8 +206,10 @@ _APIS: Final = {
             says={"throttle_time": NO_THROTTLE_MS},
         ),
     ),
-    BROKER_REGISTRATION: _PeerApi((4, 4), life.Registration(), life.REGISTRATION_RESPONSE),
-    BROKER_HEARTBEAT: _PeerApi((1, 1), life.HEARTBEAT_REQUEST, life.HEARTBEAT_RESPONSE),
+    BROKER_REGISTRATION: _PeerApi(
+        (4, 4), lifecycle.Registration(), lifecycle.REGISTRATION_RESPONSE
+    ),
+    BROKER_HEARTBEAT: _PeerApi((1, 1), lifecycle.HEARTBEAT_REQUEST, lifecycle.HEARTBEAT_RESPONSE),
     FETCH: _PeerApi((18, 18), replication.FETCH_REQUEST, replication.FETCH_RESPONSE),
     LIST_OFFSETS: _PeerApi((10, 10), replication.OffsetRequest(), replication.OffsetResponse()),
     ALTER_PARTITION: _PeerApi((3, 3), replication.ALTER_REQUEST, replication.ALTER_RESPONSE),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.images import B1, B2, TOPIC_ID
 from tests.support.logs import batch
-from txnsim.api.peers.peer_codec import KafkaPeerCodec
+from tests.support.peer_codec.codec import KafkaPeerCodec
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.replication import (
     AlteredPartition,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.clusters import client_of, real_cluster, until_state, values
-from txnsim.api.peers.peer_codec import KafkaPeerCodec
+from tests.support.clusters import client_of, options, until_state, values
+from tests.support.peer_codec.codec import KafkaPeerCodec
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
 from txnsim.interbroker.transactions import (
@@ -23,6 +23,10 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
+from txnsim.runtime.env import Network
+from txnsim.runtime.peer_call import PeerHandler
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.server.cluster import SimCluster
 from txnsim.types import (
     BrokerId,
     CoordinatorEpoch,
@@ -238,35 +242,43 @@ def test_any_block_of_producer_ids_survives(
 # A cluster on bytes
 
 
-class CountingCodec(KafkaPeerCodec):
-    """Counts what crosses the links."""
+def on_bytes(network: Network) -> set[tuple[int, int]]:
+    """Send each command and reply through its bytes; returns what APIs and versions crossed."""
+    crossed: set[tuple[int, int]] = set()
+    register = network.register
 
-    def __init__(self) -> None:
-        self.sent: dict[tuple[int, int], int] = {}
+    def register_on_bytes(broker: BrokerId, handler: PeerHandler) -> None:
+        async def handle(key: int, version: int, command: object, source: BrokerId) -> object:
+            crossed.add((key, version))
+            reply = await handler(key, version, there_and_back(key, version, command), source)
+            return reply_and_back(key, version, reply)
 
-    def encode_request(self, api_key: int, api_version: int, command: object) -> bytes:
-        key = (api_key, api_version)
-        self.sent[key] = self.sent.get(key, 0) + 1
-        return super().encode_request(api_key, api_version, command)
+        register(broker, handle)
+
+    network.register = register_on_bytes
+    return crossed
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-async def test_a_cluster_commits_and_aborts_over_links_of_bytes(level: int) -> None:
-    codec = CountingCodec()
-    async with (
-        real_cluster(level=level, codec=codec) as sim,
-        client_of(sim.environment, sim) as client,
-        Producer(client, transactional_id="tx") as producer,
-    ):
-        await producer.init_transactions()
-        for end in ("commit", "abort"):
-            producer.begin()
-            await asyncio.gather(
-                *(producer.send("orders", index, end.encode()) for index in range(3))
-            )
-            await (producer.commit() if end == "commit" else producer.abort())
-        await until_state(client, "tx", "CompleteAbort")
-        assert await values(client, "orders") == [b"commit"] * 3
-        uncommitted = await values(client, "orders", isolation=IsolationLevel.READ_UNCOMMITTED)
-        assert uncommitted == [b"commit", b"abort"] * 3
-    assert set(codec.sent) >= {(ADD, 5), (MARKERS, 2), (ALLOCATE, 0), (1, 18)}
+def test_a_cluster_commits_and_aborts_over_links_of_bytes(level: int) -> None:
+    async def main(env: VirtualEnvironment) -> set[tuple[int, int]]:
+        crossed = on_bytes(env.network)
+        sim = SimCluster(env, options(level=level))
+        await sim.start()
+        async with client_of(env, sim) as client:
+            async with Producer(client, transactional_id="tx") as producer:
+                await producer.init_transactions()
+                for end in ("commit", "abort"):
+                    producer.begin()
+                    await asyncio.gather(
+                        *(producer.send("orders", index, end.encode()) for index in range(3))
+                    )
+                    await (producer.commit() if end == "commit" else producer.abort())
+            await until_state(client, "tx", "CompleteAbort")
+            assert await values(client, "orders") == [b"commit"] * 3
+            uncommitted = await values(client, "orders", isolation=IsolationLevel.READ_UNCOMMITTED)
+            assert uncommitted == [b"commit", b"abort"] * 3
+        await sim.stop()
+        return crossed
+
+    assert run_virtual(main, seed=1) >= {(ADD, 5), (MARKERS, 2), (ALLOCATE, 0), (1, 18)}

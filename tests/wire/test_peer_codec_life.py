@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.images import B1
-from txnsim.api.peers.peer_codec import KafkaPeerCodec
+from tests.support.peer_codec.codec import KafkaPeerCodec
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.lifecycle import (
     BrokerHeartbeatCommand,

@@ -1,1 +1,0 @@
-"""Commands between brokers as Kafka's bytes, both ways."""
