@@ -40,7 +40,7 @@ from tests.support.lived import Lived
 KAFKA_VERSION: Final = "4.3.1"
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = REPOSITORY / ".cache"
-TOOLS_VERSIONS: Final = {"4.4.0": "4.3.1"}
+TOOLS_VERSIONS: Final = {"4.2.2": "4.2.1", "4.4.0": "4.3.1"}
 """Of tools and Kafka Streams, where a release's own were not published."""
 POM: Final = Path(__file__).with_name("java") / "pom.xml"
 TELEMETRY_SOURCES: Final = POM.with_name("telemetry")

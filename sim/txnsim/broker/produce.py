@@ -103,7 +103,12 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         newest = NOTHING_SEEN
         if is_heavy([part.header for part in command.partitions]):
             newest = await self._look_ahead(command)
-        transactional = [part for part in command.partitions if part.header.is_transactional]
+        # ReplicaManager: a batch without a producer is of no transaction, whatever it says.
+        transactional = [
+            part
+            for part in command.partitions
+            if part.header.has_producer_id and part.header.is_transactional
+        ]
         if transactional and self.rules.transactions_are_verified:
             mixed = _mixed_producers(transactional, self.rules)
             if mixed is not None:

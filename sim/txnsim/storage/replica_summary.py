@@ -114,7 +114,11 @@ class _Walk:
             control = read_control_record(stored.data)
             if control is not None and control.is_marker:
                 self.open.pop(header.producer_id, None)
-        elif header.is_transactional and header.producer_id not in self.open:
+        elif (
+            header.has_producer_id
+            and header.is_transactional
+            and header.producer_id not in self.open
+        ):
             self.open[header.producer_id] = OpenTransaction(
                 producer_id=header.producer_id,
                 producer_epoch=header.producer_epoch,

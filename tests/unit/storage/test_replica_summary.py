@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.log_dirs import write_partition
-from tests.support.logs import LogDriver, driven_log, plain
+from tests.support.logs import LogDriver, batch, driven_log, plain
 from txnsim.storage import names
 from txnsim.storage.replica_summary import ReplicaSummary, summarize
 from txnsim.types import TopicPartition
@@ -41,6 +41,14 @@ def test_offsets_batches_and_open_transactions_are_summed_up(
     assert (found.first_offset, found.end_offset) == (0, driver.log.log_end_offset)
     assert [(one.producer_id, one.first_offset) for one in found.open_transactions] == [(7, 4)]
     assert (found.torn, found.torn_file) == (None, "")
+
+
+def test_a_transactional_batch_without_a_producer_opens_nothing(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    driver.append(batch(pid=-1, transactional=True))
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    assert [one.producer_id for one in summary(tmp_path / "t-0").open_transactions] == [7]
 
 
 def test_what_lies_behind_damage_is_not_counted(tmp_path: Path, driver: LogDriver) -> None:
