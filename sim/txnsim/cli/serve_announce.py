@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from txnsim.server.security_demo import DemoFiles
 
 STOCK_CLIENTS_FAIL: Final = (
-    "stock clients fail there on EndTxn v4, WriteTxnMarkers v1 and DescribeTransactions v1, whose "
-    "layout is the texts' (docs/kip-text.md)"
+    "stock clients fail there on EndTxn v4 and WriteTxnMarkers v1, whose layout is the texts' "
+    "(docs/kip-text.md)"
 )
 
 

@@ -237,7 +237,7 @@ RELEASE_4_1: Final = after(
 RELEASE_4_2: Final = after(
     RELEASE_4_1,
     name="4.2",
-    patch_release="4.2.1",
+    patch_release="4.2.2",
     api_versions={
         2: (1, 11),  # ListOffsets
         8: (2, 10),  # OffsetCommit

@@ -72,7 +72,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     )
     late_commit_is_fenced: bool = _switch(
         "KAFKA-20785",
-        "after 4.3",
+        "after 4.4",
         after="under transactions v2 a late commit that meets a timeout's abort is PRODUCER_FENCED",
         before="it is INVALID_TXN_STATE, which clients take for fatal",
         on=False,

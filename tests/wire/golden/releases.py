@@ -25,7 +25,7 @@ PATCH_RELEASES: Final = {
     "3.9": "3.9.2",
     "4.0": "4.0.2",
     "4.1": "4.1.2",
-    "4.2": "4.2.1",
+    "4.2": "4.2.2",
     "4.3": "4.3.1",
 }
 """Release line -> its newest patch release, which is the one that is emulated."""

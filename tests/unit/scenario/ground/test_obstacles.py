@@ -48,7 +48,7 @@ def test_what_is_no_release_is_refused() -> None:
         ("z27", "V+/4.3", "4.3.1", None),
         ("z27", "TV2/4.3", "4.3.1", None),
         ("z27", "V+/4.2", "4.3.1", "it is the world of 4.2"),
-        ("z27", "V+/4.2", "4.2.1", None),
+        ("z27", "V+/4.2", "4.2.2", None),
         ("z12", "V-/before", "3.5.2", None),
         ("z14", "V-/before", "3.1.0", None),
         ("z17", "V-/2.5", "4.3.1", None),
