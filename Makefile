@@ -10,13 +10,14 @@ VENV = .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ARGS =
 
-.PHONY: help run demo test check conformance random stage recipes bench release-check journeys
+.PHONY: help run demo test check nightly conformance random stage recipes bench release-check journeys
 
 help:
 	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
 	@echo 'make demo         watch a transaction hang, be found and be repaired'
 	@echo 'make test         the whole check: format, lint, types, layers, all tests, real Python clients'
 	@echo 'make check        the same without slow tests and clients'
+	@echo 'make nightly      ask what the gate (.ci/run) leaves out, three hours (Java 17, Maven, Go, Node.js, Rust)'
 	@echo 'make conformance  ask a real Apache Kafka again and compare with the answers that are kept (Java 17, Maven)'
 	@echo 'make random       play 10,000 random operations per level to a real Apache Kafka and to us (the same)'
 	@echo 'make stage        play every story on real brokers of five releases, an hour or more; --missing goes on (the same)'
@@ -38,6 +39,9 @@ test: $(VENV)/installed-dev
 
 check: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.check --quick $(ARGS)
+
+nightly: $(VENV)/installed-dev
+	@exec $(PYTHON) -m tests.ci.run --nightly $(ARGS)
 
 conformance: $(VENV)/installed-dev
 	@$(VENV)/bin/python -m tests.conformance.record --check; stories=$$?; \

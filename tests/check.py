@@ -4,9 +4,10 @@ Each step is a program that answers by its exit status; one line per step tells 
 seconds. A failing step does not stop the others: one run shows everything that is wrong, each with
 its output. Exit status 1 if any step failed.
 
-With ``--coverage``, as in ``.ci/run``, those tests of the pure cores are measured that together
-take every branch. That makes a test two or three times slower, so it is asked for by name. The
-static steps run beside the tests.
+Each run is the same: the order of tests, what Hypothesis draws, the hashes of strings. With
+``--drawn``, as in ``make nightly``, chance decides. With ``--coverage``, as there, those tests of
+the pure cores are measured that together take every branch. That makes a test two or three times
+slower, so it is asked for by name. The static steps run beside the tests.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Final
 
 import msgspec
 
+from tests.support.chance import CERTAIN, DRAWN
 from tests.support.shared_folder import FOLDER
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -36,7 +38,7 @@ QUICK_MARKERS: Final = f"{FULL_MARKERS} and not slow and not clients"
 
 SEEDS_QUICK: Final = 1
 SEEDS_FULL: Final = 2
-"""``.ci/run`` plays three more."""
+"""``make nightly`` plays three more."""
 
 LANES: Final = 3
 """Steps that run side by side: one more than cores, as some tests wait for real clients. Four take
@@ -126,12 +128,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--coverage", action="store_true", help="ask as well whether tests take every branch"
     )
+    parser.add_argument(
+        "--drawn", action="store_true", help="another order and other examples each time"
+    )
     parser.add_argument("--list", action="store_true", help="say what the steps are")
     parser.add_argument(
         "--only", action="append", metavar="STEP", help="this step; may be repeated"
     )
     options = parser.parse_args(arguments)
-    steps = all_steps(quick=options.quick, coverage=options.coverage)
+    steps = all_steps(quick=options.quick, coverage=options.coverage, drawn=options.drawn)
     if options.list:
         for step in steps:
             print(f"{step.name:<9} {step.asks}")
@@ -143,15 +148,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"no step {', '.join(unknown)}; there are: {', '.join(s.name for s in steps)}"
             )
         steps = [step for step in steps if step.name in options.only]
-    return _report(_run_all(steps))
+    return _report(_run_all(steps, {} if options.drawn else CERTAIN))
 
 
-def all_steps(*, quick: bool, coverage: bool = False) -> list[Step]:
+def all_steps(*, quick: bool, coverage: bool = False, drawn: bool = False) -> list[Step]:
     """The steps in the order in which they are begun."""
     python = sys.executable
     tests = [name for name in TESTS if not (quick and name in NOT_QUICK)]
     return [
-        *(_of_tests(one, quick=quick, covers=coverage and one == COVERING) for one in tests),
+        *(
+            _of_tests(one, quick=quick, covers=coverage and one == COVERING, drawn=drawn)
+            for one in tests
+        ),
         Step(
             name="types",
             asks="mypy --strict agrees",
@@ -183,7 +191,7 @@ _COVERAGE: Final = Step(
 )
 
 
-def _of_tests(name: str, *, quick: bool, covers: bool) -> Step:
+def _of_tests(name: str, *, quick: bool, covers: bool, drawn: bool) -> Step:
     """One step of ``TESTS``, without what lies below a longer path of another."""
     asks, paths = TESTS[name]
     others = [
@@ -199,6 +207,7 @@ def _of_tests(name: str, *, quick: bool, covers: bool) -> Step:
         command=(
             *(sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"),
             *("-m", QUICK_MARKERS if quick else FULL_MARKERS, "--seeds", seeds),
+            *(DRAWN if drawn else ()),
             # How much must be covered is asked by the step "coverage".
             *(("--cov", "--cov-report=", "--cov-fail-under=0") if covers else ()),
             *(f"--ignore={other}" for other in others),
@@ -222,14 +231,14 @@ def _typed_paths() -> list[str]:
     return [path for path in paths if (ROOT / path).is_file() or any((ROOT / path).rglob("*.py"))]
 
 
-def _run_all(steps: list[Step]) -> list[Outcome]:
+def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[Outcome]:
     """Some side by side; coverage is asked after the tests that collect it."""
     last = [step for step in steps if step.name == AFTERWARDS]
     with (
         TemporaryDirectory(prefix="txnsim-told-once-") as folder,
         ThreadPoolExecutor(max_workers=LANES) as lanes,
     ):
-        shared = {FOLDER: folder}
+        shared = {FOLDER: folder, **variables}
         begun = [lanes.submit(_run, step, shared) for step in steps if step not in last]
         outcomes = [one.result() for one in begun]
     return outcomes + [_run(step) for step in last]

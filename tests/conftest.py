@@ -16,20 +16,27 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support")
 
+from tests.support.chance import (  # noqa: E402 - behind the line that has asserts rewritten
+    PROFILE_CERTAIN,
+    PROFILE_DRAWN,
+)
+
 COLLECTED_AFTER = 50_000
 """New objects before the garbage collector looks at them: a cluster in memory has about so many."""
 
 pytest_plugins = ["pytester"]
 
 
-hypothesis.settings.register_profile(
-    "loaded",
-    max_examples=50,  # each run draws others; what is rare is looked for by tests/fuzz
-    # How long an example takes says more about the machine: a hang is found by pytest's time-out.
-    deadline=None,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],
-)
-hypothesis.settings.load_profile("loaded")
+for profile in (PROFILE_CERTAIN, PROFILE_DRAWN):
+    hypothesis.settings.register_profile(
+        profile,
+        derandomize=profile == PROFILE_CERTAIN,
+        max_examples=50,  # what is rare is looked for by tests/fuzz
+        # How long an example takes says more about the machine: pytest's time-out finds a hang.
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile(PROFILE_CERTAIN)
 
 
 @pytest.fixture(autouse=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+import hypothesis
 import pytest
 
 from tests import check
 from tests.check import Outcome, Step
+from tests.support.chance import DRAWN, PROFILE_DRAWN
 
 
 def step(name: str, program: str) -> Step:
@@ -106,6 +108,26 @@ def test_coverage_is_measured_in_one_step_and_asked_afterwards_where_it_is_wante
     assert measured(coverage=True) == [check.COVERING, "coverage"]
     assert measured(coverage=False) == []
     assert all((check.ROOT / path).exists() for _, paths in check.TESTS.values() for path in paths)
+
+
+def test_only_a_drawn_check_leaves_anything_to_chance() -> None:
+    for drawn in (False, True):
+        steps = check.all_steps(quick=False, drawn=drawn)
+        asked = [step.name for step in steps if set(DRAWN) <= set(step.command)]
+        assert asked == (list(check.TESTS) if drawn else [])
+
+
+def test_order_and_examples_are_fixed_unless_they_are_to_be_drawn(
+    pytestconfig: pytest.Config,
+) -> None:
+    drawn = pytestconfig.getoption("--hypothesis-profile") == PROFILE_DRAWN
+    assert hypothesis.settings().derandomize is not drawn
+    assert (pytestconfig.getoption("--randomly-seed") == 1) is not drawn
+
+
+def test_hashes_of_strings_are_the_same_each_time() -> None:
+    same = "import sys; sys.exit(sys.flags.hash_randomization)"
+    assert [one.status for one in check._run_all([step("a", same)])] == [0]
 
 
 def test_what_is_made_once_is_shared_by_all_steps() -> None:

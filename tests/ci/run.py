@@ -1,4 +1,4 @@
-"""All of CI: ``python3 -m tests.ci.run``.
+"""CI: ``python3 -m tests.ci.run`` is the gate, with ``--nightly`` all else (``tests.ci.parts``).
 
 For a clean machine with Python, a JDK 17, Maven, Go, Node.js, npm, Rust, a C compiler and cmake.
 
@@ -12,20 +12,20 @@ library only, as it runs before any environment is made.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time  # noqa: TID251 - minutes on the real machine
 from collections.abc import Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final
 
-from tests.ci.parts import CORES, MINUTES, PARTS_FIRST, PARTS_TOGETHER, PROGRAMS, Part
+from tests.ci.parts import CORES, GATE, NIGHTLY, Part
 from tests.ci.process import Deadline, PartOutcome
 from tests.support.apache_kafka import ApacheKafkaError
+from tests.support.chance import CERTAIN
 from tests.support.foreign_clients import ForeignClientError
 from tests.support.txnsim_server import TxnsimServerError
 
-MINUTES_MAX: Final = 75.0
-"""Then what still runs is stopped: a machine that is loaded may take longer than the budget."""
 PARTS_MAX: Final = 4
 """Side by side, however little they do: each has servers and programs in memory."""
 
@@ -33,19 +33,28 @@ PARTS_MAX: Final = 4
 def main(argv: Sequence[str] | None = None) -> int:
     """Ask every part and tell the verdict."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.ci.run")
+    parser.add_argument("--nightly", action="store_true", help="what the gate does not ask")
     parser.add_argument("--only", metavar="WORD", help="only parts whose name contains WORD")
+    parser.add_argument("--list", action="store_true", help="say what the parts are")
     options = parser.parse_args(argv)
+    plan = NIGHTLY if options.nightly else GATE
+    if options.list:
+        for part in plan.parts:
+            _say(f"{part.minutes:5.1f} min  {part.name}")
+        return 0
+    if plan is GATE:
+        os.environ.update(CERTAIN)
     wanted = options.only or ""
-    first = [part for part in PARTS_FIRST if wanted in part.name]
-    together = [part for part in PARTS_TOGETHER if wanted in part.name]
+    first = [part for part in plan.first if wanted in part.name]
+    together = [part for part in plan.together if wanted in part.name]
     start_s = time.monotonic()
-    deadline = Deadline(MINUTES_MAX)
+    deadline = Deadline(plan.minutes_max)
     verdicts = [_ask(part, deadline) for part in first]
     verdicts += _ask_together(together, deadline)
     total = sum(verdicts, start=PartOutcome(0, 0))
     if total.report:
         _say(f"\n{total.report}\n")
-    _say(f"all: {in_budget(time.monotonic() - start_s, MINUTES)}")
+    _say(f"{plan.name}: {in_budget(time.monotonic() - start_s, plan.minutes)}")
     _say(f"txnsim: {total.passed} passed, {total.failed} failed")
     return 0 if total.passed and not total.failed else 1
 
@@ -73,7 +82,7 @@ def next_part(waiting: Sequence[Part], running: Collection[Part]) -> Part | None
     if len(running) >= PARTS_MAX:
         return None
     free = CORES - sum(part.cores for part in running)
-    makes_programs = PROGRAMS in waiting or PROGRAMS in running
+    makes_programs = any(part.makes_programs for part in (*waiting, *running))
     for part in waiting:
         if part.needs_programs and makes_programs:
             continue

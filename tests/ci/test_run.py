@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from types import FunctionType, ModuleType
+
 import pytest
 
 from tests.check import SEEDS_FULL
-from tests.ci.parts import CORES, MINUTES, PARTS_FIRST, PARTS_TOGETHER, PROGRAMS, SEEDS, Part
+from tests.ci import gate, nightly
+from tests.ci.parts import CORES, GATE, NIGHTLY, PLANS, Part, Plan
 from tests.ci.process import PartOutcome
 from tests.ci.run import PARTS_MAX, in_budget, next_part
+from tests.clients.matrix.rosters import clients
+
+of_each_plan = pytest.mark.parametrize("plan", PLANS, ids=[plan.name for plan in PLANS])
 
 
-def played() -> tuple[float, list[tuple[Part, ...]]]:
+def played(plan: Plan) -> tuple[float, list[tuple[Part, ...]]]:
     """The minutes of all parts that run together, if each takes its budget; and who ran when."""
-    waiting, running = list(PARTS_TOGETHER), dict[str, tuple[float, Part]]()
+    waiting, running = list(plan.together), dict[str, tuple[float, Part]]()
     now, seen = 0.0, []
     while waiting or running:
         while (part := next_part(waiting, [one for _, one in running.values()])) is not None:
@@ -24,30 +30,57 @@ def played() -> tuple[float, list[tuple[Part, ...]]]:
     return now, seen
 
 
-def test_the_budgets_of_all_parts_are_those_of_ci() -> None:
-    assert all(part.minutes > 0 for part in (*PARTS_FIRST, *PARTS_TOGETHER))
-    assert sum(part.minutes for part in PARTS_FIRST) + played()[0] <= MINUTES
+@of_each_plan
+def test_the_budgets_of_all_parts_are_those_of_their_plan(plan: Plan) -> None:
+    assert all(part.minutes > 0 for part in plan.parts)
+    assert sum(part.minutes for part in plan.first) + played(plan)[0] <= plan.minutes
+    assert plan.minutes < plan.minutes_max
 
 
-def test_parts_that_run_together_have_cores_for_each() -> None:
-    _, seen = played()
-    assert {part.name for some in seen for part in some} == {part.name for part in PARTS_TOGETHER}
+@of_each_plan
+def test_parts_that_run_together_have_cores_for_each(plan: Plan) -> None:
+    _, seen = played(plan)
+    assert {part.name for some in seen for part in some} == {part.name for part in plan.together}
     assert all(sum(part.cores for part in some) <= CORES for some in seen)
     assert max(map(len, seen)) <= PARTS_MAX
+
+
+def test_each_part_is_asked_in_one_plan() -> None:
+    names = [part.name for plan in PLANS for part in plan.parts]
+    assert len(names) == len(set(names))
+    asked = [part.ask for plan in PLANS for part in plan.parts]
+    assert len(asked) == len(set(asked))
+
+
+@pytest.mark.parametrize(("module", "plan"), [(gate, GATE), (nightly, NIGHTLY)])
+def test_each_question_that_is_written_is_asked(module: ModuleType, plan: Plan) -> None:
+    """Makers of questions answer a function that is theirs by name."""
+    public = {name for name, one in vars(module).items() if is_of(module, one) and name[0] != "_"}
+    assert public == {part.ask.__qualname__.partition(".")[0] for part in plan.parts}
+
+
+def is_of(module: ModuleType, one: object) -> bool:
+    return isinstance(one, FunctionType) and one.__module__ == module.__name__
+
+
+def test_the_gate_asks_one_client_per_language() -> None:
+    language = {client.name: client.language for client in clients()}
+    assert sorted(language[name] for name in gate.CLIENTS) == sorted(set(language.values()))
 
 
 def test_a_part_that_needs_programs_waits_for_them() -> None:
     asks = Part("asks", 1, lambda _: PartOutcome(1, 0))
     alone = asks._replace(needs_programs=False)
-    assert next_part([asks], [PROGRAMS]) is None
-    assert next_part([asks, PROGRAMS], []) is PROGRAMS
-    assert next_part([asks, alone], [PROGRAMS]) is alone
+    makes = asks._replace(needs_programs=False, makes_programs=True)
+    assert next_part([asks], [makes]) is None
+    assert next_part([asks, makes], []) is makes
+    assert next_part([asks, alone], [makes]) is alone
     assert next_part([asks], []) is asks
 
 
 def test_a_part_that_is_too_large_runs_alone() -> None:
     large = Part("large", 1, lambda _: PartOutcome(1, 0), cores=CORES + 1)
-    assert next_part([large], [PROGRAMS._replace(name="another", cores=0.5)]) is None
+    assert next_part([large], [large._replace(name="another", cores=0.5)]) is None
     assert next_part([large], []) is large
 
 
@@ -60,4 +93,4 @@ def test_what_takes_longer_than_its_budget_is_marked(seconds: float, told: str) 
 
 
 def test_seeds_go_on_where_make_test_ends() -> None:
-    assert min(SEEDS) == SEEDS_FULL
+    assert min(nightly.SEEDS) == SEEDS_FULL

@@ -32,7 +32,7 @@ def id_of(case: Case, level: int) -> str:
 
 def marks_of(case: Case, level: int) -> tuple[pytest.MarkDecorator, ...]:
     """The quick check plays each case at its highest level, unless it climbs through all epochs.
-    Where Kafka answered as at a higher level, the case is played again only by ``.ci/run``.
+    Where Kafka answered as at a higher level, the case is played again only by ``make nightly``.
     """
     recordings = recorded(case.file).get(case.name, {})
     higher = [found for other, found in recordings.items() if other > level]

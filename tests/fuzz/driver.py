@@ -198,15 +198,18 @@ def _dictionary(place: Path) -> Path:
 
 def replay(name: str, path: Path) -> Find | None:
     """Play one input as it is, in this process; what it has broken, if anything."""
-    judge = Judge(load(name))
-    data = path.read_bytes()
-    found: list[Find | None] = []
-    # The first time may import what others have imported: the best of three counts.
+    return played(Judge(load(name)), path.read_bytes())
+
+
+def played(judge: Judge, data: bytes) -> Find | None:
+    """The same of an input in hand. The first time may import what others have imported: where time
+    or memory is in doubt, the best of three counts.
+    """
     for _ in range(3):
-        found.append(judge.play(data))
-        if found[-1] is None or found[-1].kind not in _DOUBTFUL:
-            return found[-1]
-    return found[-1]
+        found = judge.play(data)
+        if found is None or found.kind not in _DOUBTFUL:
+            break
+    return found
 
 
 def _count(place: Path) -> int:

@@ -1,4 +1,4 @@
-"""Damage at many places of a file: at some of them in ``make test``, at more in ``.ci/run``."""
+"""Damage at many places of a file: at some in ``make test``, at more in ``make nightly``."""
 
 from __future__ import annotations
 

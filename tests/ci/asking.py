@@ -1,0 +1,53 @@
+"""What parts of CI ask alike: pytest, a program that counts its checks, the client matrix."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from tests.ci.process import (
+    REPOSITORY,
+    Deadline,
+    PartOutcome,
+    judge_checks,
+    judge_pytest,
+    judge_step,
+    run,
+)
+
+PYTHON: Final = str(REPOSITORY / ".venv" / "bin" / "python")
+"""Of the environment that ``make test`` makes."""
+
+_HANGS_S: Final = 900
+"""A test that takes longer hangs: beside everything else, Spark and brokers start slowly."""
+
+
+def pytest(
+    name: str,
+    *words: str,
+    deadline: Deadline,
+    environment: Mapping[str, str] | None = None,
+) -> PartOutcome:
+    """Run pytest: paths, ``-m`` and a marker, more options."""
+    command = [PYTHON, "-m", "pytest", "-q", "-o", f"faulthandler_timeout={_HANGS_S}", *words]
+    return judge_pytest(name, run(command, deadline=deadline, environment=environment))
+
+
+def checks(name: str, *words: str, deadline: Deadline, python: str = PYTHON) -> PartOutcome:
+    """Run a module of tests that prints a line per check and counts them."""
+    finished = run([python, "-m", *words], deadline=deadline)
+    return judge_checks(name, finished.code, finished.output)
+
+
+def matrix(where: str, *options: str, deadline: Deadline) -> PartOutcome:
+    """Ask client libraries."""
+    module = "tests.clients.matrix.run"
+    return checks(f"clients, {where}", module, *options, deadline=deadline, python=sys.executable)
+
+
+def installed(group: str, deadline: Deadline) -> PartOutcome:
+    """Install a dependency group; no failure is no check."""
+    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    done = judge_step(f"install {group}", run([*pip, "--group", group], deadline=deadline))
+    return done if done.failed else PartOutcome(0, 0)

@@ -1,0 +1,120 @@
+"""What the gate asks: only what is certain, on any machine, each time."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.ci.asking import PYTHON, installed, matrix, pytest
+from tests.ci.process import Deadline, PartOutcome, judge_pytest, judge_step, run
+from tests.support.txnsim_server import TxnsimServer
+
+CLIENTS: Final = ("kafka-clients", "franz-go", "kafkajs", "confluent-kafka", "rdkafka")
+"""The one that most people use in each language."""
+NEWEST_LEVEL: Final = 2
+"""Of ``transaction.version``."""
+
+
+def make_test(deadline: Deadline) -> PartOutcome:
+    """The repository's own check, with the clients written in Python; it makes ``.venv``."""
+    return judge_pytest("make test", run(["make", "test"], deadline=deadline))
+
+
+def programs(deadline: Deadline) -> PartOutcome:
+    """The programs of the clients that the gate asks."""
+    return matrix("programs", "--build", "--client", *CLIENTS, deadline=deadline)
+
+
+def clients(deadline: Deadline) -> PartOutcome:
+    """A client library per language, everything that it can do, at the newest level."""
+    # One lane: parts are side by side already.
+    chosen = ("--client", *CLIENTS, "--level", str(NEWEST_LEVEL), "--lanes", "1")
+    return matrix("txnsim", *chosen, deadline=deadline)
+
+
+def spark(deadline: Deadline) -> PartOutcome:
+    """The pipeline on Spark: directories and streams of the simulator, traces."""
+    chosen = ("tests/pipeline", "-m", "spark and not real and not slow")
+    return pytest("Spark", *chosen, deadline=deadline)
+
+
+def wheel(deadline: Deadline) -> PartOutcome:
+    """The wheel, built, installed without a compiler, and run from an empty directory."""
+    with tempfile.TemporaryDirectory(prefix="txnsim-wheel-") as name:
+        root = Path(name)
+        empty = root / "empty"
+        empty.mkdir()
+        build = [PYTHON, "-m", "build", "--wheel", "--outdir", str(root / "dist")]
+        built = judge_step("build the wheel", run(build, deadline=deadline))
+        if built.failed:
+            return built
+        (file,) = (root / "dist").glob("*.whl")
+        environment = root / "venv"
+        make = [sys.executable, "-m", "venv", str(environment)]
+        pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+        # Only wheels: a user without a compiler must get a running program.
+        install = [*pip, "install", "--quiet", "--only-binary", ":all:", str(file)]
+        for step in (make, install):
+            done = judge_step(" ".join(step[-2:]), run(step, deadline=deadline))
+            if done.failed:
+                return done
+        plugin = _run_plugin(environment / "bin" / "python", empty, deadline)
+        return built + plugin + _run_installed(environment / "bin" / "txnsim", empty, deadline)
+
+
+def page(deadline: Deadline) -> PartOutcome:
+    """The page in a real browser: Debian's Chromium, installed where it is missing."""
+    if shutil.which("chromium") is None:
+        apt = ["apt-get", "install", "-y", "-q", "--no-install-recommends"]
+        for step in (["apt-get", "update", "-q"], [*apt, "chromium", "fonts-dejavu-core"]):
+            done = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
+            if done.failed:
+                return done
+    missing = installed("browser", deadline)
+    if missing.failed:
+        return missing
+    words = ("-n", "2", "-m", "browser", "tests/browser")
+    needed = {"TXNSIM_NEEDS_BROWSER": "1"}
+    return pytest("page", *words, deadline=deadline, environment=needed)
+
+
+def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> PartOutcome:
+    """A suite of somebody who has installed pytest beside it, and nothing of ours but the wheel.
+
+    Its project has a folder ``sim`` of its own.
+    """
+    install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", "pytest"]
+    installed = judge_step("wheel: install pytest", run(install, deadline=deadline))
+    if installed.failed:
+        return installed
+    (empty / "sim").mkdir()
+    (empty / "sim" / "__init__.py").write_text("OWN = True\n")
+    test = (
+        "import sim\n\n\n"
+        "def test_cluster(txnsim_cluster):\n"
+        "    assert sim.OWN\n"
+        "    txnsim_cluster.assert_exactly_once([], [])\n"
+    )
+    (empty / "test_cluster.py").write_text(test)
+    finished = run([str(python), "-m", "pytest", "-q"], deadline=deadline, directory=empty)
+    return judge_pytest("wheel: pytest plugin", finished)
+
+
+def _run_installed(command: Path, empty: Path, deadline: Deadline) -> PartOutcome:
+    verdict = PartOutcome(0, 0)
+    story = "late-produce-after-abort"
+    for arguments in (
+        ("scenario", "list"),
+        ("scenario", "show", story),
+        ("scenario", "run", story),
+    ):
+        finished = run([str(command), *arguments], deadline=deadline, directory=empty)
+        verdict += judge_step(f"wheel: txnsim {' '.join(arguments)}", finished)
+    with TxnsimServer(executable=command, working_directory=empty) as server:
+        listing = [str(command), "txns", "--bootstrap-server", server.bootstrap, "list"]
+        finished = run(listing, deadline=deadline, directory=empty)
+        verdict += judge_step("wheel: txnsim txns list", finished)
+    return verdict

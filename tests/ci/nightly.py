@@ -1,0 +1,302 @@
+"""What ``make nightly`` asks: all that draws, or costs more than a change can wait for.
+
+Every client library is asked at every level of the simulator; those of Java and Go against a real
+Apache Kafka as well, so that a check that is wrong about Kafka fails.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
+from typing import Final
+
+from tests.ci.asking import PYTHON, checks, installed, matrix, pytest
+from tests.ci.process import Deadline, PartOutcome, judge_checks, judge_pytest, judge_step, run
+from tests.clients.matrix.bench import PROPERTIES
+from tests.support.apache_kafka import ApacheKafka, kafka_libs
+from tests.support.chance import DRAWN
+from tests.support.foreign_clients import go_program, java_program
+from tests.support.txnsim_server import TxnsimServer
+
+LEVELS: Final = (0, 1, 2)
+"""Of ``transaction.version``."""
+AS_BELOW: Final = 1
+"""The level at which a client says what it says at the one below: only the records that brokers
+keep are newer. Fewer are asked there.
+"""
+
+REAL_TESTS: Final = (
+    "tests/real/test_client.py",
+    "tests/real/test_operator.py",
+    "tests/real/test_txns_tool.py",
+)
+"""What is asked of our own client and tools on a real broker. The answers of a real broker to every
+story are kept, and the tests replay them without one; ``make conformance`` asks for them anew.
+"""
+
+OLDEST_TEST: Final = "tests/real/test_before_producers_are_described.py"
+
+NEWEST: Final = "4.3"
+OLDER: Final = "3.9"
+"""Release lines of a real Kafka that our client and tools are asked on (tests/real/conftest.py)."""
+
+STOCK_CLIENTS: Final = ("kafka-clients", "franz-go")
+"""Those that a real broker is asked with, as the judge of the list; the others share its checks."""
+
+KILLS: Final[Mapping[int, int]] = MappingProxyType({0: 20, AS_BELOW: 8, 2: 20})
+"""Of Kafka Streams by level; which ones is the same every time. At ``AS_BELOW`` each way to die
+before, in and between the markers is enough.
+"""
+
+SEEDS: Final = (2, 3, 4)
+"""Of clusters in virtual time; ``make test`` plays those before (``tests.check.SEEDS_FULL``)."""
+
+Ask = Callable[[Deadline], PartOutcome]
+
+
+def make_test(deadline: Deadline) -> PartOutcome:
+    """The repository's own check in another order and with other examples, and whether the tests
+    of the cores take every branch.
+    """
+    command = ["make", "test", "ARGS=--coverage --drawn"]
+    return judge_pytest("make test", run(command, deadline=deadline))
+
+
+def repeated(deadline: Deadline) -> PartOutcome:
+    """Cases at levels where Kafka answered as at a higher one, every telling with another seed,
+    damage at more places, and clusters with further seeds: ``make test`` plays some of each.
+    """
+    where = [f"tests/{one}" for one in ("conformance", "scenario", "unit", "pipeline")]
+    plays = (*where, "-m", "thorough")
+    chosen = [word for seed in SEEDS for word in ("--seed", str(seed))]
+    clusters = ("tests/simulation", "-m", "", "-k", "seed", *chosen)
+    return _drawn("other levels and another seed", *plays, deadline=deadline) + _drawn(
+        "further seeds", *clusters, deadline=deadline
+    )
+
+
+def toolchains(deadline: Deadline) -> PartOutcome:
+    """Kafka's jars and the program of every client, once for all other parts."""
+    kafka_libs()
+    return matrix("programs", "--build", deadline=deadline)
+
+
+def txnsim_at(level: int) -> Ask:
+    """Every client and Kafka's tool against the simulator; at ``AS_BELOW`` the stock ones."""
+    which = ("--client", *STOCK_CLIENTS) if level == AS_BELOW else ()
+
+    def ask(deadline: Deadline) -> PartOutcome:
+        where = f"txnsim, transaction.version {level}"
+        # One lane: the parts of CI are side by side already.
+        chosen = ("--level", str(level), "--lanes", "1", *which)
+        verdict = matrix(where, *chosen, deadline=deadline)
+        verdict += _tests_real(where, "txnsim", "--level", str(level), deadline=deadline)
+        with TxnsimServer(transaction_version=level) as server:
+            return verdict + _transactions_command(where, server.bootstrap, deadline)
+
+    return ask
+
+
+def kafka_at(level: int) -> Ask:
+    """The same against a real Apache Kafka, and what our own client and ``txns`` do there."""
+
+    def ask(deadline: Deadline) -> PartOutcome:
+        with ApacheKafka(transaction_version=level, properties=PROPERTIES) as kafka:
+            where = f"Kafka, transaction.version {level}"
+            there = ("--bootstrap", kafka.bootstrap, "--level", str(level), "--lanes", "1")
+            verdict = matrix(where, *there, "--client", *STOCK_CLIENTS, deadline=deadline)
+            verdict += _tests_real(where, "apache", "--level", str(level), deadline=deadline)
+            # Last, as it leaves verification switched off.
+            return verdict + _transactions_command(where, kafka.bootstrap, deadline)
+
+    return ask
+
+
+def older_kafka(deadline: Deadline) -> PartOutcome:
+    """Our client and ``txns`` on the release before, beside its own tools; the same on ourselves as
+    that release; and an abort on one that is older than every API that would describe transactions.
+    """
+    verdict = _tests_real(f"Kafka {OLDER}", "apache", release=OLDER, deadline=deadline)
+    verdict += _tests_real(f"txnsim as {OLDER}", "txnsim", release=OLDER, deadline=deadline)
+    return verdict + _real("tests/real, Kafka 2.7", OLDEST_TEST, deadline=deadline)
+
+
+def streams_killed_at(level: int) -> Ask:
+    """Kafka Streams on the simulator, killed at named points; its counts must stay exact."""
+
+    def ask(deadline: Deadline) -> PartOutcome:
+        words = ("tests.clients.streams.kills", "--level", str(level), "--kills", str(KILLS[level]))
+        return checks(f"kills of Kafka Streams at {level}", *words, deadline=deadline)
+
+    return ask
+
+
+def random_play(deadline: Deadline) -> PartOutcome:
+    """The same random requests to a real broker and to ours, answer by answer, at every level."""
+    test = "tests/conformance/test_random_play.py"
+    return _real("random play, Kafka and txnsim", test, deadline=deadline)
+
+
+def metrics_and_rights(deadline: Deadline) -> PartOutcome:
+    """Our metrics beside a real broker's JMX, through the same story; then which rights requests
+    of transactions ask for, at a real StandardAuthorizer; then a fault proxy in front of a broker.
+    """
+    paths = (
+        "tests/real/test_metrics.py",
+        "tests/conformance/test_rights.py",
+        "tests/real/test_proxy.py",
+    )
+    return _real("metrics, rights and the proxy, Kafka and txnsim", *paths, deadline=deadline)
+
+
+def stories_told_twice(deadline: Deadline) -> PartOutcome:
+    """Some stories on three real brokers behind the proxy and on the simulator: equal verdicts."""
+    test = "tests/real/test_stories_told_twice.py"
+    return _real("stories, Kafka and txnsim", test, deadline=deadline)
+
+
+def stage(deadline: Deadline) -> PartOutcome:
+    """All of them on more releases, and commits without a leader."""
+    return judge_step("stage", run(["make", "stage"], deadline=deadline))
+
+
+def disks(deadline: Deadline) -> PartOutcome:
+    """Disks of real brokers in the simulator, its records on the disk of a real broker, and what an
+    operator finds on the disks of three. The first one may have to make them.
+    """
+    paths = (
+        "tests/real/test_loaded_disks.py",
+        "tests/real/test_written_replica.py",
+        "tests/real/test_operators_story.py",
+    )
+    return _real("disks of Kafka and of txnsim", *paths, deadline=deadline)
+
+
+def spark_and_kafka(deadline: Deadline) -> PartOutcome:
+    """The pipeline on log directories of a real Kafka with recorded truth, on its streams, in an S3
+    server, on a standalone master with two workers; a notebook.
+    """
+    missing = installed("stores", deadline) + installed("notebook", deadline)
+    if missing.failed:
+        return missing
+    corpus = [PYTHON, "-m", "tests.pipeline.corpus.make"]
+    # What takes Spark minutes, such as a job per damaged directory, is asked for by `-m slow`.
+    chosen = ("tests/pipeline", "-m", "spark and real and not slow")
+    with ThreadPoolExecutor(1) as beside:
+        # Its brokers mostly wait, so other tests run meanwhile; those that read it come last.
+        making = beside.submit(run, corpus, deadline=deadline)
+        verdict = _drawn("Spark and Kafka", *chosen, deadline=deadline)
+        made = judge_step("Spark and Kafka: the corpus", making.result())
+    return verdict + made if made.failed else verdict
+
+
+def image(deadline: Deadline) -> PartOutcome:
+    """The container image: built without an engine, then a client, its health check, SIGTERM, a
+    read-only root and an arbitrary user. The first test makes a Debian.
+    """
+    missing = installed("testcontainers", deadline)
+    if missing.failed:
+        return missing
+    return _drawn("container image", "tests/image", "-m", "image", deadline=deadline)
+
+
+def testcontainers(deadline: Deadline) -> PartOutcome:
+    """The classes for Testcontainers in four languages; an engine of our own runs containers."""
+    missing = installed("testcontainers", deadline)
+    if missing.failed:
+        return missing
+    return _real("Testcontainers", "tests/testing/test_testcontainers.py", deadline=deadline)
+
+
+def fuzzing(deadline: Deadline) -> PartOutcome:
+    """Two minutes of coverage-guided fuzzing, over all targets, from the corpus that is kept."""
+    missing = installed("fuzz", deadline)
+    if missing.failed:
+        return missing
+    return checks("fuzzing", "tests.fuzz", "--all", "--minutes", "2", deadline=deadline)
+
+
+def schemathesis(deadline: Deadline) -> PartOutcome:
+    """Whatever the control port's OpenAPI document allows or forbids is asked of a server."""
+    missing = installed("schemathesis", deadline)
+    if missing.failed:
+        return missing
+    command = [PYTHON, "-m", "tests.http.schemathesis", "--examples", "5"]
+    return judge_step("Schemathesis", run(command, deadline=deadline))
+
+
+def late_produce(deadline: Deadline) -> PartOutcome:
+    """Stock clients whose Produce arrives after their abort, with Kafka's defences and without."""
+    module = "tests.clients.late_produce"
+    return checks("late Produce, Kafka", module, deadline=deadline, python=sys.executable)
+
+
+def stories_of_clients(deadline: Deadline) -> PartOutcome:
+    """The simulator's scenario of the same story, with stock clients as its producer; and what one
+    of them sees of a commit without a leader.
+    """
+    # Side by side with everything else, an acknowledgement may take longer than a story's patience.
+    patient = ("--delivery-timeout-ms", "6000", "--request-timeout-ms", "2500")
+    java = shlex.join([*java_program("LateProduce"), *patient])
+    go = shlex.join([str(go_program()), "late-produce"])  # waits 150 ms, and no option for it
+    run_one = [PYTHON, "-m", "txnsim.cli.main", "scenario", "run", "late-produce-after-abort"]
+    verdict = PartOutcome(0, 0)
+    for name, options in (("Java", ("--program", java)), ("Go", ("--armed", "--program", go))):
+        finished = run([*run_one, "--quiet", *options], deadline=deadline)
+        verdict += judge_step(f"scenario played by {name}", finished)
+    leaderless = [PYTHON, "-m", "tests.real.leaderless", "txnsim-4.3"]
+    return verdict + judge_step("commit without a leader", run(leaderless, deadline=deadline))
+
+
+def helpers(deadline: Deadline) -> PartOutcome:
+    """The helpers for tests in Go, Node.js and Java, with a client library of each language."""
+    return checks("helpers", "tests.helpers.run", deadline=deadline, python=sys.executable)
+
+
+def journeys(deadline: Deadline) -> PartOutcome:
+    """The first hour of new users, within the seconds that are promised."""
+    return checks("journeys", "tests.release.journeys", deadline=deadline)
+
+
+def audit(deadline: Deadline) -> PartOutcome:
+    """Licences, bounds and known vulnerabilities of what is installed."""
+    finished = run([PYTHON, "-m", "tests.ci.audit"], deadline=deadline)
+    said = "\n".join(line for line in finished.output.splitlines() if line.startswith("OPEN "))
+    # What could not be asked is told, also where all else is well.
+    return judge_checks("audit", finished.code, finished.output) + PartOutcome(0, 0, said)
+
+
+def soak(deadline: Deadline) -> PartOutcome:
+    """Two minutes of four clients, a chain and the raw generator while brokers die, leaders move
+    and clocks jump: exactly once, and flat.
+    """
+    return checks("soak", "tests.soak", "--minutes", "2", "--rate", "300", deadline=deadline)
+
+
+def _drawn(name: str, *words: str, deadline: Deadline) -> PartOutcome:
+    """Tests in another order each time."""
+    return pytest(name, *DRAWN, *words, deadline=deadline)
+
+
+def _real(name: str, *words: str, deadline: Deadline) -> PartOutcome:
+    return _drawn(name, *words, "-m", "real", deadline=deadline)
+
+
+def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> PartOutcome:
+    module = "tests.clients.kafka_tools.transactions_command"
+    words = (module, bootstrap, "haunted-house:0", "haunted-tower:0", "--make-hang")
+    name = f"TransactionsCommand, {where}"
+    return checks(name, *words, deadline=deadline, python=sys.executable)
+
+
+def _tests_real(
+    where: str, target: str, *options: str, release: str = NEWEST, deadline: Deadline
+) -> PartOutcome:
+    """Those of ``REAL_TESTS`` that need Java for this target: for ourselves, what is compared with
+    Kafka's own tool; the others are part of ``make test``.
+    """
+    which = ("--target", target, "--release", release, *options)
+    return _real(f"tests/real, {where}", *REAL_TESTS, *which, deadline=deadline)

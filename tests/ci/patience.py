@@ -1,0 +1,169 @@
+"""Whether the gate holds on a busy machine: what waits for a clock, a process or a browser is asked
+again and again beside processes that burn CPU::
+
+    python -m tests.ci.patience http --times 20 --load 8
+    python -m tests.ci.patience gate --times 3 --load 4
+
+As many burn as the machine's load lacks: what others do counts. Each run has its line here and in
+``.cache/patience/runs.jsonl``, with the commit, the seconds and the mean load. The first run that
+fails, or takes an hour, ends it with exit status 1; its output is kept beside that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time  # noqa: TID251 - minutes on the real machine
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, Final
+
+from tests.check import FULL_MARKERS
+from tests.ci.asking import PYTHON
+from tests.ci.process import REPOSITORY, Deadline, Finished, run
+from tests.support.saying import say
+
+KEPT: Final = REPOSITORY / ".cache" / "patience"
+MINUTES_MAX: Final = 60.0
+TOO_LATE_MINUTES: Final = 90.0
+"""When a run is stopped."""
+_LOOKS_EVERY_S: Final = 5.0
+_LOADED_WITHIN_S: Final = 180.0
+_BURNS: Final = (
+    "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(10**6))"
+)
+
+_CHECK: Final = (PYTHON, "-m", "tests.check", "--only")
+_TESTS: Final = (PYTHON, "-m", "pytest", "-q", "-m", FULL_MARKERS)
+_PART: Final = (sys.executable, "-m", "tests.ci.run", "--only")
+
+QUESTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "gate": (sys.executable, "-m", "tests.ci.run"),
+    "test": ("make", "test"),
+    "clients": (*_CHECK, "clients"),
+    "plugin": (*_CHECK, "plugin"),
+    "http": (*_TESTS, "tests/http", "tests/unit/http"),
+    "cli": (*_TESTS, "tests/unit/cli"),
+    "attacks": (*_TESTS, "tests/attacks", "tests/soak", "tests/helpers"),
+    "wheel": (*_PART, "wheel"),
+    "page": (*_PART, "page"),
+    "languages": (*_PART, "client per language"),
+    "spark": (*_PART, "Spark"),
+}
+"""What waits, and how it is asked; the gate as a whole."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Ask until the first failure."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.ci.patience",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("question", nargs="+", choices=QUESTIONS, metavar="QUESTION")
+    parser.add_argument("--times", type=int, default=20, metavar="N", help="in a row")
+    parser.add_argument("--load", type=float, default=8, metavar="L", help="of the machine")
+    options = parser.parse_args(argv)
+    with Load(options.load) as load:
+        for question in options.question:
+            for number in range(1, options.times + 1):
+                done = asked(question, load)
+                word = "ok" if done["ok"] else "FAILED"
+                where = f"{done['commit']}, load {done['load']}"
+                say(f"{question} {number}/{options.times}: {word}, {done['seconds']} s, {where}")
+                if not done["ok"]:
+                    say(f"  {done['output']}")
+                    return 1
+    return 0
+
+
+def asked(question: str, load: Load) -> dict[str, Any]:
+    """Ask once, and keep what came out."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    load.wait()
+    begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    begun_s = time.monotonic()
+    finished = run(QUESTIONS[question], deadline=Deadline(TOO_LATE_MINUTES))
+    seconds = time.monotonic() - begun_s
+    is_ok = finished.code == 0 and seconds < MINUTES_MAX * 60
+    done = {
+        "question": question,
+        "commit": commit(),
+        "begun": begun,
+        "seconds": round(seconds),
+        "wanted_load": load.wanted,
+        "load": round(load.mean(), 1),
+        "ok": is_ok,
+    }
+    if not is_ok:
+        done["output"] = kept(question, begun, finished)
+    with (KEPT / "runs.jsonl").open("a") as file:
+        file.write(f"{json.dumps(done)}\n")
+    return done
+
+
+def kept(question: str, begun: str, finished: Finished) -> str:
+    """The file with what a run said that failed."""
+    file = KEPT / f"{question}-{begun}.txt"
+    file.write_text(finished.output)
+    return str(file)
+
+
+def commit() -> str:
+    """What is asked; marked where files differ from it."""
+    words = ("git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude", "*")
+    return subprocess.run(
+        words, cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+class Load:
+    """Keeps the machine's load where it is wanted, within a block."""
+
+    def __init__(self, wanted: float) -> None:
+        self.wanted = wanted
+        self._burning: list[subprocess.Popen[bytes]] = []
+        self._seen: list[float] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        for each in self._burning:
+            each.kill()
+            each.wait()
+
+    def wait(self) -> None:
+        """Until it is there, some minutes at most; what is seen from here on is a run's."""
+        end_s = time.monotonic() + _LOADED_WITHIN_S
+        while os.getloadavg()[0] < self.wanted and time.monotonic() < end_s:
+            self._over.wait(_LOOKS_EVERY_S)
+        self._seen.clear()
+
+    def mean(self) -> float:
+        """What was seen since."""
+        return fmean(self._seen or [os.getloadavg()[0]])
+
+    def _keep(self) -> None:
+        while not self._over.wait(_LOOKS_EVERY_S):
+            now = os.getloadavg()[0]
+            self._seen.append(now)
+            if now < self.wanted and len(self._burning) < self.wanted:
+                self._burning.append(subprocess.Popen([sys.executable, "-c", _BURNS]))
+            elif now > self.wanted + 1 and self._burning:
+                one = self._burning.pop()
+                one.kill()
+                one.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
