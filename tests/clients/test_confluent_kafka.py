@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from tests.clients.checklist import ProducerChecks, TransactionChecks
 from tests.clients.conftest import Server
 from tests.clients.drivers.base import PATIENCE_S, Record
 from tests.clients.drivers.confluent_kafka import Driver
+from txnsim.runtime.virtual.net import HOST
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.virtual import run_virtual
 
 pytestmark = pytest.mark.clients
 
@@ -27,6 +38,27 @@ class Logged(logging.Logger):
     def handle(self, record: logging.LogRecord) -> None:
         """Keep the line."""
         self.lines.append(record.getMessage())
+
+
+def test_it_reaches_nobody_from_a_run_in_virtual_time() -> None:
+    """The run's addresses are in memory; a stranger that listens at their ports is spared."""
+    log = Logged("librdkafka")
+
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        options = {"bootstrap.servers": kafka.bootstrap, "transactional.id": "a", "debug": "broker"}
+        producer = Producer(options, logger=log)
+        try:
+            producer.init_transactions(2)
+        finally:
+            producer.poll(0)
+
+    with pytest.raises(KafkaException) as failed:
+        run_virtual(main)
+    assert any(f"Failed to resolve '{HOST}:" in line for line in log.lines)
+    assert [line for line in log.lines if "ipv4#" in line or "ipv6#" in line] == []
+    assert "confluent-kafka opens sockets of its own" in "".join(
+        traceback.format_exception(failed.value)
+    )
 
 
 class TestTransactions(TransactionChecks):

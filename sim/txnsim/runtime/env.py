@@ -32,7 +32,7 @@ Tasks = LoopTasks
 class Environment:
     """One run's world: what a broker, a coordinator or a server is handed to live in."""
 
-    __slots__ = ("clock", "logs_requests", "network", "rng", "tasks", "tracer")
+    __slots__ = ("clients_host", "clock", "logs_requests", "network", "rng", "tasks", "tracer")
 
     def __init__(
         self,
@@ -43,7 +43,10 @@ class Environment:
         tasks: Tasks,
         tracer: Tracer,
         logs_requests: bool = False,
+        clients_host: str | None = None,
     ) -> None:
+        self.clients_host = clients_host
+        """What clients call this machine; None: they use the addresses that are listened on."""
         self.logs_requests = logs_requests
         """Whether each request and connection of a client is logged (level debug)."""
         self.clock = clock

@@ -491,8 +491,9 @@ class SimCluster:
         loaded: LoadedCluster | None = None,
     ) -> None:
         options = self.options
+        host = options.advertised_host or self.environment.clients_host
         image = first_image(
-            registered(options, doors),
+            registered(msgspec.structs.replace(options, advertised_host=host), doors),
             settings=options.settings,
             security=options.security,
             fleet=self.fleet,

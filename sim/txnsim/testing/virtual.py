@@ -1,7 +1,8 @@
 """A test in virtual time: a cluster and an asynchronous client in one loop whose clock jumps.
 
 Hours pass in milliseconds, and the same seed gives the same run, event by event. An unmodified
-aiokafka can't tell; unsimulated features (threads, DNS, subprocesses) raise.
+aiokafka can't tell; unsimulated features (threads, DNS, subprocesses) raise. A library that opens
+sockets of its own finds nobody under the cluster's name, and its error gets a note that says why.
 
 What keeps a run from repeating in another process is a property of the process. A failure names it,
 and ``arrange_process`` removes it.
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from txnsim.runtime.virtual import run as virtual
+from txnsim.runtime.virtual.net import HOST
 from txnsim.runtime.virtual.process import limits_of_process
 from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.testing.cluster import AsyncSimulatedKafka
@@ -23,6 +25,9 @@ T = TypeVar("T")
 
 START_MS: Final = virtual.START_MS
 SEED_DEFAULT: Final = 0
+
+_OPEN_SOCKETS: Final = {"cimpl": "confluent-kafka", "kafka": "kafka-python"}
+"""Clients that can't follow a run, by the module of their errors."""
 
 Keep = Callable[[AsyncSimulatedKafka], object]
 
@@ -70,6 +75,11 @@ def run_virtual(
             whole, seed=seed, start_ms=start_ms, trace_level=described.trace_level
         )
     except BaseException as error:
+        if client := _OPEN_SOCKETS.get(type(error).__module__.partition(".")[0]):
+            error.add_note(
+                f"{client} opens sockets of its own, and a run in virtual time has none ({HOST} is "
+                "nobody's name): use aiokafka here, or a cluster on the real clock for this client"
+            )
         if limits := limits_of_process():
             error.add_note(f"in another process it may go otherwise: {'; '.join(limits)}")
         raise

@@ -26,8 +26,19 @@ LATENCY_US_DEFAULT: Final = (50, 500)
 PORT_FIRST: Final = 49_152
 """First port given out where none is asked for (the dynamic range of RFC 6335)."""
 
+HOST: Final = "virtual-time.invalid"
+"""What clients in a run call this machine. No name under ``.invalid`` has an address (RFC 6761), so
+a library that opens sockets of its own reaches nobody, and its error shows where the name is from.
+"""
+
 _LOOPBACK: Final = "127.0.0.1"
-_ALIASES: Final = {"localhost": _LOOPBACK, "::1": _LOOPBACK, "": "0.0.0.0", "::": "0.0.0.0"}
+_ALIASES: Final = {
+    HOST: _LOOPBACK,
+    "localhost": _LOOPBACK,
+    "::1": _LOOPBACK,
+    "": "0.0.0.0",
+    "::": "0.0.0.0",
+}
 _WILDCARD: Final = "0.0.0.0"
 
 

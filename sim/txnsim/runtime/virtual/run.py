@@ -21,7 +21,7 @@ from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
 from txnsim.runtime.virtual.ambient import ambient_virtual
 from txnsim.runtime.virtual.loop import IDLE_TURNS_MAX, VirtualLoop
-from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT, VirtualNet
+from txnsim.runtime.virtual.net import HOST, LATENCY_US_DEFAULT, VirtualNet
 from txnsim.types import BrokerId
 
 T = TypeVar("T")
@@ -72,7 +72,14 @@ class VirtualEnvironment(Environment):
             tracer=tracer,
             latency_ms=_peer_latency(rng, peer_latency_us),
         )
-        super().__init__(clock=clock, rng=rng, network=network, tasks=tasks, tracer=tracer)
+        super().__init__(
+            clock=clock,
+            rng=rng,
+            network=network,
+            tasks=tasks,
+            tracer=tracer,
+            clients_host=HOST,
+        )
         self.seed = seed
         self.loop = loop
         self.net = VirtualNet(loop, rng=rng, latency_us=latency_us)
