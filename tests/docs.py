@@ -358,8 +358,8 @@ txnsim trace analyse tables/
 ```
 
 An export is a directory of Parquet files for each table, in it a directory `run=…` for each run:
-exporting further traces to the same place adds their runs. It needs `txnsim[spark]` and Java 17.
-In a notebook:
+exporting further traces to the same place adds their runs. It needs the extra
+[`spark`](install.md#extras) and Java 17. In a notebook:
 
 ```python
 from txnsim.pipeline.session import spark_session

@@ -88,11 +88,16 @@ BANNED: Final = {
     "../" + "shared": "a folder beside the repository",
     "style" + ".md": "a file that readers don't have",
     "facts" + ".md": "a file that readers don't have",
+    **{
+        f"{fetch}{quote}txnsim": "anybody could take the name on an index: '.[extra]', or the wheel"
+        for fetch in ("pip install ", "pipx install ", "uv add ", "uvx ")
+        for quote in ("", "'", '"')
+    },
 }
 
 TEXT_SUFFIXES: Final = {
-    *["", ".cfg", ".css", ".go", ".html", ".java", ".js", ".json", ".md", ".properties", ".py"],
-    *[".sh", ".toml", ".txt", ".xml", ".yaml", ".yml"],
+    *["", ".cfg", ".css", ".go", ".html", ".ipynb", ".java", ".js", ".json", ".md", ".mjs"],
+    *[".properties", ".py", ".rs", ".sh", ".toml", ".ts", ".txt", ".xml", ".yaml", ".yml"],
 }
 
 NOT_OURS: Final = {"LICENSE"}

@@ -80,7 +80,7 @@ func Start(t testing.TB, options Options) *Cluster {
 	output := &tail{}
 	command.Stdout, command.Stderr = output, output
 	if err := command.Start(); err != nil {
-		t.Fatalf("txnsim can't be started: %v; install it (pip install 'txnsim[http]'), or name it in TXNSIM", err)
+		t.Fatalf("txnsim can't be started: %v; install it (pip install '.[http]' in a checkout of txnsim), or name it in TXNSIM", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()

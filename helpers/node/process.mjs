@@ -92,7 +92,7 @@ export class Cluster extends Client {
     child.stdin.on('error', () => {}) // it has gone before us
     this.#ended = new Promise(resolve => {
       child.on('error', error => resolve(`could not be started: ${error.message}; install it ` +
-        "(pip install 'txnsim[http]'), or name it in TXNSIM"))
+        "(pip install '.[http]' in a checkout of txnsim), or name it in TXNSIM"))
       child.on('exit', (code, signal) => resolve(`ended with ${signal ?? code}`))
     })
   }

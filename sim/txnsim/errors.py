@@ -167,6 +167,13 @@ class MissingExtraError(TxnsimError):
     """An optional dependency is not installed; the message gives the pip line."""
 
 
+def pip_line(extra: str) -> str:
+    """How an extra is installed. txnsim is on no package index yet, so anybody could take its
+    name there.
+    """
+    return f"pip install '.[{extra}]' in a checkout of txnsim"
+
+
 SHOWN_MAX: Final = 200
 """Characters of a value in a message."""
 

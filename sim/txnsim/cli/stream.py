@@ -1,6 +1,6 @@
 """``txnsim stream``: committed records into a table, and an alert when a transaction hangs.
 
-Runs Spark's Structured Streaming (extra ``txnsim[spark]``, Java 17) until SIGINT or SIGTERM, or
+Runs Spark's Structured Streaming (extra ``spark``, Java 17) until SIGINT or SIGTERM, or
 once. Events go to standard output as they happen, all else to standard error. What is done is
 ``pipeline.stream``'s.
 """

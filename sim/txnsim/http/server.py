@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from txnsim.errors import MissingExtraError
+from txnsim.errors import MissingExtraError, pip_line
 from txnsim.proxy.fault_proxy import FaultProxy
 from txnsim.runtime.nursery import Nursery
 from txnsim.runtime.real import new_token, tcp_socket
@@ -21,9 +21,7 @@ try:
     import starlette
     import uvicorn
 except ImportError as error:
-    raise MissingExtraError(
-        f"the control port needs {error.name}: pip install 'txnsim[http]'"
-    ) from error
+    raise MissingExtraError(f"the control port needs {error.name}: {pip_line('http')}") from error
 
 from txnsim.http.app import ControlApi
 from txnsim.http.guard import Doorkeeper, is_loopback

@@ -1,6 +1,6 @@
 """The data pipeline: Kafka's log directories, traces and live streams as tables of Apache Spark.
 
-Everything here needs the extra ``txnsim[spark]`` and Java 17. A program that does not ask for it
+Everything here needs the extra ``spark`` and Java 17. A program that does not ask for it
 imports none of it.
 
 - ``session``: the one way to a SparkSession; ``daemon`` has the compiled walk loaded before workers

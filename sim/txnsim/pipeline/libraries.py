@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final
 
-from txnsim.errors import MissingExtraError
+from txnsim.errors import MissingExtraError, pip_line
 
-NO_EXTRA: Final = "txnsim[spark] is not installed: pip install 'txnsim[spark]'"
+NO_EXTRA: Final = f"the extra spark is not installed: {pip_line('spark')}"
 
 
 def require_libraries() -> None:

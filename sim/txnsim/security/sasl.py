@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeGuard
 
 import msgspec
 
-from txnsim.errors import MissingExtraError
+from txnsim.errors import MissingExtraError, pip_line
 from txnsim.security.bearer import read_message
 from txnsim.security.scram import BY_SASL_NAME, Credentials
 
@@ -24,7 +24,7 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, *BY_SASL_NAME, OAUTHBEARER)
 """Every mechanism that is spoken here."""
 
-PIP_LINE: Final = "pip install 'txnsim[security]'"
+PIP_LINE: Final = pip_line("security")
 """Brings the libraries."""
 _ESCAPE_LENGTH: Final = len("=2C")
 """Length of an escaped comma in a SCRAM user name."""

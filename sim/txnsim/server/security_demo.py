@@ -76,7 +76,7 @@ def demo_security(
         The options, and what clients need.
 
     Raises:
-        MissingExtraError: ``txnsim[security]`` is not installed.
+        MissingExtraError: the extra ``security`` is not installed.
         OSError: A file can't be written.
     """
     authority = Authority(directory, now_ms=now_ms)

@@ -26,7 +26,7 @@ from txnsim.cli.serve import options_from
 from txnsim.cli.serve_announce import STOCK_CLIENTS_FAIL
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.errors import ConfigError, MissingExtraError, pip_line
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
 
@@ -200,7 +200,7 @@ def test_a_host_of_somebody_else_is_named(capsys: pytest.CaptureFixture[str]) ->
     ("failure", "status", "complaint"),
     [
         (ConfigError("topic is odd"), 2, "topic is odd"),
-        (MissingExtraError("pip install 'txnsim[http]'"), 2, "pip install 'txnsim[http]'"),
+        (MissingExtraError("pip install '.[http]'"), 2, "pip install '.[http]'"),
         (OSError(errno.EACCES, "Permission denied"), 1, "Permission denied"),
     ],
 )
@@ -436,7 +436,7 @@ def test_the_control_port_without_its_extra_gives_the_pip_line() -> None:
         check=False,
     )
     assert ended.returncode == 2
-    assert ended.stderr == "txnsim: the control port needs starlette: pip install 'txnsim[http]'\n"
+    assert ended.stderr == f"txnsim: the control port needs starlette: {pip_line('http')}\n"
 
 
 @pytest.mark.slow

@@ -17,5 +17,5 @@ def test_one_that_is_missing_is_named_with_the_way_to_get_it(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(libraries, "find_spec", lambda name: None if name == missing else name)
-    with pytest.raises(MissingExtraError, match=r"pip install 'txnsim\[spark\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[spark\]'"):
         libraries.require_libraries()

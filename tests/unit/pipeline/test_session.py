@@ -59,7 +59,7 @@ def test_without_the_extra_the_pip_line_is_told(
     with pytest.raises(MissingExtraError) as refused:
         register(None) if missing == "txnsim.pipeline.source" else spark_session()  # type: ignore[arg-type]
     assert str(refused.value) == NO_EXTRA
-    assert "pip install 'txnsim[spark]'" in NO_EXTRA
+    assert "pip install '.[spark]'" in NO_EXTRA
 
 
 def test_whether_a_session_runs_can_be_asked(

@@ -211,6 +211,6 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(importlib, "import_module", absent)
     for mechanism in MECHANISMS[1:]:
-        with pytest.raises(MissingExtraError, match=r"pip install 'txnsim\[security\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install '\.\[security\]'"):
             begin(mechanism)
     begin("PLAIN")

@@ -37,5 +37,5 @@ def test_a_client_has_its_name_and_no_hosts(tmp_path: Path) -> None:
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'txnsim\[security\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[security\]'"):
         Authority(tmp_path, now_ms=NOW_MS)

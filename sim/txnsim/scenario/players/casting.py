@@ -11,13 +11,13 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.errors import ConfigError, MissingExtraError, pip_line
 from txnsim.scenario.players.base import PLAYERS, Part, Player
 from txnsim.scenario.players.own import OwnPlayer
 from txnsim.scenario.players.program import ProgramPlayer, words
 from txnsim.suggestions import unknown
 
-PIP_LINE: Final = "pip install 'txnsim[demo]'"
+PIP_LINE: Final = pip_line("demo")
 
 
 class Casting(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,13 +58,13 @@ def test_ours_steps_in_where_the_stock_client_is_not_installed_and_says_so() -> 
     stand_in = chosen("V-")
     assert stand_in.make is OwnPlayer
     assert "kafka-python would play if installed" in stand_in.remark
-    assert "pip install 'txnsim[demo]'" in stand_in.remark
+    assert "pip install '.[demo]'" in stand_in.remark
     assert chosen("TV2").remark == ""  # there it is the first choice
 
 
 @pytest.mark.usefixtures("without_kafka_python")
 def test_a_wish_for_what_is_not_installed_is_refused() -> None:
-    with pytest.raises(MissingExtraError, match=r"pip install 'txnsim\[demo\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[demo\]'"):
         chosen("V-", Casting(player="kafka-python"))
 
     with pytest.raises(MissingExtraError, match="no client library that can play is installed"):

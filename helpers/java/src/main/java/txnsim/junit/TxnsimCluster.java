@@ -115,7 +115,7 @@ public final class TxnsimCluster extends TxnsimClient implements AutoCloseable {
             } catch (IOException failure) {
                 remove(directory);
                 throw new TxnsimException(0, "txnsim can't be started: " + failure.getMessage()
-                        + "; install it (pip install 'txnsim[http]'), or name it in TXNSIM");
+                        + "; install it (pip install '.[http]' in a checkout of txnsim), or name it in TXNSIM");
             }
             return new TxnsimCluster(process, directory, await(process, readyFile, output));
         } catch (IOException failure) {
