@@ -46,7 +46,7 @@ class VirtualEnvironment(Environment):
         *,
         seed: int,
         latency_us: tuple[int, int],
-        peer_latency_us: tuple[int, int],
+        peer_latency_us: tuple[int, int] | None,
         trace_level: TraceLevel,
         wall_ns: Callable[[], int],
     ) -> None:
@@ -70,7 +70,7 @@ class VirtualEnvironment(Environment):
             clock=clock,
             tasks=tasks,
             tracer=tracer,
-            latency_ms=_peer_latency(rng, peer_latency_us),
+            latency_ms=None if peer_latency_us is None else _peer_latency(rng, peer_latency_us),
         )
         super().__init__(
             clock=clock,
@@ -92,7 +92,7 @@ def run_virtual(
     seed: int,
     start_ms: int = START_MS,
     latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
-    peer_latency_us: tuple[int, int] = PEER_LATENCY_US_DEFAULT,
+    peer_latency_us: tuple[int, int] | None = PEER_LATENCY_US_DEFAULT,
     trace_level: TraceLevel = TraceLevel.FULL,
     idle_turns_max: int = IDLE_TURNS_MAX,
 ) -> T:
@@ -103,7 +103,7 @@ def run_virtual(
         seed: Of all chance in the run, ``random`` in its thread included.
         start_ms: Wall time at the start.
         latency_us: Least and greatest latency of a connection, one way.
-        peer_latency_us: The same of a link between brokers.
+        peer_latency_us: The same of a link between brokers; None delivers at once, as ``serve``.
         trace_level: How much is recorded; nothing is dropped.
         idle_turns_max: Turns of the loop without time going on that are called a livelock.
 

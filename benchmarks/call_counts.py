@@ -1,0 +1,100 @@
+"""Counts of calls of Python functions, by package, and the walk of a request through the code.
+
+Only functions of txnsim are counted; a coroutine that goes on counts once more, as it is entered
+once more. Generated readers and writers of messages belong to ``wire``.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import msgspec
+
+import txnsim
+
+ROOT: Final = f"{Path(txnsim.__file__).parent}/"
+_GENERATED: Final = "<"
+_WORLD: Final = "runtime/virtual/"
+"""What stands for sockets and time in a virtual run: a server has none of it."""
+
+Counts = dict[str, int]
+"""``file:function`` -> calls."""
+
+
+class Walk(msgspec.Struct, frozen=True, kw_only=True):
+    """The way of one request."""
+
+    files: int
+    functions: int
+    changes: int
+    """How often the next function lies in another file than the one before."""
+    calls: int
+
+
+def file_of(code: CodeType) -> str | None:
+    """The file of a function of txnsim within the package; None for all others."""
+    name = code.co_filename
+    if name.startswith(ROOT):
+        name = name[len(ROOT) :]
+        return None if name.startswith(_WORLD) else name
+    return "wire/generated" if name.startswith(_GENERATED) and "frozen" not in name else None
+
+
+def counter() -> cProfile.Profile:
+    """What counts between ``enable`` and ``disable``; builtins are left out."""
+    return cProfile.Profile(subcalls=False, builtins=False)
+
+
+def counts(profile: cProfile.Profile) -> Counts:
+    """Calls by function."""
+    found: Counter[str] = Counter()
+    for entry in profile.getstats():
+        if isinstance(entry.code, CodeType) and (file := file_of(entry.code)) is not None:
+            found[f"{file}:{entry.code.co_qualname}"] += entry.callcount
+    return dict(found)
+
+
+def by_package(found: Mapping[str, float]) -> dict[str, float]:
+    """The same by package."""
+    packages: defaultdict[str, float] = defaultdict(int)
+    for name, calls in found.items():
+        file = name.partition(":")[0]
+        packages[file.split("/")[0].removesuffix(".py")] += calls
+    return dict(sorted(packages.items()))
+
+
+class Walker:
+    """Follows which functions are entered, in order."""
+
+    def __init__(self) -> None:
+        self._entered: list[tuple[str, str]] = []
+
+    def start(self) -> None:
+        """Follow from now on."""
+        sys.setprofile(self._note)
+
+    def stop(self) -> Walk:
+        """What was entered since."""
+        sys.setprofile(None)
+        files = [file for file, _ in self._entered]
+        return Walk(
+            files=len(set(files)),
+            functions=len(set(self._entered)),
+            changes=sum(one != other for one, other in pairwise(files)),
+            calls=len(files),
+        )
+
+    def entered(self) -> list[str]:
+        """Each function in the order of the calls."""
+        return [f"{file}:{name}" for file, name in self._entered]
+
+    def _note(self, frame: FrameType, event: str, _arg: Any) -> None:
+        if event == "call" and (file := file_of(frame.f_code)) is not None:
+            self._entered.append((file, frame.f_code.co_qualname))

@@ -1,0 +1,260 @@
+"""``python -m benchmarks.calls``: how many Python functions of ours a transaction calls.
+
+A count hardly depends on the machine. In virtual time, with one producer and a fixed seed, it is
+exact: ``--write`` keeps it in ``calls.json``, and a test of the gate holds it. ``--tcp`` counts in
+the process of a server, with 32 producers of the load generator (Go). ``--walk`` tells the way of
+requests through the code, ``--top N`` the functions that are called most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+
+from benchmarks import build
+from benchmarks.call_counts import Counts, Walk, Walker, by_package, counter, counts
+from benchmarks.generator import Generator
+from benchmarks.raw_producer import PARTITIONS, TOPIC, RawProducer, Step
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.server.cluster import SimCluster
+from txnsim.server.options import ClusterOptions
+
+KEPT: Final = Path(__file__).with_name("calls.json")
+PYTHON: Final = (3, 11)
+"""The version that the kept counts are of."""
+FLOWS: Final = ("v2", "old")
+BROKERS: Final = (1, 3)
+_TRANSACTIONS: Final = 2 * PARTITIONS
+_REQUESTS: Final = 16
+_SEED: Final = 7
+_LATENCY_US: Final = (100, 100)
+_PRODUCERS: Final = 32
+_SETTLED_S: Final = 0.05
+_WARM_UP_S: Final = 3.0
+_COUNTED_S: Final = 4.0
+_ONCE: Final = "txn/transitions.py:to_complete"
+"""Is called once in each transaction: so many of them were counted over TCP."""
+
+T = TypeVar("T")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the counts."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calls")
+    parser.add_argument("--write", action="store_true", help="keep the counts in virtual time")
+    parser.add_argument("--tcp", action="store_true", help="count in a server, over TCP")
+    parser.add_argument("--walk", action="store_true", help="the way of requests through the code")
+    parser.add_argument("--top", type=int, default=0, metavar="N", help="most called functions")
+    parser.add_argument("--brokers", type=int, choices=BROKERS, action="append")
+    parser.add_argument("--flow", choices=FLOWS, action="append")
+    options = parser.parse_args(arguments)
+    brokers, flows = options.brokers or BROKERS, options.flow or FLOWS
+    if options.walk:
+        for name, walk in walks().items():
+            print(f"{name:<16} {walk}")
+        return 0
+    if options.write:
+        KEPT.write_text(json.dumps(exact(), indent=1, sort_keys=True) + "\n")
+        return 0
+    for count in brokers:
+        for flow in flows:
+            found = over_tcp(count, flow) if options.tcp else in_virtual_time(count, flow)
+            _print(f"{count} broker(s), {flow}", found, options.top)
+    return 0
+
+
+# In virtual time
+
+
+def exact() -> dict[str, dict[str, float]]:
+    """What is kept: calls per transaction by package, and per request."""
+    found = {
+        f"transaction {flow}, {brokers} broker(s)": _rounded(in_virtual_time(brokers, flow))
+        for brokers in BROKERS
+        for flow in FLOWS
+    }
+    for brokers in BROKERS:
+        found[f"requests, {brokers} broker(s)"] = requests(brokers)
+    return found
+
+
+def _rounded(found: dict[str, float]) -> dict[str, float]:
+    packages = {name: round(calls, 2) for name, calls in by_package(found).items()}
+    return {"all": round(sum(found.values()), 2), **packages}
+
+
+def in_virtual_time(brokers: int, flow: str) -> dict[str, float]:
+    """Calls per transaction by function, of one producer in virtual time."""
+
+    async def whole(connect: RawProducerMaker) -> dict[str, float]:
+        producer = await connect("tx-0", flow)
+        await producer.run(producer.transactions(PARTITIONS))
+        steps = producer.transactions(_TRANSACTIONS)
+        return await _counted(producer, steps, _TRANSACTIONS)
+
+    return _virtually(whole, brokers)
+
+
+def requests(brokers: int) -> dict[str, float]:
+    """Calls per request of some APIs."""
+
+    async def whole(connect: RawProducerMaker) -> dict[str, float]:
+        producer = await connect("tx-0", "v2")
+        found = {}
+        beat = await producer.join()
+        kinds: dict[str, Step] = {
+            "Produce": producer.plain_produce(),
+            "Fetch": producer.fetch(),
+            "TxnOffsetCommit": producer.commit_offset(),
+            "Heartbeat": beat,
+        }
+        for name, step in kinds.items():
+            await producer.run([step] * 4)
+            calls = await _counted(producer, [step] * _REQUESTS, _REQUESTS)
+            found[name] = round(sum(calls.values()), 2)
+        return found
+
+    return _virtually(whole, brokers)
+
+
+def walks(brokers: int = 3) -> dict[str, Walk]:
+    """The way of the first Produce of a transaction, of its EndTxn with all that follows, and of
+    a TxnOffsetCommit that adds its group to the transaction.
+    """
+
+    async def whole(connect: RawProducerMaker) -> dict[str, Walk]:
+        producer = await connect("tx-0", "v2")
+        beside = await connect("tx-1", "v2")
+        await producer.run(producer.transactions(PARTITIONS))
+        for _ in range(2):  # the second time everything is loaded
+            produce, end = producer.transactions(1)
+            found = {
+                "Produce": await _walked(producer, produce),
+                "EndTxn": await _walked(producer, end),
+                "TxnOffsetCommit": await _walked(beside, beside.commit_offset()),
+            }
+            await beside.run([beside.end()])
+            await asyncio.sleep(_SETTLED_S)
+        return found
+
+    return _virtually(whole, brokers)
+
+
+async def _walked(producer: RawProducer, step: Step) -> Walk:
+    await asyncio.sleep(_SETTLED_S)
+    walker = Walker()
+    walker.start()
+    await producer.run([step])
+    await asyncio.sleep(_SETTLED_S)
+    return walker.stop()
+
+
+async def _counted(producer: RawProducer, steps: list[Step], count: int) -> dict[str, float]:
+    await asyncio.sleep(_SETTLED_S)
+    profile = counter()
+    profile.enable()
+    await producer.run(steps)
+    await asyncio.sleep(_SETTLED_S)
+    profile.disable()
+    return _per(counts(profile), count)
+
+
+RawProducerMaker = Callable[[str, str], Awaitable[RawProducer]]
+
+
+def _virtually(whole: Callable[[RawProducerMaker], Awaitable[T]], brokers: int) -> T:
+    async def run(env: VirtualEnvironment) -> T:
+        options = ClusterOptions(brokers=brokers, port=0, topics=((TOPIC, PARTITIONS),))
+        sim = SimCluster(env, options)
+        await sim.start()
+
+        async def connect(name: str, flow: str) -> RawProducer:
+            producer = RawProducer(env.network.connect, sim.bootstrap, name, flow)
+            await producer.open()
+            return producer
+
+        try:
+            return await whole(connect)
+        finally:
+            await sim.stop()
+
+    return run_virtual(
+        run,
+        seed=_SEED,
+        latency_us=_LATENCY_US,
+        peer_latency_us=None,
+        trace_level=TraceLevel.OFF,
+    )
+
+
+# Over TCP
+
+
+def over_tcp(brokers: int, flow: str) -> dict[str, float]:
+    """Calls per transaction by function in a server, with the benchmark's load generator."""
+    load = build.go_program("load")
+    with tempfile.TemporaryDirectory(prefix="txnsim-calls-") as directory:
+        ready, out = Path(directory) / "ready.json", Path(directory) / "counts.json"
+        command = [sys.executable, "-m", "benchmarks.calls_server", str(out), "serve"]
+        command += ["--port", "0", "--brokers", str(brokers), "--ready-file", str(ready)]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            _await_file(ready)
+            bootstrap = json.loads(ready.read_text())["bootstrap"]
+            generator = Generator(binary=load, bootstrap=bootstrap, server_pid=server.pid)
+            with ThreadPoolExecutor(1) as thread:
+                driving = thread.submit(
+                    generator.transactions,
+                    flow=flow,
+                    producers=_PRODUCERS,
+                    warm_up_s=_WARM_UP_S,
+                    measured_s=_COUNTED_S + 1,
+                )
+                time.sleep(_WARM_UP_S)
+                server.send_signal(signal.SIGUSR1)
+                time.sleep(_COUNTED_S)
+                server.send_signal(signal.SIGUSR2)
+                _await_file(out)
+                driving.result()
+            found = json.loads(out.read_text())
+            return _per(found, found[_ONCE])
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _await_file(path: Path, limit_s: float = 60.0) -> None:
+    ends_s = time.monotonic() + limit_s
+    while not path.exists():
+        assert time.monotonic() < ends_s, f"{path.name} has not come"
+        time.sleep(0.02)
+
+
+# Printing
+
+
+def _per(found: Counts, count: int) -> dict[str, float]:
+    return {name: calls / count for name, calls in sorted(found.items())}
+
+
+def _print(title: str, found: dict[str, float], top: int) -> None:
+    print(f"{title}: {sum(found.values()):.1f} calls per transaction")
+    packages = sorted(by_package(found).items(), key=lambda one: -one[1])
+    print("   " + ", ".join(f"{name} {calls:.1f}" for name, calls in packages))
+    for name, calls in sorted(found.items(), key=lambda one: -one[1])[:top]:
+        print(f"   {calls:8.2f}  {name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""``txnsim`` with a counter of calls: SIGUSR1 begins to count, SIGUSR2 writes the counts to a file.
+
+``python -m benchmarks.calls_server FILE serve …``; the parent is ``benchmarks.calls``.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+from benchmarks.call_counts import counter, counts
+from txnsim.cli.main import main
+
+
+def run(out: Path, arguments: list[str]) -> int:
+    """Serve with a counter."""
+    profile = counter()
+
+    def write(*_: object) -> None:
+        profile.disable()
+        made = out.with_suffix(".new")
+        made.write_text(json.dumps(counts(profile)))
+        made.rename(out)
+
+    signal.signal(signal.SIGUSR1, lambda *_: profile.enable())
+    signal.signal(signal.SIGUSR2, write)
+    return main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(run(Path(sys.argv[1]), sys.argv[2:]))

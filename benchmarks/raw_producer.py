@@ -1,0 +1,288 @@
+"""Producers that send prepared frames: what is counted beside them is the broker's work alone.
+
+A frame is made before anything is counted, and of an answer only the error code is looked at, so
+a producer may run in the process whose calls are counted. Identities are known ahead: a
+transaction of version 2 raises the epoch by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from tests.support.raw_wire import message_from
+from txnsim.wire import codec
+from txnsim.wire.records import Record, build_batch
+
+TOPIC: Final = "calls"
+PARTITIONS: Final = 16
+GROUP: Final = "calls-group"
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
+JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 11, 12, 14
+INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN, TXN_OFFSET_COMMIT = 22, 24, 26, 28
+VERSIONS: Final = {"v2": (12, 5), "old": (11, 3)}
+"""Flow -> versions of Produce and EndTxn."""
+CONCURRENT: Final = 51
+RETRY_S: Final = 0.001
+_TIMEOUT_MS: Final = 600_000
+_AT_END_TXN: Final = 9
+_AT_PRODUCE: Final = 12 + len(TOPIC)
+_AT_ADD: Final = 16 + len(TOPIC)
+_AT_HEARTBEAT: Final = 8
+
+Connect = Callable[[str, int, Callable[[], asyncio.Protocol]], Awaitable[Any]]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One request that is ready to be sent."""
+
+    broker: int
+    frame: bytes
+    error_at: int
+    """Where the answer has its error code."""
+
+
+class RawConnection(asyncio.Protocol):
+    """One request at a time; the answer is a frame without its size."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._waiting: asyncio.Future[bytes] | None = None
+        self._transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ready."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Hand a whole answer over."""
+        self._data += data
+        size = int.from_bytes(self._data[:4], "big") + 4
+        if len(self._data) >= max(8, size) and self._waiting is not None:
+            answer, self._data = self._data[4:size], self._data[size:]
+            waiting, self._waiting = self._waiting, None
+            waiting.set_result(answer)
+
+    async def ask(self, frame: bytes) -> bytes:
+        """Send one request; its answer."""
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._transport.write(frame)
+        return await self._waiting
+
+    async def call(self, api_key: int, api_version: int, **values: Any) -> Any:
+        """The same for values, decoded."""
+        answer = await self.ask(frame_of(api_key, api_version, **values))
+        return codec.read_response(api_key, api_version, answer)[1]
+
+    def close(self) -> None:
+        """Hang up."""
+        self._transport.close()
+
+
+def frame_of(api_key: int, api_version: int, **values: Any) -> bytes:
+    """A whole request."""
+    message = message_from(codec.request_class(api_key, api_version), values)
+    return codec.encode_request(api_key, api_version, 1, "calls", message)
+
+
+class RawProducer:
+    """A transactional id with a connection to each broker."""
+
+    def __init__(self, connect: Connect, bootstrap: str, name: str, flow: str) -> None:
+        self._connect = connect
+        self._bootstrap = bootstrap
+        self.name = name
+        self._flow = flow
+        self._connections: dict[int, RawConnection] = {}
+        self._leaders: dict[int, int] = {}
+        self._coordinator = self._group_coordinator = 0
+        self._producer_id = self._epoch = -1
+        self._partition = sum(name.encode()) % PARTITIONS
+        self._sequences = [0] * PARTITIONS
+
+    async def open(self) -> None:
+        """Connect, find coordinators and leaders, take an identity."""
+        host, port = self._bootstrap.split(",")[0].rsplit(":", 1)
+        _, first = await self._to(host, int(port))
+        topics = ({"name": TOPIC},)
+        found = await first.call(METADATA, 9, topics=topics, allow_auto_topic_creation=True)
+        for broker in found.brokers:
+            _, self._connections[broker.node_id] = await self._to(broker.host, broker.port)
+        while found.topics[0].error_code or any(
+            part.error_code for part in found.topics[0].partitions
+        ):
+            await asyncio.sleep(0.05)
+            found = await first.call(METADATA, 9, topics=topics)
+        self._leaders = {
+            part.partition_index: part.leader_id for part in found.topics[0].partitions
+        }
+        self._coordinator = await self._find(first, self.name, 1)
+        self._group_coordinator = await self._find(first, GROUP, 0)
+        while True:
+            answer = await self._connections[self._coordinator].call(
+                INIT_PRODUCER_ID,
+                4,
+                transactional_id=self.name,
+                transaction_timeout=_TIMEOUT_MS,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+            if not answer.error_code:
+                break
+            await asyncio.sleep(0.05)
+        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+        first.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        for connection in self._connections.values():
+            connection.close()
+
+    async def run(self, steps: list[Step]) -> None:
+        """Send one request after the other; again after CONCURRENT_TRANSACTIONS."""
+        for step in steps:
+            connection = self._connections[step.broker]
+            while True:
+                answer = await connection.ask(step.frame)
+                error = int.from_bytes(answer[step.error_at : step.error_at + 2], "big")
+                if not error:
+                    break
+                assert error == CONCURRENT, f"error {error}"
+                await asyncio.sleep(RETRY_S)
+
+    # Steps
+
+    def transactions(self, count: int) -> list[Step]:
+        """The requests of so many transactions, one record each, the partitions in turn."""
+        steps: list[Step] = []
+        for _ in range(count):
+            self._partition = (self._partition + 1) % PARTITIONS
+            if self._flow == "old":
+                steps.append(self.add())
+            steps += (self.produce(), self.end())
+        return steps
+
+    def add(self) -> Step:
+        """AddPartitionsToTxn of the old flow."""
+        topics = ({"name": TOPIC, "partitions": (self._partition,)},)
+        frame = frame_of(
+            ADD_PARTITIONS,
+            3,
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self._producer_id,
+            v3_and_below_producer_epoch=self._epoch,
+            v3_and_below_topics=topics,
+        )
+        return Step(broker=self._coordinator, frame=frame, error_at=_AT_ADD)
+
+    def produce(self) -> Step:
+        """Produce of one record of 100 bytes in the transaction."""
+        batch = build_batch(
+            [Record(value=b"v" * 100)],
+            timestamp_ms=1_700_000_000_000,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=self._sequences[self._partition],
+            transactional=True,
+        )
+        self._sequences[self._partition] += 1
+        return self._produce(VERSIONS[self._flow][0], self.name, self._partition, batch)
+
+    def plain_produce(self) -> Step:
+        """The same outside of a transaction."""
+        batch = build_batch([Record(value=b"v" * 100)], timestamp_ms=1_700_000_000_000)
+        return self._produce(12, None, 0, batch)
+
+    def _produce(self, version: int, name: str | None, partition: int, batch: bytes) -> Step:
+        topics = ({"name": TOPIC, "partition_data": ({"index": partition, "records": batch},)},)
+        frame = frame_of(
+            PRODUCE, version, transactional_id=name, acks=-1, timeout=30_000, topic_data=topics
+        )
+        return Step(broker=self._leaders[partition], frame=frame, error_at=_AT_PRODUCE)
+
+    def end(self) -> Step:
+        """EndTxn, and the identity of the next transaction."""
+        frame = frame_of(
+            END_TXN,
+            VERSIONS[self._flow][1],
+            transactional_id=self.name,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            committed=True,
+        )
+        if self._flow == "v2":
+            self._epoch += 1
+            self._sequences = [0] * PARTITIONS
+        return Step(broker=self._coordinator, frame=frame, error_at=_AT_END_TXN)
+
+    def fetch(self) -> Step:
+        """Fetch of what is on partition 0, one batch at most."""
+        partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}
+        frame = frame_of(
+            FETCH,
+            12,
+            replica_id=-1,
+            max_wait=500,
+            min_bytes=1,
+            max_bytes=1,
+            session_epoch=-1,
+            topics=({"topic": TOPIC, "partitions": (partition,)},),
+        )
+        return Step(broker=self._leaders[0], frame=frame, error_at=_AT_END_TXN)
+
+    def commit_offset(self) -> Step:
+        """TxnOffsetCommit in the present transaction."""
+        partition = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}
+        frame = frame_of(
+            TXN_OFFSET_COMMIT,
+            5,
+            transactional_id=self.name,
+            group_id=GROUP,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            generation_id=-1,
+            topics=({"name": TOPIC, "partitions": (partition,)},),
+        )
+        return Step(broker=self._group_coordinator, frame=frame, error_at=_AT_ADD)
+
+    async def join(self) -> Step:
+        """Become a member of a classic group; its heartbeat."""
+        connection = self._connections[self._group_coordinator]
+        values: dict[str, Any] = {"group_id": f"{GROUP}-classic", "protocol_type": "consumer"}
+        member = ""
+        for _ in range(2):
+            found = await connection.call(
+                JOIN_GROUP,
+                5,
+                **values,
+                session_timeout=45_000,
+                rebalance_timeout=45_000,
+                member_id=member,
+                protocols=({"name": "range", "metadata": b""},),
+            )
+            member = found.member_id
+        values = {
+            "group_id": values["group_id"],
+            "generation_id": found.generation_id,
+            "member_id": member,
+        }
+        assignments = ({"member_id": member, "assignment": b"a"},)
+        await connection.call(SYNC_GROUP, 3, **values, assignments=assignments)
+        frame = frame_of(HEARTBEAT, 3, **values)
+        return Step(broker=self._group_coordinator, frame=frame, error_at=_AT_HEARTBEAT)
+
+    # Parts
+
+    async def _to(self, host: str, port: int) -> tuple[Any, RawConnection]:
+        connection = RawConnection()
+        return await self._connect(host, port, lambda: connection), connection
+
+    async def _find(self, connection: RawConnection, key: str, kind: int) -> int:
+        while True:
+            found = await connection.call(FIND_COORDINATOR, 3, key=key, key_type=kind)
+            if not found.error_code:
+                return int(found.node_id)
+            await asyncio.sleep(0.05)

@@ -1,0 +1,53 @@
+"""The kept counts of calls hold: a request takes no step more than ``benchmarks/calls.json`` says.
+
+A change that has to take more writes the file anew (``python -m benchmarks.calls --write``) and
+says in its message why. Fewer are always right; then write it, so that they stay won.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from benchmarks.call_counts import by_package, counter, counts
+from benchmarks.calls import BROKERS, FLOWS, KEPT, PYTHON, exact, in_virtual_time
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        sys.version_info[:2] != PYTHON, reason="other versions of Python make other calls"
+    ),
+]
+
+
+def test_a_transaction_and_each_request_take_no_step_more_than_is_kept() -> None:
+    kept = json.loads(KEPT.read_text())
+    found = exact()
+    assert found.keys() == kept.keys()
+    more = {
+        f"{title}: {name}": (kept[title].get(name, 0), calls)
+        for title, values in found.items()
+        for name, calls in values.items()
+        if (name == "all" or title.startswith("requests")) and calls > kept[title].get(name, 0)
+    }
+    assert not more, f"(kept, found): {more}; python -m benchmarks.calls --top 60 says where"
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_the_count_repeats(flow: str) -> None:
+    assert in_virtual_time(BROKERS[0], flow) == in_virtual_time(BROKERS[0], flow)
+
+
+def test_what_is_not_ours_does_not_count() -> None:
+    profile = counter()
+    profile.enable()
+    json.dumps({"a": 1}, indent=1)
+    profile.disable()
+    assert counts(profile) == {}
+
+
+def test_packages_are_summed() -> None:
+    found = {"log/segment.py:a": 2, "log/answers.py:b": 1, "types.py:c": 3}
+    assert by_package(found) == {"log": 3, "types": 3}
