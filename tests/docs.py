@@ -35,7 +35,7 @@ from tests.support import page_texts, public_api
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.page_readers import READERS
 from txnsim.api.kip_text.differences import DIFFERENCES
-from txnsim.config.kafka_names import KNOWN, why_without_effect
+from txnsim.config.kafka_names import known, why_without_effect
 from txnsim.faults import meanings, points
 from txnsim.pipeline.forensics.findings import json_schema
 from txnsim.pipeline.schemas import TABLES as LOG_TABLES
@@ -107,7 +107,7 @@ def settings_page() -> str:
         f"## {title}\n\n" + _settings_table(fields) for title, fields in _setting_groups().items()
     )
     by_reason: dict[str, list[str]] = {}
-    for name in sorted(KNOWN):
+    for name in sorted(known()):
         if (reason := why_without_effect(name)) is not None:
             by_reason.setdefault(reason, []).append(name)
     without = "\n\n".join(

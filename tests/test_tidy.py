@@ -35,6 +35,9 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/api/kip_text/list_transactions.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/produce.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/write_txn_markers.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/identities/*_delegation_token.py": (
+        "tests/unit/api/identities/test_delegation_tokens.py"
+    ),
     "sim/txnsim/scenario/ground/base.py": "tests/unit/scenario/ground/test_kafka.py",  # a protocol
     "sim/txnsim/group/commands.py": "tests/unit/test_types.py",  # values without behaviour
     "sim/txnsim/group/consumer_commands.py": "tests/unit/test_types.py",
@@ -68,7 +71,6 @@ FOR_OTHERS: Final = {
     "txnsim.cli.submit": "what spark-submit runs",
     "txnsim.pipeline.daemon": "what Spark forks workers from, by name in a session's settings",
     "txnsim.client.consumer": "our client as a library: whoever reads with it",
-    "txnsim.releases.history": "what docs/releases.md lists beside the rules",
     "txnsim.runtime.virtual.run": "what tests start a cluster in virtual time with",
     "txnsim.storage.producer_snapshot": "a file of Kafka's, for readers of log directories",
     "txnsim.testing.container": "what the container image runs",

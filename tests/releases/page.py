@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from tests.releases.history import UNOBSERVED
 from txnsim.api.registry import HANDLERS, shipped
 from txnsim.releases import RELEASES, Release
-from txnsim.releases.history import UNOBSERVED
 from txnsim.releases.rules import documentation
 
 Row = tuple[str, ...]

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from txnsim.api.request import Request
+from txnsim.api.topics import partitions_below
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.types import TopicPartition
 
@@ -33,7 +34,7 @@ def partitions_named(request: Request, topics: Iterable[Any] | None) -> tuple[To
         [
             TopicPartition(_name(request, topic), _index(partition))
             for topic in topics or ()
-            for partition in _partitions(topic)
+            for partition in partitions_below(topic)
         ]
     )
 
@@ -43,12 +44,6 @@ def _name(request: Request, topic: Any) -> str:
     if topic_id is None:
         return str(topic.topic if hasattr(topic, "topic") else topic.name)
     return request.broker.image.topic_names.get(topic_id, "")
-
-
-def _partitions(topic: Any) -> Iterable[Any]:
-    has_indexes = hasattr(topic, "partition_indexes")
-    named: Iterable[Any] = topic.partition_indexes if has_indexes else topic.partitions
-    return named
 
 
 def _index(partition: Any) -> int:

@@ -1,20 +1,88 @@
-"""What many handlers do with topics: group partitions by topic, in order of appearance."""
+"""What many handlers do with topics: a row for each partition, below its topic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import Any, TypeVar
 
+from txnsim.api.request import Request
 from txnsim.types import TopicPartition
 
 ValueT = TypeVar("ValueT")
+RowT = TypeVar("RowT")
+
+
+def rows_by_topic(rows: Iterable[tuple[TopicPartition, RowT]]) -> dict[str, list[RowT]]:
+    """Rows by the name of their topic, in order of appearance."""
+    topics: dict[str, list[RowT]] = {}
+    for topic_partition, row in rows:
+        topics.setdefault(topic_partition.topic, []).append(row)
+    return topics
 
 
 def by_topic(
     pairs: Iterable[tuple[TopicPartition, ValueT]],
 ) -> dict[str, list[tuple[int, ValueT]]]:
-    """(partition, value) pairs by topic name, in order of appearance."""
-    topics: dict[str, list[tuple[int, ValueT]]] = {}
-    for topic_partition, value in pairs:
-        topics.setdefault(topic_partition.topic, []).append((topic_partition.partition, value))
-    return topics
+    """(partition, value) pairs in the same way."""
+    return rows_by_topic((where, (where.partition, value)) for where, value in pairs)
+
+
+def partitions_below(topic: Any) -> Collection[Any]:
+    """The partitions of a topic of a request, as it has them."""
+    has_indexes = hasattr(topic, "partition_indexes")
+    named: Collection[Any] = topic.partition_indexes if has_indexes else topic.partitions
+    return named
+
+
+async def each_partition(
+    request: Request, row: Callable[[Any, Any], RowT], *, weight: int = 1
+) -> list[tuple[Any, list[RowT]]]:
+    """The topics of a request with the row of each partition; a long request has breaks.
+
+    Args:
+        request: With the topics.
+        row: Called with a topic of the request and one of its partitions.
+        weight: How much work a row is (``Request.each``).
+    """
+    topics = request.message.topics
+    request.expect(len(topics) * weight)
+    return [
+        (topic, await request.each(partial(row, topic), partitions_below(topic), weight=weight))
+        for topic in topics
+    ]
+
+
+def every_partition(
+    topics: Iterable[Any], row: Callable[[Any], RowT]
+) -> list[tuple[Any, list[RowT]]]:
+    """Topics of a request with the same kind of row for each partition."""
+    return [(topic, [row(one) for one in partitions_below(topic)]) for topic in topics]
+
+
+def answered_topics(
+    topic_class: Callable[..., Any],
+    found: Iterable[tuple[Any, Iterable[Any]]],
+    *,
+    name: str = "name",
+    rows: str = "partitions",
+) -> tuple[Any, ...]:
+    """The topics of an answer.
+
+    Args:
+        topic_class: Of the answer's schema.
+        found: A topic of the request, or its name, and its rows.
+        name: The field of the name.
+        rows: The field of the rows.
+    """
+    return tuple(
+        [
+            topic_class(
+                **{
+                    name: topic if isinstance(topic, str) else getattr(topic, name),
+                    rows: tuple(partitions),
+                }
+            )
+            for topic, partitions in found
+        ]
+    )

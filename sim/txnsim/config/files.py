@@ -16,11 +16,11 @@ import msgspec
 from txnsim.config.complaints import in_words, place_of
 from txnsim.config.kafka_names import (
     AUTHORIZER_PROPERTIES,
-    KNOWN,
     LISTENER_PROPERTIES,
     NO_LISTENER_FOR_IT,
     ONE_PROCESS,
     SECURITY_PROPERTIES,
+    known,
     why_without_effect,
 )
 from txnsim.config.properties import Property, parse_properties
@@ -243,7 +243,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     for entry in last.values():
-        name = _our_name(entry.name) if entry.name in KNOWN else None
+        name = _our_name(entry.name) if entry.name in known() else None
         if name is not None:
             try:
                 settings[name] = _typed(name, entry.value)
@@ -295,7 +295,7 @@ def _fate(name: str, used: frozenset[str], listeners: Listeners) -> str | _Unkno
         return _fate_of_listeners(name, listeners)
     if name in SECURITY_PROPERTIES:
         return NO_LISTENER_FOR_IT
-    if (why := why_without_effect(name)) is not None or name in KNOWN:
+    if (why := why_without_effect(name)) is not None or name in known():
         return why
     if name.endswith(".sasl.jaas.config"):
         return _Unknown(f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}")
@@ -311,9 +311,9 @@ def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
     if clients and (listener.upper() not in clients or listener != listener.lower()):
         names = ", ".join(sorted(one.lower() for one in clients))
         return _Unknown(f"there is no listener {listener}, only {names}")
-    for known in (rest, rest.partition(".")[2]):
-        if known in KNOWN:
-            return why_without_effect(known) or NO_LISTENER_FOR_IT
+    for one in (rest, rest.partition(".")[2]):
+        if one in known():
+            return why_without_effect(one) or NO_LISTENER_FOR_IT
     return _Unknown(_unknown(rest, ours=False))
 
 
@@ -347,7 +347,7 @@ def _typed(name: str, text: str) -> int | float | bool | str:
 
 
 def _unknown(given: str, *, ours: bool) -> str:
-    names = [*KNOWN, *AUTHORIZER_PROPERTIES, *(documentation() if ours else ())]
+    names = [*known(), *AUTHORIZER_PROPERTIES, *(documentation() if ours else ())]
     similar = get_close_matches(given, sorted(names), n=1, cutoff=0.85)
     hint = f"; did you mean {similar[0]}?" if similar else ""
     return f"no such setting here, nor property of a Kafka 4.3 broker{hint}"

@@ -6,7 +6,6 @@
 - ``kafka``: the releases, oldest first.
 - ``catalog``: a release by its name.
 - ``versions``: numbers of releases, and which switches one of them has.
-- ``history``: differences between releases that can't be seen here.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.api.subjects import of_topics
+from txnsim.api.topics import answered_topics
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import DeleteOffsets
 from txnsim.types import TopicPartition
@@ -50,13 +51,11 @@ def topics_of(
 ) -> tuple[Any, ...]:
     """The topics of an answer, each with its partitions and their errors."""
     schema = request.schema
-    return tuple(
-        schema.OffsetDeleteResponseTopic(
-            name=name,
-            partitions=tuple(
-                schema.OffsetDeleteResponsePartition(partition_index=index, error_code=error)
-                for index, error in partitions
-            ),
-        )
-        for name, partitions in results
+    row = schema.OffsetDeleteResponsePartition
+    return answered_topics(
+        schema.OffsetDeleteResponseTopic,
+        (
+            (name, [row(partition_index=index, error_code=error) for index, error in partitions])
+            for name, partitions in results
+        ),
     )

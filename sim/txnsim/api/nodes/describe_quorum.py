@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
+from txnsim.api.topics import answered_topics, every_partition
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import BrokerImage
 from txnsim.wire.codec import build
@@ -67,32 +68,23 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def _not_hosted(request: Request) -> Reply:
     schema = request.schema
-    return _answer(
-        request,
-        error_code=ErrorCode.none,
-        error_message="",
-        topics=tuple(
-            schema.TopicData(
-                topic_name=topic.topic_name,
-                partitions=tuple(
-                    build(
-                        schema.PartitionData,
-                        partition_index=partition.partition_index,
-                        error_code=ErrorCode.unknown_topic_or_partition,
-                        error_message=NOT_HOSTED,
-                        leader_id=0,
-                        leader_epoch=0,
-                        high_watermark=0,
-                        current_voters=(),
-                        observers=(),
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.message.topics
-        ),
-        nodes=(),
-    )
+
+    def row(partition: Any) -> Any:
+        return build(
+            schema.PartitionData,
+            partition_index=partition.partition_index,
+            error_code=ErrorCode.unknown_topic_or_partition,
+            error_message=NOT_HOSTED,
+            leader_id=0,
+            leader_epoch=0,
+            high_watermark=0,
+            current_voters=(),
+            observers=(),
+        )
+
+    found = every_partition(request.message.topics, row)
+    topics = answered_topics(schema.TopicData, found, name="topic_name")
+    return _answer(request, error_code=ErrorCode.none, error_message="", topics=topics, nodes=())
 
 
 def _answer(request: Request, **values: object) -> Any:

@@ -8,11 +8,11 @@ ReplicationControlManager.alterPartitionReassignments.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.api.subjects import of_topics
+from txnsim.api.topics import answered_topics, each_partition, every_partition
 from txnsim.controller.reassignments import cancel, reassign
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import BrokerId, TopicPartition
@@ -33,41 +33,23 @@ async def handle(request: Request) -> Reply:
     message = request.message
     if not message.topics:
         # The controller does not look at it, so its answer has the defaults.
-        return _answer(request, ErrorCode.none, "", (), may_change_factor=True)
+        return _answer(request, ErrorCode.none, "", [], may_change_factor=True)
     if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
     allowed = getattr(message, "allow_replication_factor_change", True)
 
-    def alter(topic: str, one: Any) -> tuple[int, Rejection | None]:
-        return one.partition_index, _alter(request, topic, one, may_change_factor=allowed)
+    def alter(topic: Any, one: Any) -> Any:
+        return _row(request, one, _alter(request, topic.name, one, may_change_factor=allowed))
 
-    request.expect(len(message.topics) * CHANGE_WEIGHT)
-    results = [
-        (
-            topic.name,
-            tuple(
-                await request.each(
-                    partial(alter, topic.name), topic.partitions, weight=CHANGE_WEIGHT
-                )
-            ),
-        )
-        for topic in message.topics
-    ]
-    return _answer(request, ErrorCode.none, None, tuple(results), may_change_factor=allowed)
+    found = await each_partition(request, alter, weight=CHANGE_WEIGHT)
+    return _answer(request, ErrorCode.none, None, found, may_change_factor=allowed)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top and on every partition."""
     rejection = Rejection(error=error, reason="")
-    results = tuple(
-        (topic.name, tuple((one.partition_index, rejection) for one in topic.partitions))
-        for topic in request.message.topics
-    )
-    return _answer(request, error, None, results, may_change_factor=True)
-
-
-Results = tuple[tuple[str, tuple[tuple[int, Rejection | None], ...]], ...]
-"""Topic -> partition -> why not."""
+    found = every_partition(request.message.topics, lambda one: _row(request, one, rejection))
+    return _answer(request, error, None, found, may_change_factor=True)
 
 
 def _alter(
@@ -91,30 +73,23 @@ def _alter(
     return None
 
 
+def _row(request: Request, one: Any, rejection: Rejection | None) -> Any:
+    return request.schema.ReassignablePartitionResponse(
+        partition_index=one.partition_index, **error_fields(rejection)
+    )
+
+
 def _answer(
     request: Request,
     error: ErrorCode,
     reason: str | None,
-    results: Results,
+    found: list[tuple[Any, list[Any]]],
     *,
     may_change_factor: bool,
 ) -> Reply:
-    schema = request.schema
     return request.answer(
         allow_replication_factor_change=may_change_factor,
         error_code=error,
         error_message=reason,
-        responses=tuple(
-            schema.ReassignableTopicResponse(
-                name=topic,
-                partitions=tuple(
-                    schema.ReassignablePartitionResponse(
-                        partition_index=index,
-                        **error_fields(rejection),
-                    )
-                    for index, rejection in partitions
-                ),
-            )
-            for topic, partitions in results
-        ),
+        responses=answered_topics(request.schema.ReassignableTopicResponse, found),
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 from txnsim.api.partitions.describe_log_dirs import directory_of
 from txnsim.api.request import Reply, Request
-from txnsim.api.topics import by_topic
+from txnsim.api.topics import answered_topics, rows_by_topic
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition
@@ -64,17 +64,13 @@ def _moved(request: Request, partition: TopicPartition, path: str) -> ErrorCode:
 
 def _answer(request: Request, errors: dict[TopicPartition, ErrorCode]) -> Reply:
     schema = request.schema
+    row = schema.AlterReplicaLogDirPartitionResult
+    found = rows_by_topic(
+        (where, row(partition_index=where.partition, error_code=error))
+        for where, error in errors.items()
+    )
     return request.answer(
-        results=tuple(
-            schema.AlterReplicaLogDirTopicResult(
-                topic_name=name,
-                partitions=tuple(
-                    schema.AlterReplicaLogDirPartitionResult(
-                        partition_index=index, error_code=error
-                    )
-                    for index, error in partitions
-                ),
-            )
-            for name, partitions in by_topic(errors.items()).items()
+        results=answered_topics(
+            schema.AlterReplicaLogDirTopicResult, found.items(), name="topic_name"
         )
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.api.subjects import of_topics
+from txnsim.api.topics import answered_topics, rows_by_topic
 from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
@@ -40,31 +41,26 @@ async def handle(request: Request) -> Reply:
             topics=(),
         )
         return request.answer(error_code=ErrorCode.none, results=(failed,))
-    by_topic: dict[str, list[Any]] = {}
     hosted = request.broker.replicas.hosted
 
-    def describe(topic_partition: TopicPartition) -> None:
+    def describe(topic_partition: TopicPartition) -> tuple[TopicPartition, Any] | None:
         log = hosted.get(topic_partition)
         if log is None:
-            return  # deleted in a break
-        by_topic.setdefault(topic_partition.topic, []).append(
-            schema.DescribeLogDirsPartition(
-                partition_index=topic_partition.partition,
-                partition_size=log.local.segments.size_bytes,
-                offset_lag=0,
-                is_future_key=False,
-            )
+            return None  # deleted in a break
+        return topic_partition, schema.DescribeLogDirsPartition(
+            partition_index=topic_partition.partition,
+            partition_size=log.local.segments.size_bytes,
+            offset_lag=0,
+            is_future_key=False,
         )
 
-    await request.each(describe, _wanted(request))
+    described = await request.each(describe, _wanted(request))
+    found = rows_by_topic(one for one in described if one is not None)
     directory = build(
         schema.DescribeLogDirsResult,
         error_code=ErrorCode.none,
         log_dir=directory_of(request.broker),
-        topics=tuple(
-            schema.DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
-            for name, partitions in by_topic.items()
-        ),
+        topics=answered_topics(schema.DescribeLogDirsTopic, found.items()),
     )
     return request.answer(error_code=ErrorCode.none, results=(directory,))
 

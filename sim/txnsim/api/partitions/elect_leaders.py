@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
+from txnsim.api.topics import answered_topics
 from txnsim.controller.elections import NOT_NEEDED, ElectionType, elect_leader
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
@@ -41,7 +42,7 @@ async def handle(request: Request) -> Reply:
             weight=CHANGE_WEIGHT,
         )
         listed = [one for one in outcomes if not (is_all and one[1] is NOT_NEEDED)]
-        results.append(_result(request, topic, listed))
+        results.append((topic, [_row(request, one) for one in listed]))
     return _answer(request, ErrorCode.none, results)
 
 
@@ -84,29 +85,20 @@ def _elect(
 def _refuse(request: Request, error: ErrorCode, reason: str) -> Reply:
     rejection = Rejection(error=error, reason=reason)
     named = () if request.message.topic_partitions is None else _asked(request)
-    return _answer(
-        request,
-        error,
-        [
-            _result(request, topic, [(index, rejection) for index in partitions])
-            for topic, partitions in named
-        ],
+    found = [
+        (topic, [_row(request, (index, rejection)) for index in partitions])
+        for topic, partitions in named
+    ]
+    return _answer(request, error, found)
+
+
+def _answer(request: Request, error: ErrorCode, found: list[tuple[str, list[Any]]]) -> Reply:
+    results = answered_topics(
+        request.schema.ReplicaElectionResult, found, name="topic", rows="partition_result"
     )
+    return request.answer(error_code=error, replica_election_results=results)
 
 
-def _answer(request: Request, error: ErrorCode, results: list[Any]) -> Reply:
-    return request.answer(error_code=error, replica_election_results=tuple(results))
-
-
-def _result(request: Request, topic: str, outcomes: list[tuple[int, Rejection | None]]) -> Any:
-    schema = request.schema
-    return schema.ReplicaElectionResult(
-        topic=topic,
-        partition_result=tuple(
-            schema.PartitionResult(
-                partition_id=index,
-                **error_fields(rejection),
-            )
-            for index, rejection in outcomes
-        ),
-    )
+def _row(request: Request, outcome: tuple[int, Rejection | None]) -> Any:
+    index, rejection = outcome
+    return request.schema.PartitionResult(partition_id=index, **error_fields(rejection))

@@ -6,10 +6,12 @@ counterpart: ReplicationControlManager.listPartitionReassignments.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import of_topics
+from txnsim.api.topics import answered_topics, every_partition, rows_by_topic
 from txnsim.controller.reassignments import reassigning
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import PartitionImage
@@ -32,23 +34,21 @@ async def handle(request: Request) -> Reply:
             for index in topic.partition_indexes
         ]
         moving = {where: moving[where] for where in asked if where in moving}
-    by_topic: dict[str, list[Any]] = {}
-    for where, partition in moving.items():
-        by_topic.setdefault(where.topic, []).append(_ongoing(request, where.partition, partition))
-    return _answer(request, ErrorCode.none, None, by_topic)
+    found = rows_by_topic(
+        (where, _ongoing(request, where.partition, partition))
+        for where, partition in moving.items()
+    )
+    return _answer(request, ErrorCode.none, None, found.items())
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top. The answer repeats the partitions of the request, without replicas."""
     nothing = request.schema.OngoingPartitionReassignment
-    by_topic = {
-        topic.name: [
-            nothing(partition_index=index, replicas=(), adding_replicas=(), removing_replicas=())
-            for index in topic.partition_indexes
-        ]
-        for topic in request.message.topics or ()
-    }
-    return _answer(request, error, error.name, by_topic)
+    empty = {"replicas": (), "adding_replicas": (), "removing_replicas": ()}
+    found = every_partition(
+        request.message.topics or (), lambda index: nothing(partition_index=index, **empty)
+    )
+    return _answer(request, error, error.name, found)
 
 
 def _ongoing(request: Request, index: int, partition: PartitionImage) -> Any:
@@ -61,11 +61,7 @@ def _ongoing(request: Request, index: int, partition: PartitionImage) -> Any:
 
 
 def _answer(
-    request: Request, error: ErrorCode, reason: str | None, by_topic: dict[str, list[Any]]
+    request: Request, error: ErrorCode, reason: str | None, found: Iterable[tuple[Any, list[Any]]]
 ) -> Reply:
-    make = request.schema.OngoingTopicReassignment
-    return request.answer(
-        error_code=error,
-        error_message=reason,
-        topics=tuple(make(name=name, partitions=tuple(found)) for name, found in by_topic.items()),
-    )
+    topics = answered_topics(request.schema.OngoingTopicReassignment, found)
+    return request.answer(error_code=error, error_message=reason, topics=topics)

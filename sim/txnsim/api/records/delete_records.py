@@ -7,10 +7,11 @@ counterparts: KafkaApis.handleDeleteRecordsRequest, ReplicaManager.deleteRecords
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import of_topics
+from txnsim.api.topics import answered_topics
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.configs import topic_text
 from txnsim.replication.deletions import Late, Outcome
@@ -45,14 +46,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return _answer(
-        request,
-        {
-            TopicPartition(topic.name, partition.partition_index): error
-            for topic in request.message.topics
-            for partition in topic.partitions
-        },
-    )
+    return _answer(request, dict.fromkeys(subject(request).partitions, error))
 
 
 def _result_of(outcome: Outcome) -> tuple[int, ErrorCode]:
@@ -70,7 +64,7 @@ def _result_of(outcome: Outcome) -> tuple[int, ErrorCode]:
 
 def _answer(request: Request, outcomes: Mapping[TopicPartition, Outcome]) -> Reply:
     schema = request.schema
-    topics: list[Any] = []
+    found = []
     for topic in request.message.topics:
         partitions = []
         for index in dict.fromkeys(one.partition_index for one in topic.partitions):
@@ -80,10 +74,8 @@ def _answer(request: Request, outcomes: Mapping[TopicPartition, Outcome]) -> Rep
                     partition_index=index, low_watermark=low_watermark, error_code=error
                 )
             )
-        topics.append(
-            schema.DeleteRecordsTopicResult(name=topic.name, partitions=tuple(partitions))
-        )
-    return request.answer(topics=tuple(topics))
+        found.append((topic, partitions))
+    return request.answer(topics=answered_topics(schema.DeleteRecordsTopicResult, found))
 
 
 def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> int | ErrorCode:

@@ -8,12 +8,14 @@ KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffset.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import of_topics
+from txnsim.api.topics import answered_topics
 from txnsim.broker.look_ahead import LookAhead
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.partition_log import PartitionLog
@@ -71,15 +73,15 @@ async def handle(request: Request) -> Reply:
     topics = request.message.topics
     request.expect(len(topics) + asked.total())
     look = LookAhead(request.broker.environment.tasks)
-    answers: list[list[Any]] = []
+    answers: list[tuple[Any, list[Any]]] = []
     for topic in topics:
-        answers.append([])
-        for partition in _named_once(topic).values():
+        answers.append((topic, []))
+        for partition in _named_once(topic):
             place = TopicPartition(topic.name, partition.partition_index)
             found = Found(error=ErrorCode.invalid_request)
             if place not in twice:
                 found = await _find(request, look, place, partition)
-            answers[-1].append(_partition_answer(request, partition, found))
+            answers[-1][1].append(_partition_answer(request, partition, found))
             await request.have_done(1)
     return _answer(request, answers)
 
@@ -90,28 +92,19 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return _answer(
         request,
         [
-            [
-                _partition_answer(request, partition, failed)
-                for partition in _named_once(topic).values()
-            ]
+            (topic, [_partition_answer(request, one, failed) for one in _named_once(topic)])
             for topic in request.message.topics
         ],
     )
 
 
-def _named_once(topic: Any) -> dict[int, Any]:
+def _named_once(topic: Any) -> Iterable[Any]:
     """A partition that the request repeats is answered once."""
-    return {one.partition_index: one for one in topic.partitions}
+    return {one.partition_index: one for one in topic.partitions}.values()
 
 
-def _answer(request: Request, found: list[list[Any]]) -> Reply:
-    schema = request.schema
-    return request.answer(
-        topics=tuple(
-            schema.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions))
-            for topic, partitions in zip(request.message.topics, found, strict=True)
-        )
-    )
+def _answer(request: Request, found: list[tuple[Any, list[Any]]]) -> Reply:
+    return request.answer(topics=answered_topics(request.schema.ListOffsetsTopicResponse, found))
 
 
 def _partition_answer(request: Request, partition: Any, found: Found) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import of_topics
+from txnsim.api.topics import answered_topics, each_partition, every_partition
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import TopicPartition
 
@@ -23,44 +24,27 @@ subject = of_topics
 
 async def handle(request: Request) -> Reply:
     """Answer each partition by itself."""
-    topics = request.message.topics
-    request.expect(len(topics))
-    found = [
-        await request.each(partial(_partition, request, topic.topic), topic.partitions)
-        for topic in topics
-    ]
-    return _answer(request, found)
+    return _answer(request, await each_partition(request, partial(_partition, request)))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    schema = request.schema
-    return _answer(
-        request,
-        [
-            [
-                schema.EpochEndOffset(error_code=error, partition=partition.partition)
-                for partition in topic.partitions
-            ]
-            for topic in request.message.topics
-        ],
-    )
+
+    def failed(one: Any) -> Any:
+        return request.schema.EpochEndOffset(error_code=error, partition=one.partition)
+
+    return _answer(request, every_partition(request.message.topics, failed))
 
 
-def _answer(request: Request, found: list[list[Any]]) -> Reply:
-    schema = request.schema
-    return request.answer(
-        topics=tuple(
-            schema.OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(partitions))
-            for topic, partitions in zip(request.message.topics, found, strict=True)
-        )
-    )
+def _answer(request: Request, found: list[tuple[Any, list[Any]]]) -> Reply:
+    topic_class = request.schema.OffsetForLeaderTopicResult
+    return request.answer(topics=answered_topics(topic_class, found, name="topic"))
 
 
-def _partition(request: Request, topic: str, partition: Any) -> Any:
+def _partition(request: Request, topic: Any, partition: Any) -> Any:
     schema = request.schema
     log = request.broker.replicas.leader(
-        TopicPartition(topic, partition.partition),
+        TopicPartition(topic.topic, partition.partition),
         current_leader_epoch=partition.current_leader_epoch,
     )
     if isinstance(log, Rejection):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import of_topics
+from txnsim.api.topics import answered_topics, each_partition, every_partition
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.producer_state import ProducerEntry
@@ -27,38 +28,24 @@ _NO_SUCH_TOPIC: Final = "This server does not host this topic-partition."
 
 async def handle(request: Request) -> Reply:
     """List every producer that the partitions know."""
-    topics = request.message.topics
-    request.expect(len(topics))
-    described = [
-        await request.each(partial(_partition, request, topic.name), topic.partition_indexes)
-        for topic in topics
-    ]
-    return _answer(request, described)
+    return _answer(request, await each_partition(request, partial(_partition, request)))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return _answer(
-        request,
-        [
-            [_partition_answer(request, index, error) for index in topic.partition_indexes]
-            for topic in request.message.topics
-        ],
-    )
+
+    def failed(index: int) -> Any:
+        return _partition_answer(request, index, error)
+
+    return _answer(request, every_partition(request.message.topics, failed))
 
 
-def _answer(request: Request, described: list[list[Any]]) -> Reply:
-    schema = request.schema
-    return request.answer(
-        topics=tuple(
-            schema.TopicResponse(name=topic.name, partitions=tuple(partitions))
-            for topic, partitions in zip(request.message.topics, described, strict=True)
-        )
-    )
+def _answer(request: Request, described: list[tuple[Any, list[Any]]]) -> Reply:
+    return request.answer(topics=answered_topics(request.schema.TopicResponse, described))
 
 
-def _partition(request: Request, topic: str, index: int) -> Any:
-    complaint = name_complaint(topic)
+def _partition(request: Request, topic: Any, index: int) -> Any:
+    complaint = name_complaint(topic.name)
     if complaint is not None:
         return _partition_answer(
             request,
@@ -66,9 +53,9 @@ def _partition(request: Request, topic: str, index: int) -> Any:
             ErrorCode.invalid_topic_exception,
             message=f"Topic name is invalid: {complaint}",
         )
-    log = request.broker.replicas.replica(TopicPartition(topic, index))
+    log = request.broker.replicas.replica(TopicPartition(topic.name, index))
     if isinstance(log, Rejection):
-        is_there = topic in request.broker.image.topics
+        is_there = topic.name in request.broker.image.topics
         return _partition_answer(
             request, index, log.error, message=None if is_there else _NO_SUCH_TOPIC
         )

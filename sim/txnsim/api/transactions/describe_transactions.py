@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from txnsim.api.request import NO_THROTTLE, Reply, Request
 from txnsim.api.subjects import of_transactions
-from txnsim.api.topics import by_topic
+from txnsim.api.topics import answered_topics, rows_by_topic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.txn.commands import TransactionDescription
@@ -74,11 +74,10 @@ def _describe(
         transaction_last_update_time=found.last_update_timestamp_ms,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
-        topics=tuple(
-            schema.TopicData(topic=name, partitions=tuple(index for index, _ in partitions))
-            for name, partitions in by_topic(
-                (partition, None) for partition in found.partitions
-            ).items()
+        topics=answered_topics(
+            schema.TopicData,
+            rows_by_topic((where, where.partition) for where in found.partitions).items(),
+            name="topic",
         ),
     )
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api.request import NoResponse, Reply, Request
-from txnsim.api.topics import by_topic
+from txnsim.api.topics import answered_topics, rows_by_topic
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject, subject_of
 from txnsim.interbroker.transactions import (
@@ -102,12 +102,7 @@ def _marker(
 ) -> Any:
     return schema.WritableTxnMarkerResult(
         producer_id=producer_id,
-        topics=tuple(
-            schema.WritableTxnMarkerTopicResult(
-                name=name, partitions=tuple(result for _, result in results)
-            )
-            for name, results in by_topic(made).items()
-        ),
+        topics=answered_topics(schema.WritableTxnMarkerTopicResult, rows_by_topic(made).items()),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnsim.releases.history import UNOBSERVED
+from tests.releases.history import UNOBSERVED
 from txnsim.releases.rules import documentation
 
 
