@@ -7,6 +7,7 @@ which look at ages find them at once.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from txnsim.client import requests
@@ -14,6 +15,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
 from txnsim.client.versions import VersionRange
+from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
@@ -26,6 +28,8 @@ TOPICS: Final = {"orders": 3, "payments": 1}
 MARKER_RULE: Final = "slow-marker"
 """Id of the rule that holds the marker of payments-0."""
 
+_HELD: Final = TopicPartition("payments", 0)
+_ADVISED: Final = TopicPartition("orders", 1)
 _VERIFICATION: Final = "transaction.partition.verification.enable"
 _HOUR_MS: Final = 3_600_000
 _QUARTER_HOUR_MS: Final = 900_000
@@ -39,26 +43,33 @@ async def make(cluster: SimCluster) -> None:
     - orders-0: ``billing`` is over, and a late Produce has opened it again. It hangs.
     - orders-1: ``report`` is Ongoing. It takes long.
     - payments-0: ``shop`` is decided; its marker is held by the rule ``slow-marker``.
+
+    Another broker leads orders-1, if there is one: a coordinator's markers for one broker wait for
+    each other, so ``report`` could not be ended, as its readers are advised.
     """
     rule = FaultRule(
         id=MARKER_RULE,
         point=FaultPoint.PEER_REQUEST,
         api="WriteTxnMarkers",
-        topic="payments",
-        partition=0,
+        topic=_HELD.topic,
+        partition=_HELD.partition,
         action=Hold(),
     )
     cluster.injector.arm(rule)
     async with Cluster(cluster.bootstrap) as client:
+        leaders = [await client.leader(place) for place in (_HELD, _ADVISED)]
+        if leaders[0].leader_id == leaders[1].leader_id:
+            with suppress(ConfigError):  # there is one broker
+                cluster.move_leader(_HELD)
         hour_ago_ms = client.clock.now_ms() - _HOUR_MS
         await _late_produce(client, TopicPartition("orders", 0), timestamp_ms=hour_ago_ms)
-        for name, topic, partition in (("report", "orders", 1), ("shop", "payments", 0)):
+        for name, place in (("report", _ADVISED), ("shop", _HELD)):
             producer = Producer(
                 client, transactional_id=name, transaction_timeout_ms=_QUARTER_HOUR_MS
             )
             await producer.init_transactions()
             producer.begin()
-            await producer.send(topic, partition, b"x", timestamp_ms=hour_ago_ms)
+            await producer.send(place.topic, place.partition, b"x", timestamp_ms=hour_ago_ms)
             if name == "shop":
                 await producer.commit()
 

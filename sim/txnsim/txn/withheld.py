@@ -87,7 +87,9 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int
     producer_epoch: int
     quiet_ms: int
-    """Since its last write."""
+    """Since the stamp of its newest record. The producer stamps, so it may be longer than the
+    transaction has been open.
+    """
     verdict: OpenTxnStatus
     reason: str
     """One sentence without its full stop."""
@@ -152,8 +154,8 @@ def judge_one(
             f" epoch {producer_epoch}, which no marker will end"
         )
     return OpenTxnStatus.ALIVE, (
-        f"{whose} is {known.state} with this partition: it ends with its producer, or after"
-        f" transaction.timeout.ms={known.timeout_ms}"
+        f"{whose} is {known.state} with this partition: it ends with its producer, or when its"
+        f" coordinator has had it for transaction.timeout.ms={known.timeout_ms}"
     )
 
 
@@ -199,7 +201,7 @@ def repair_command(partition: TopicPartition) -> str:
 def _open(holder: Holder) -> str:
     return (
         f"That is where the transaction of producer id {holder.producer_id}, epoch"
-        f" {holder.producer_epoch}, begins, which is open here and last wrote"
+        f" {holder.producer_epoch}, begins, which is open here; its newest record is stamped"
         f" {max(0, holder.quiet_ms) // 1000} s ago; {holder.reason}."
     )
 
