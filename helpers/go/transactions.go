@@ -39,7 +39,7 @@ type OpenTransaction struct {
 	Verdict         string  `json:"verdict"`
 	Reason          string  `json:"reason"`
 	TransactionalID *string `json:"transactional_id"`
-	AbortCommand    string  `json:"abort_command"`
+	Command         *string `json:"command"` // ends it; nil unless it hangs
 }
 
 // Transactions are all that coordinators know.
@@ -84,8 +84,8 @@ func (c *Client) open(t testing.TB, query string) []OpenTransaction {
 func (c *Client) AssertNoHangingTransactions(t testing.TB) {
 	t.Helper()
 	for _, one := range c.HangingTransactions(t) {
-		t.Errorf("%s-%d: the transaction of producer %d hangs since offset %d: %s (txnsim txns %s)",
-			one.Topic, one.Partition, one.ProducerID, one.StartOffset, one.Reason, one.AbortCommand)
+		t.Errorf("%s-%d: the transaction of producer %d hangs since offset %d: %s (%s)",
+			one.Topic, one.Partition, one.ProducerID, one.StartOffset, one.Reason, *one.Command)
 	}
 }
 

@@ -137,7 +137,7 @@ export class Client {
     const found = await this.openTransactions('hanging')
     if (found.length > 0) {
       const told = found.map(one => `${one.topic}-${one.partition}: open since offset ` +
-        `${one.start_offset}: ${one.reason} (txnsim txns ${one.abort_command})`)
+        `${one.start_offset}: ${one.reason} (${one.command})`)
       throw new TxnsimError(`transactions hang:\n${told.join('\n')}`, { body: found })
     }
   }

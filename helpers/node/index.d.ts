@@ -66,7 +66,7 @@ export interface OpenTransaction {
   verdict: 'alive' | 'decided' | 'hanging'
   reason: string
   transactional_id: string | null
-  abort_command: string
+  command: string | null
 }
 
 export interface Verdict {

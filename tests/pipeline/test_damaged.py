@@ -135,11 +135,11 @@ def test_no_command_follows_from_broken_evidence(
     log_dir: Path, report: Report, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.callspec.id
-    told = {place_of(one) for one in report.findings if one.abort is not None}
+    told = {place_of(one) for one in report.findings if one.command is not None}
     assert told <= FIVE or name in UNTOLD
     for one in report.findings:
         is_told = one.verdict is OpenTxnStatus.HANGING and one.evidence.status is Status.SOUND
-        assert (one.abort is not None) is is_told
+        assert (one.command is not None) is is_told
         assert bool(one.evidence.reasons) is (one.evidence.status is not Status.SOUND)
     answer = ANSWERS.get(name)
     if answer is not None and answer.starts and name not in OTHERWISE:
@@ -164,17 +164,17 @@ def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
     report = report_on(log_dir)
     hanging = report.of(OpenTxnStatus.HANGING)
     assert {place_of(one) for one in hanging} == FIVE
-    assert all(one.abort is not None and one.evidence.is_sound for one in hanging)
+    assert all(one.command is not None and one.evidence.is_sound for one in hanging)
     assert len(report.of(OpenTxnStatus.ALIVE)) == 2
     assert (report.source.problems, report.source.cut_off) == ((), ())
 
 
 @pytest.mark.parametrize("log_dir", ["clean/last-segment-missing"], indirect=True)
 def test_who_accepts_the_damage_is_told_commands_and_what_is_lost(log_dir: Path) -> None:
-    assert any(one.abort is None for one in report_on(log_dir).of(OpenTxnStatus.HANGING))
+    assert any(one.command is None for one in report_on(log_dir).of(OpenTxnStatus.HANGING))
     report = report_on(log_dir, accepts_damage=True)
     assert report.accepts_damage
-    assert all(one.abort is not None for one in report.of(OpenTxnStatus.HANGING))
+    assert all(one.command is not None for one in report.of(OpenTxnStatus.HANGING))
     reasons = [reason for one in report.findings for reason in one.evidence.reasons]
     assert "the log ends at offset 18, below its high watermark 19" in reasons
 

@@ -155,7 +155,8 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
             assert alert["lag"] == alert["high_watermark"] - start > 0
             assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v4"]
             program, *repair = shlex.split(alert["command"])
-            assert (program, main(repair)) == ("txnsim", 0)
+            written = ("--audit-file", str(tmp_path / "audit.jsonl"))
+            assert (program, main([*repair, *written])) == ("txnsim", 0)
             running.wait_for(lambda _: taken(running) == 6 and bool(running.told("ended")))
             assert running.terminate() == 0, running.log()
         (ended,) = running.told("ended")

@@ -17,7 +17,7 @@ def test_the_story_leads_from_a_lag_to_one_command_that_ends_it() -> None:
     (waiter,) = [line for line in told["waiting"].splitlines() if line.startswith(READERS)]
     assert CULPRIT in waiter
     assert "hanging" in waiter
-    command = f"abort --topic orders --partition 0 --start-offset {start_offset}"
+    command = "repair --topic orders --partition 0 --yes"
     assert command in told["find-hanging"]
     evidence = json.loads(told["evidence"])
     assert (evidence["status"], evidence["start_batch"]) == ("sound", "this_producers")

@@ -8,7 +8,6 @@ once. Events go to standard output as they happen, all else to standard error. W
 from __future__ import annotations
 
 import argparse
-import shlex
 import signal
 import threading
 from pathlib import Path
@@ -20,6 +19,7 @@ from txnsim.cli.client_properties import bootstrap_of, property_entries
 from txnsim.cli.output import complain, print_line, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError, TxnsimError
+from txnsim.txn.withheld import program_at
 from txnsim.variables import BOOTSTRAP
 
 if TYPE_CHECKING:
@@ -133,9 +133,8 @@ def _options(args: argparse.Namespace) -> StreamOptions:
         client = {entry.name: entry.value for entry in entries.values()}
     bootstrap = bootstrap_of(args.bootstrap_server or client.get("bootstrap.servers"))
     client["bootstrap.servers"] = bootstrap
-    words = ["txnsim", "txns", "--bootstrap-server", bootstrap]
-    if args.command_config is not None:
-        words += ["--command-config", str(args.command_config)]
+    config = args.command_config
+    options = () if config is None else ("--command-config", str(config))
     to_topic = args.alerts_to is not None and args.alerts_to.startswith(TOPIC_PREFIX)
     return StreamOptions(
         client=client,
@@ -149,7 +148,7 @@ def _options(args: argparse.Namespace) -> StreamOptions:
         older_than_ms=int(args.max_transaction_timeout * 60_000),
         once=args.once,
         alerts_topic=args.alerts_to.removeprefix(TOPIC_PREFIX) if to_topic else None,
-        program=shlex.join(words),
+        program=program_at(bootstrap, *options),
     )
 
 

@@ -33,6 +33,7 @@ from txnsim.trace.reading import recording
 from txnsim.trace.remembered import Remembered
 from txnsim.trace.state import TraceState, state_at
 from txnsim.txn.decided import Decision
+from txnsim.txn.withheld import program_at
 
 PARTITIONS_MAX: Final = 200
 """So many are explained at once, unless one is named."""
@@ -113,7 +114,8 @@ class ExplainRoutes(ClusterNoun):
                 409, f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}'
             )
         pieces = tracer.pieces() if run is None else iter([run])
-        reading = partial(_explained, pieces, None if at == CURSOR_MAX else at, wanted)
+        program = program_at(self._cluster.bootstrap if run is None else None)
+        reading = partial(_explained, pieces, None if at == CURSOR_MAX else at, wanted, program)
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
@@ -184,7 +186,9 @@ class ExplainRoutes(ClusterNoun):
             injector.disarm(practise_situation.MARKER_RULE)
 
 
-def _explained(pieces: Iterator[bytes], at: int | None, wanted: str | None) -> Explained:
+def _explained(
+    pieces: Iterator[bytes], at: int | None, wanted: str | None, program: str
+) -> Explained:
     run = recording("the trace", b"".join(pieces).splitlines())
     events = run.through(at)
     state = state_at(events, run.nodes, level=run.level)
@@ -193,7 +197,10 @@ def _explained(pieces: Iterator[bytes], at: int | None, wanted: str | None) -> E
     names = [wanted] if wanted is not None else _shown(state)
     return Explained(
         at=position,
-        partitions=tuple(lso_of(state, name, at=position, remembered=remembered) for name in names),
+        partitions=tuple(
+            lso_of(state, name, at=position, remembered=remembered, program=program)
+            for name in names
+        ),
         open=tuple(mismatches(state, remembered, wanted)),
         state=state,
     )

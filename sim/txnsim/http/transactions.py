@@ -29,7 +29,7 @@ from txnsim.txn.state import (
     TransactionState,
     TxnMetadata,
 )
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.withheld import OpenTxnStatus, program_at
 from txnsim.types import BrokerId, TopicPartition
 
 PARTITION_MAX: Final = 2**31 - 1
@@ -95,8 +95,8 @@ class OpenView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     transactional_id: str | None
     state: str | None
-    abort_command: str
-    """Arguments of ``txnsim txns`` that abort it, and nothing else."""
+    command: str | None
+    """What ends it with the marker that was decided; null unless it hangs."""
 
 
 class TransactionRoutes(ClusterNoun):
@@ -201,7 +201,9 @@ class TransactionRoutes(ClusterNoun):
         young they are.
         """
         wanted = word_of(request, "verdict", sorted(OpenTxnStatus))
-        return [_open(one) for one in self._judged() if wanted in (None, one.verdict.value)]
+        program = program_at(self._cluster.bootstrap)
+        found = (one for one in self._judged() if wanted in (None, one.verdict.value))
+        return [_open(one, program) for one in found]
 
     # What there is
 
@@ -284,7 +286,7 @@ def _description(broker_id: BrokerId, txn: TxnMetadata) -> TransactionDescriptio
     )
 
 
-def _open(one: JudgedTransaction) -> OpenView:
+def _open(one: JudgedTransaction, program: str) -> OpenView:
     producer = one.transaction.producer
     assert producer.txn_start_offset is not None
     return OpenView(
@@ -297,5 +299,5 @@ def _open(one: JudgedTransaction) -> OpenView:
         reason=one.reason,
         transactional_id=one.transactional_id,
         state=one.state,
-        abort_command=one.abort_command,
+        command=one.command(program),
     )

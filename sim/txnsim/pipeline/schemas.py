@@ -492,12 +492,12 @@ TABLES: Final = {
         evidence_reasons {TEXTS} Why it is not sound; empty where it is.
         replicas string Which replicas were seen, in words.
         evidence string All of the evidence, as JSON.
-        abort_command string Null where it must not or need not be aborted, and where the evidence
-            is not sound.
+        command string What ends it with the marker that was decided; null unless it hangs, and
+            where the evidence is not sound.
         """,
         nullable=(
             *("coordinator_epoch", "started_at", "transactional_id", "state"),
-            *("outcome", "timeout_ms", "abort_command"),
+            *("outcome", "timeout_ms", "command"),
         ),
     ),
 }

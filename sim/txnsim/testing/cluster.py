@@ -202,7 +202,8 @@ class AsyncSimulatedKafka:
         Raises:
             AssertionError: There is one; the message names each, why it hangs, and its end.
         """
-        judging.no_hanging_transactions(await self.transactions.hanging())
+        found = await self.transactions.hanging()
+        judging.no_hanging_transactions(found, bootstrap=self.bootstrap)
 
     @in_cluster_loop
     async def assert_exactly_once(

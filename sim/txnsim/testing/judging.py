@@ -12,10 +12,15 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.testing.exactly_once import Value, compare
 from txnsim.testing.faults import FaultState
 from txnsim.testing.reading import Fate, ReadRecord, read_topic
+from txnsim.txn.withheld import program_at, with_guess
 
 
-def no_hanging_transactions(found: Sequence[JudgedTransaction]) -> None:
+def no_hanging_transactions(found: Sequence[JudgedTransaction], *, bootstrap: str) -> None:
     """Nothing hangs.
+
+    Args:
+        found: What does.
+        bootstrap: Where the cluster is, for the commands that end it.
 
     Raises:
         AssertionError: Something does.
@@ -26,10 +31,13 @@ def no_hanging_transactions(found: Sequence[JudgedTransaction]) -> None:
     lines = [f"{len(found)} transaction{'s hang' if len(found) > 1 else ' hangs'}:"]
     for one in found:
         producer = one.transaction.producer
+        command = one.command(program_at(bootstrap))
+        assert command is not None, "what hangs has one"
         lines += [
             f"  {one.transaction.partition} since offset {producer.txn_start_offset}: producer "
             f"{producer.producer_id}, epoch {producer.producer_epoch}: {one.reason}",
-            f"    txnsim txns {one.abort_command}",
+            *([f"    {one.decided}"] if one.decided is not None else []),
+            f"    {with_guess(command, one.decided)}",
         ]
     raise AssertionError("\n".join(lines))
 

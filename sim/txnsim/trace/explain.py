@@ -15,9 +15,10 @@ from txnsim.trace.reading import Recording, by_position, causes
 from txnsim.trace.remembered import Remembered
 from txnsim.trace.state import TraceState, state_at
 from txnsim.trace.story import place
-from txnsim.txn.decided import Decided
+from txnsim.txn.decided import MARKERS, Decided
 from txnsim.txn.withheld import (
     CAUSE_OF,
+    PROGRAM,
     Cause,
     Coordinated,
     Holder,
@@ -53,6 +54,8 @@ class LsoExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """
     repair: str | None
     """The command that ends it; None where nothing hangs."""
+    marker: str | None
+    """``COMMIT`` or ``ABORT``: what that writes; None where it is unknown, or nothing hangs."""
 
 
 class TxnExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +110,14 @@ def _last(events: Sequence[Event]) -> int:
     return events[-1].i if events else -1
 
 
-def lso_of(state: TraceState, partition: str, *, at: int, remembered: Remembered) -> LsoExplanation:
+def lso_of(
+    state: TraceState,
+    partition: str,
+    *,
+    at: int,
+    remembered: Remembered,
+    program: str = PROGRAM,
+) -> LsoExplanation:
     """The same of a state that is there already.
 
     Args:
@@ -115,6 +125,7 @@ def lso_of(state: TraceState, partition: str, *, at: int, remembered: Remembered
         partition: ``topic-partition``.
         at: The event after which it is that.
         remembered: What the events up to it leave.
+        program: How ``txnsim txns`` is called for this cluster.
 
     Raises:
         BadInputError: The state has no such partition.
@@ -142,11 +153,12 @@ def lso_of(state: TraceState, partition: str, *, at: int, remembered: Remembered
         high_watermark=end,
         holder=None if holder is None else _holder(state, log, holder),
         others=len(open_ones) - 1,
+        program=program,
     )
     said = sentences(standing)
     if is_brief:
         said = (*said, BRIEF_REMARK)
-    hangs = cause is Cause.HANGING
+    hanging = holder if cause is Cause.HANGING else None
     return LsoExplanation(
         partition=partition,
         at=at,
@@ -155,7 +167,10 @@ def lso_of(state: TraceState, partition: str, *, at: int, remembered: Remembered
         high_watermark=end,
         sentences=said,
         evidence=tuple(sorted(set(_evidence(state, log, holder, remembered.hits)))),
-        repair=repair_command(where) if hangs else None,
+        repair=None if hanging is None else repair_command(where, hanging.verdict, program=program),
+        marker=None
+        if hanging is None or hanging.decided is None
+        else MARKERS[hanging.decided.decision] or None,
     )
 
 

@@ -38,6 +38,14 @@ class Decision(StrEnum):
     UNKNOWN = "unknown"
 
 
+MARKERS: Final = {
+    Decision.COMMITTED: "COMMIT",
+    Decision.ABORTED: "ABORT",
+    Decision.UNKNOWN: "",
+}
+"""What ends a transaction that was so decided."""
+
+
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """A decision, and why it is taken for the one."""
 

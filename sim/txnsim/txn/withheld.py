@@ -16,10 +16,14 @@ coordinator lists the partition; here the comparison is whole:
 - the coordinator's transaction is Ongoing there under another epoch: it is another transaction, and
   this one **hangs**;
 - else it is **alive**: it ends with its producer or by ``transaction.timeout.ms``.
+
+Every command that ends an open transaction is made here from its verdict, too. Only what hangs has
+one: what is decided or alive ends by itself, and a marker that is written by hand would tear it.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
@@ -29,6 +33,7 @@ import msgspec
 from txnsim.txn.decided import Decided, Decision
 from txnsim.types import TopicPartition
 
+PROGRAM: Final = "txnsim txns"
 DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 """Markers are owed to every partition that is still listed."""
 
@@ -111,6 +116,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Transactions that are open behind the holder."""
     not_in_sync: Sequence[int] = ()
     """Replicas."""
+    program: str = PROGRAM
+    """How ``txnsim txns`` is called for this cluster."""
 
 
 def judge_one(
@@ -179,7 +186,7 @@ def sentences(known: Standing) -> tuple[str, ...]:
             *_behind(known),
         )
     tail = (f"Transactions that are open behind it: {known.others}.",) if known.others else ()
-    return first, _open(holder), _advice(known.partition, holder), *tail
+    return first, _open(holder), _advice(known, holder), *tail
 
 
 def withheld(last_stable_offset: int, high_watermark: int) -> str:
@@ -192,10 +199,40 @@ def withheld(last_stable_offset: int, high_watermark: int) -> str:
     )
 
 
-def repair_command(partition: TopicPartition) -> str:
-    """What ends hanging transactions of a partition."""
+def program_at(bootstrap: str | None, *options: str) -> str:
+    """How ``txnsim txns`` is called for a cluster.
+
+    Args:
+        bootstrap: Its address; None where it is not known.
+        options: Further global options.
+    """
+    server = () if bootstrap is None else ("--bootstrap-server", bootstrap)
+    return shlex.join((*PROGRAM.split(), *server, *options))
+
+
+def repair_command(
+    partition: TopicPartition, verdict: OpenTxnStatus, *, program: str = PROGRAM
+) -> str | None:
+    """What ends an open transaction; None unless it hangs. ``repair`` judges again right before it
+    writes, and writes the marker that was decided, COMMIT or ABORT. Kafka's own tool writes an
+    ABORT only.
+
+    Args:
+        partition: Where it is open.
+        verdict: What becomes of it.
+        program: How ``txnsim txns`` is called for this cluster.
+    """
+    if verdict is not OpenTxnStatus.HANGING:
+        return None
     where = f"--topic {partition.topic} --partition {partition.partition}"
-    return f"txnsim txns repair {where} --yes"
+    return f"{program} repair {where} --yes"
+
+
+def with_guess(command: str, decided: Decided | None) -> str:
+    """The command for people: where the decision is unknown, they have to say it."""
+    if decided is not None and decided.decision is not Decision.UNKNOWN:
+        return command
+    return f"{command} --guess abort, or --guess commit"
 
 
 def _open(holder: Holder) -> str:
@@ -206,20 +243,18 @@ def _open(holder: Holder) -> str:
     )
 
 
-def _advice(partition: TopicPartition, holder: Holder) -> str:
-    if holder.verdict is OpenTxnStatus.HANGING:
+def _advice(known: Standing, holder: Holder) -> str:
+    command = repair_command(known.partition, holder.verdict, program=known.program)
+    if command is not None:
         decided = "" if holder.decided is None else f" {holder.decided}."
-        guess = ""
-        if holder.decided is not None and holder.decided.decision is Decision.UNKNOWN:
-            guess = " --guess abort, or --guess commit"
-        return f"It hangs.{decided} To end it: {repair_command(partition)}{guess}."
+        return f"It hangs.{decided} To end it: {with_guess(command, holder.decided)}."
     if holder.verdict is OpenTxnStatus.DECIDED:
         return (
             "It does not hang: the marker comes as soon as its coordinator reaches the leader."
             f" Look at broker {holder.coordinator_id} and at its way to the leader."
         )
     return (
-        "It does not hang. To end it now, fence its producer: txnsim txns"
+        f"It does not hang. To end it now, fence its producer: {known.program}"
         f" forceTerminateTransaction --transactionalId {holder.transactional_id}."
     )
 

@@ -16,6 +16,7 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import FaultState
 from txnsim.testing.judging import all_faults_struck, no_hanging_transactions
 from txnsim.testing.virtual import run_virtual
+from txnsim.txn.decided import Decided, Decision
 from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
@@ -33,6 +34,7 @@ HANGING = JudgedTransaction(
     ),
     verdict=OpenTxnStatus.HANGING,
     reason="no coordinator knows producer id 7",
+    decided=Decided(decision=Decision.COMMITTED, because="so it is"),
 )
 
 
@@ -49,16 +51,17 @@ def state(*, struck: int = 0, matched: int = 0, may_miss: bool = False) -> Fault
 
 
 def test_what_hangs_is_named_with_its_reason_and_its_end() -> None:
-    no_hanging_transactions(())
+    no_hanging_transactions((), bootstrap="b:1")
     with pytest.raises(AssertionError) as refusal:
-        no_hanging_transactions((HANGING,))
+        no_hanging_transactions((HANGING,), bootstrap="b:1")
     assert str(refusal.value).splitlines() == [
         "1 transaction hangs:",
         "  orders-1 since offset 3: producer 7, epoch 0: no coordinator knows producer id 7",
-        "    txnsim txns abort --topic orders --partition 1 --start-offset 3",
+        "    It was committed: end it with COMMIT, as so it is",
+        "    txnsim txns --bootstrap-server b:1 repair --topic orders --partition 1 --yes",
     ]
     with pytest.raises(AssertionError, match="2 transactions hang:"):
-        no_hanging_transactions((HANGING, HANGING))
+        no_hanging_transactions((HANGING, HANGING), bootstrap="b:1")
 
 
 def test_a_fault_that_never_struck_is_named() -> None:

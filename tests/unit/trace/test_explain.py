@@ -37,6 +37,7 @@ def test_a_hanging_transaction_is_told_with_its_evidence_and_the_repair() -> Non
     assert told.cause == "hanging transaction"
     assert told.last_stable_offset == 1
     assert told.repair == "txnsim txns repair --topic payments --partition 0 --yes"
+    assert told.marker == "ABORT"
     kinds = {by_position(run.events)[position].k for position in told.evidence}
     assert {"pid.open", "txn.complete"} <= kinds
     assert told.sentences[-1] == BRIEF_REMARK

@@ -11,6 +11,8 @@ from txnsim.txn.withheld import (
     OpenTxnStatus,
     Standing,
     judge_one,
+    program_at,
+    repair_command,
     sentences,
     withheld,
 )
@@ -93,6 +95,24 @@ def test_the_words_say_what_holds_readers_and_what_to_do(
     assert "2 s ago; so it is." in second
     assert advice in third
     assert last == "Transactions that are open behind it: 2."
+
+
+@pytest.mark.parametrize("verdict", OpenTxnStatus)
+def test_only_what_hangs_has_a_command(verdict: OpenTxnStatus) -> None:
+    command = repair_command(PARTITION, verdict, program=program_at("b:1", "--command-config", "f"))
+    assert command == (
+        "txnsim txns --bootstrap-server b:1 --command-config f repair --topic t --partition 0 --yes"
+        if verdict is OpenTxnStatus.HANGING
+        else None
+    )
+
+
+def test_a_command_is_that_of_the_cluster() -> None:
+    assert program_at(None) == "txnsim txns"
+    there = msgspec.structs.replace(
+        standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)), program=program_at("b:1")
+    )
+    assert "txnsim txns --bootstrap-server b:1 forceTerminate" in sentences(there)[2]
 
 
 @pytest.mark.parametrize(

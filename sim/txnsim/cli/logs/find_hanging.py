@@ -81,8 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-damage",
         action="store_true",
-        help="print abort commands on damaged or incomplete evidence too; first look at what is"
-        " lost",
+        help="print commands on damaged or incomplete evidence too; first look at what is lost",
     )
     parser.add_argument(
         "--bootstrap-server",
@@ -164,6 +163,7 @@ def _print(report: Report, *, everything: bool) -> None:
 def _below(one: Finding) -> Iterator[str]:
     """What stands below a finding: what is wrong with the evidence, and what to do."""
     from txnsim.cli.output import time_text
+    from txnsim.txn.withheld import with_guess
 
     if one.evidence.replicas.missing:
         yield one.evidence.replicas.summary
@@ -174,10 +174,8 @@ def _below(one: Finding) -> Iterator[str]:
         yield f"if no broker ran since then, try --as-of {when}"
     if one.decided is not None:
         yield str(one.decided)
-    if one.abort is not None and one.outcome == "commit":
-        yield "an abort drops what was committed; 'txnsim txns repair' writes COMMIT"
-    if one.abort is not None:
-        yield one.abort.txnsim
+    if one.command is not None:
+        yield with_guess(one.command, one.decided)
     elif one.verdict == "hanging":
         yield "no command on this evidence; --accept-damage prints it all the same"
 

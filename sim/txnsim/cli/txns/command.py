@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -35,6 +34,7 @@ from txnsim.client.errors import (
     NotSupportedError,
     RequestTimeoutError,
 )
+from txnsim.txn.withheld import program_at
 from txnsim.variables import BOOTSTRAP
 
 FAILED: Final = 1
@@ -241,14 +241,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _again(args: argparse.Namespace) -> str:
     """This program with the global options that it was given."""
-    words = ["txnsim", "txns"]
-    for option, value in (
-        ("--bootstrap-server", args.bootstrap_server),
-        ("--command-config", args.command_config),
-    ):
-        if value is not None:
-            words += [option, str(value)]
-    return shlex.join(words)
+    config = args.command_config
+    options = () if config is None else ("--command-config", str(config))
+    return program_at(args.bootstrap_server, *options)
 
 
 def _complain(failure: CommandFailure | ClientError, command: str) -> None:

@@ -19,13 +19,12 @@ from txnsim.cli.txns.rights import missing_right
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode, NotSupportedError
 from txnsim.client.inspection.hanging import OpenTransaction
-from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.survey import Survey, survey
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.errors import ConfigError
 from txnsim.txn.decided import Decision
-from txnsim.txn.withheld import Cause, OpenTxnStatus
+from txnsim.txn.withheld import Cause, OpenTxnStatus, with_guess
 from txnsim.types import TopicPartition
 
 HANGS: Final = 3
@@ -84,10 +83,12 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
         lines = []
         for one in found.hanging:
             start = one.transaction.producer.txn_start_offset
+            command = one.command(self.again)
+            assert command is not None, "what hangs has one"
             lines += [
                 f"{one.transaction.partition} at offset {start}: {one.reason}",
                 *([f"  {one.decided}"] if one.decided is not None else []),
-                f"  {self._end(one)}",
+                f"  {with_guess(command, one.decided)}",
             ]
         _tell_rest(found)
         columns = hanging_columns(now_ms)
@@ -101,7 +102,7 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
                     {
                         "finding": one,
                         "duration_min": one.transaction.duration_min(now_ms),
-                        "abort": self._abort(one) if one.verdict is OpenTxnStatus.HANGING else None,
+                        "command": one.command(self.again),
                     }
                     for one in found.findings
                 ],
@@ -109,20 +110,6 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
             },
             status=HANGS if found.hanging else INCOMPLETE if found.unread else 0,
         )
-
-    def _end(self, one: JudgedTransaction) -> str:
-        """The command that writes what was decided; where that is unknown, the operator says it."""
-        decision = Decision.UNKNOWN if one.decided is None else one.decided.decision
-        if decision is Decision.ABORTED:
-            return self._abort(one)
-        where = one.transaction.partition
-        guess = " --guess abort, or --guess commit" if decision is Decision.UNKNOWN else ""
-        return (
-            f"{self.again} repair --topic {where.topic} --partition {where.partition} --yes{guess}"
-        )
-
-    def _abort(self, one: JudgedTransaction) -> str:
-        return f"{self.again} {one.abort_command}"
 
 
 class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,9 +195,9 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Ask and explain."""
-        known = await explain(admin, self.partition, now_ms=now_ms)
+        known = await explain(admin, self.partition, now_ms=now_ms, program=self.again)
         return Output(
-            lines=tuple(line.replace("txnsim txns", self.again) for line in known.sentences),
+            lines=known.sentences,
             values=known,
             status=_STATUS_OF.get(known.cause, 0),
         )

@@ -13,7 +13,7 @@ import msgspec
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.txn.decided import Decided, Newest, decided
-from txnsim.txn.withheld import Coordinated, OpenTxnStatus, judge_one
+from txnsim.txn.withheld import Coordinated, OpenTxnStatus, judge_one, repair_command
 
 
 class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +30,9 @@ class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     decided: Decided | None = None
     """The marker that one that hangs should have had; None for all others."""
 
-    @property
-    def abort_command(self) -> str:
-        """Arguments of ``txnsim txns`` that abort it, and no other transaction."""
-        where = self.transaction.partition
-        start = self.transaction.producer.txn_start_offset
-        return f"abort --topic {where.topic} --partition {where.partition} --start-offset {start}"
+    def command(self, program: str) -> str | None:
+        """What ends it, with the program as it is called for this cluster; None unless it hangs."""
+        return repair_command(self.transaction.partition, self.verdict, program=program)
 
 
 def judge(

@@ -11,7 +11,6 @@ whether the transaction is gone, and for its last stable offset.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 import msgspec
 
@@ -21,15 +20,9 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.client.offsets import LATEST
-from txnsim.txn.decided import Decision
+from txnsim.txn.decided import MARKERS, Decision
 from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import IsolationLevel, TopicPartition
-
-MARKERS: Final = {
-    Decision.COMMITTED: "COMMIT",
-    Decision.ABORTED: "ABORT",
-    Decision.UNKNOWN: "",
-}
 
 
 class Outcome(StrEnum):

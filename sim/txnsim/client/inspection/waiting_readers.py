@@ -20,7 +20,7 @@ from txnsim.client.inspection.txn_wording import message_of
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.metadata import PartitionView
 from txnsim.client.offsets import EARLIEST, LATEST
-from txnsim.txn.withheld import CAUSE_OF, Cause, Holder, Standing, sentences, withheld
+from txnsim.txn.withheld import CAUSE_OF, PROGRAM, Cause, Holder, Standing, sentences, withheld
 from txnsim.types import IsolationLevel, TopicPartition
 
 
@@ -37,12 +37,22 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     high_watermark: int = -1
     findings: tuple[JudgedTransaction, ...] = ()
     """Every open transaction, the one that holds readers back first."""
+    command: str | None = None
+    """What ends the first one; None unless it hangs."""
     sentences: tuple[str, ...] = ()
     """What it means and what to do."""
 
 
-async def explain(admin: Admin, partition: TopicPartition, *, now_ms: int) -> Explanation:
+async def explain(
+    admin: Admin, partition: TopicPartition, *, now_ms: int, program: str = PROGRAM
+) -> Explanation:
     """Explain why readers don't get further.
+
+    Args:
+        admin: The cluster.
+        partition: Which.
+        now_ms: The wall clock to measure ages by.
+        program: How ``txnsim txns`` is called for this cluster, for the commands that are told.
 
     Raises:
         ClientError: There is no such partition, or it or a coordinator did not answer.
@@ -63,7 +73,7 @@ async def explain(admin: Admin, partition: TopicPartition, *, now_ms: int) -> Ex
         if partition in found.unread:
             raise found.unread[partition]
     except NotSupportedError:
-        return await _explain_by_the_log(admin, partition, view)
+        return await _explain_by_the_log(admin, partition, view, program)
     log_start = await admin.offset_of(partition, EARLIEST)
     stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     watermark = await admin.offset_of(partition, LATEST)
@@ -82,12 +92,13 @@ async def explain(admin: Admin, partition: TopicPartition, *, now_ms: int) -> Ex
         last_stable_offset=stable,
         high_watermark=watermark,
         findings=findings,
+        command=None if holder is None else holder.command(program),
     )
-    return msgspec.structs.replace(done, sentences=_sentences(done, holder, now_ms))
+    return msgspec.structs.replace(done, sentences=_sentences(done, holder, now_ms, program))
 
 
 async def _explain_by_the_log(
-    admin: Admin, partition: TopicPartition, view: PartitionView
+    admin: Admin, partition: TopicPartition, view: PartitionView, program: str
 ) -> Explanation:
     """Explain a partition whose open transactions are unknown."""
     log_start = await admin.offset_of(partition, EARLIEST)
@@ -101,7 +112,7 @@ async def _explain_by_the_log(
         high_watermark=watermark,
     )
     if cause is Cause.NOTHING:
-        return msgspec.structs.replace(done, sentences=_sentences(done, None, 0))
+        return msgspec.structs.replace(done, sentences=_sentences(done, None, 0, program))
     read = await fetch(
         admin.cluster,
         partition.topic,
@@ -113,7 +124,7 @@ async def _explain_by_the_log(
     )
     first = next((one for one in read.records if one.transactional), None)
     return msgspec.structs.replace(
-        done, sentences=(withheld(stable, watermark), *_untold(done, first))
+        done, sentences=(withheld(stable, watermark), *_untold(done, first, program))
     )
 
 
@@ -152,7 +163,7 @@ def _offline(view: PartitionView) -> str:
 
 
 def _sentences(
-    known: Explanation, holder: JudgedTransaction | None, now_ms: int
+    known: Explanation, holder: JudgedTransaction | None, now_ms: int, program: str
 ) -> tuple[str, ...]:
     return sentences(
         Standing(
@@ -163,6 +174,7 @@ def _sentences(
             holder=None if holder is None else _held_by(holder, now_ms),
             others=len(known.findings) - 1,
             not_in_sync=[one for one in known.replicas if one not in known.isr],
+            program=program,
         )
     )
 
@@ -181,7 +193,7 @@ def _held_by(holder: JudgedTransaction, now_ms: int) -> Holder:
     )
 
 
-def _untold(known: Explanation, first: ConsumedRecord | None) -> tuple[str, ...]:
+def _untold(known: Explanation, first: ConsumedRecord | None, program: str) -> tuple[str, ...]:
     """Whose transaction it is, as the batch says that begins there."""
     untold = (
         "These brokers are too old to tell whether it hangs (Kafka 3.0 is needed): ask its"
@@ -194,7 +206,8 @@ def _untold(known: Explanation, first: ConsumedRecord | None) -> tuple[str, ...]
         f"That is where the transaction of producer id {first.producer_id}, epoch"
         f" {first.producer_epoch}, begins, as the record says that lies there.",
         untold,
-        f"Where it hangs, to end it: txnsim txns abort {where} --producer-id {first.producer_id}"
-        f" --producer-epoch {first.producer_epoch} --coordinator-epoch 0; if that is fenced, the"
-        " partition has seen a marker of a later coordinator epoch, and a higher one is needed.",
+        f"Where it hangs and was not committed, to end it: {program} abort {where}"
+        f" --producer-id {first.producer_id} --producer-epoch {first.producer_epoch}"
+        " --coordinator-epoch 0; if that is fenced, the partition has seen a marker of a later"
+        " coordinator epoch, and a higher one is needed.",
     )

@@ -24,8 +24,8 @@ from txnsim.pipeline.forensics.verdicts import (
     listed_by_kafka,
     opinion_on,
 )
-from txnsim.txn.decided import Decided
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.decided import Decided, Decision
+from txnsim.txn.withheld import OpenTxnStatus, program_at, repair_command
 from txnsim.types import TopicPartition
 
 SCHEMA_VERSION: Final = 2
@@ -40,9 +40,8 @@ def _said(text: str) -> msgspec.Meta:
 
 
 class AbortCommands(msgspec.Struct, frozen=True, kw_only=True):
-    """Commands that end this transaction and no other, once the brokers run again."""
+    """Kafka's own commands that abort this transaction and no other, once the brokers run again."""
 
-    txnsim: str
     kafka: str
     kafka_before_3_0: Annotated[
         str, _said("By identity, for brokers that can't look up a start offset.")
@@ -101,12 +100,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     recent_until_ms: Annotated[
         int | None, _said("Of a recent one: as of later than this it would be called hanging.")
     ]
-    abort: Annotated[
-        AbortCommands | None,
+    command: Annotated[
+        str | None,
         _said(
-            "Null where it must not or need not be aborted, and where the evidence is not sound,"
-            " unless damage is accepted."
+            "What ends it with the marker that was decided, once the brokers run again. Null unless"
+            " it hangs, and where the evidence is not sound, unless damage is accepted."
         ),
+    ]
+    abort: Annotated[
+        AbortCommands | None, _said("The same by Kafka's own tool; null unless outcome is abort.")
     ]
 
     @property
@@ -255,6 +257,7 @@ def finding_of(
         reason += "; its records bear a time in the future, so the time of the file counts"
     newest = None if opinion.entry is None else opinion.entry.newest
     timeout_ms = None if newest is None else newest.timeout_ms
+    command, abort = _commands(txn, partition, verdict, opinion, evidence, question)
     return Finding(
         topic=partition.topic,
         partition=partition.partition,
@@ -293,9 +296,8 @@ def finding_of(
         against=_brokers(spread.against),
         evidence=evidence,
         recent_until_ms=_recent_until_ms(verdict, written_ms, question),
-        abort=abort_commands(txn, partition, question.bootstrap)
-        if verdict is OpenTxnStatus.HANGING and (evidence.is_sound or question.accepts_damage)
-        else None,
+        command=command,
+        abort=abort,
     )
 
 
@@ -347,6 +349,23 @@ def _brokers(replicas: Sequence[ReplicaEnds]) -> tuple[int, ...]:
     return tuple(sorted(one.replica.broker for one in replicas))
 
 
+def _commands(
+    txn: OpenTxn,
+    partition: TopicPartition,
+    verdict: OpenTxnStatus,
+    opinion: Opinion,
+    evidence: Evidence,
+    question: Question,
+) -> tuple[str | None, AbortCommands | None]:
+    """What ends it, and the same by Kafka's own tool, which can only abort."""
+    if not evidence.is_sound and not question.accepts_damage:
+        return None, None
+    command = repair_command(partition, verdict, program=program_at(question.bootstrap))
+    if command is None or opinion.outcome != MARKERS[Decision.ABORTED]:
+        return command, None
+    return command, abort_commands(txn, partition, question.bootstrap)
+
+
 def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> AbortCommands:
     """Commands that abort it. One that hangs before the first marker shows no coordinator epoch; 0
     is below any real one (AbortTransactionCommand).
@@ -361,7 +380,6 @@ def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> A
     ]
     server = ["--bootstrap-server", bootstrap]
     return AbortCommands(
-        txnsim=shlex.join(["txnsim", "txns", *server, *at_offset]),
         kafka=shlex.join(["kafka-transactions.sh", *server, *at_offset]),
         kafka_before_3_0=shlex.join(["kafka-transactions.sh", *server, *by_identity]),
     )

@@ -19,7 +19,7 @@ from txnsim.pipeline.report_page.elements import Child, document, element, table
 from txnsim.pipeline.report_page.lives import Ended, Life, Lives
 from txnsim.pipeline.report_page.plots import plots
 from txnsim.pipeline.report_page.time_line import Bar, time_line, time_text
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.withheld import OpenTxnStatus, with_guess
 from txnsim.types import TopicPartition
 
 REMARK: Final = "This file holds no keys and no values of records."
@@ -144,7 +144,7 @@ def _finding(one: Finding) -> Element:
         element("ul", *(element("li", reason) for reason in evidence.reasons))
         if evidence.reasons
         else None,
-        element("pre", one.abort.txnsim) if one.abort is not None else _no_command(one),
+        _command(one),
         element(
             "details",
             element("summary", "All of the evidence"),
@@ -154,7 +154,9 @@ def _finding(one: Finding) -> Element:
     )
 
 
-def _no_command(one: Finding) -> Element | None:
+def _command(one: Finding) -> Element | None:
+    if one.command is not None:
+        return element("pre", with_guess(one.command, one.decided))
     if one.verdict is not OpenTxnStatus.HANGING:
         return None
     return element("p", "No command follows from this evidence.")

@@ -16,7 +16,8 @@ import msgspec
 
 from txnsim.pipeline.schemas import Bigint, Int, String, Table, columns_of
 from txnsim.pipeline.streaming.lag_probe import PartitionLag
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.withheld import repair_command
+from txnsim.types import TopicPartition
 
 
 class AlertEvent(StrEnum):
@@ -47,7 +48,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     lag: Annotated[Bigint, "The second less the first: offsets withheld."]
     reason: Annotated[String, "Which rule says that it hangs."]
     """KIP-664 has it."""
-    command: Annotated[String, "What aborts it, and no other transaction."]
+    command: Annotated[String, "What ends it, with the marker that was decided."]
 
     @property
     def sentence(self) -> str:
@@ -119,9 +120,10 @@ def _hanging(row: PartitionLag, *, at_ms: int, program: str) -> Iterator[Alert]:
     assert row.last_stable_offset is not None, "asked for before"
     assert row.high_watermark is not None, "the same"
     assert row.lag is not None, "both are known"
-    where = f"--topic {row.topic} --partition {row.partition}"
+    where = TopicPartition(row.topic, row.partition)
     for held in row.held_by:
-        if held.verdict is not OpenTxnStatus.HANGING:
+        command = repair_command(where, held.verdict, program=program)
+        if command is None:
             continue
         yield Alert(
             event=AlertEvent.RAISED,
@@ -140,7 +142,7 @@ def _hanging(row: PartitionLag, *, at_ms: int, program: str) -> Iterator[Alert]:
             high_watermark=row.high_watermark,
             lag=row.lag,
             reason=held.reason,
-            command=f"{program} abort {where} --start-offset {held.start_offset}",
+            command=command,
         )
 
 

@@ -60,9 +60,6 @@ def _columns(found: list[Finding], as_of_ms: int) -> dict[str, Make]:
         "evidence_reasons": values(lambda: [one.evidence.reasons for one in found]),
         "replicas": values(lambda: [one.evidence.replicas.summary for one in found]),
         "evidence": values(lambda: [msgspec.json.encode(one.evidence).decode() for one in found]),
-        "abort_command": values(
-            lambda: [None if one.abort is None else one.abort.txnsim for one in found]
-        ),
     }
 
 

@@ -61,8 +61,8 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert why.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
     assert decided.startswith("  It was not committed: end it with ABORT, as ")
     assert command == (
-        f"  txnsim txns --bootstrap-server {server.bootstrap} abort --topic orders --partition 0"
-        " --start-offset 0"
+        f"  txnsim txns --bootstrap-server {server.bootstrap} repair --topic orders --partition 0"
+        " --yes"
     )
     assert run(server, "find-hanging", "--all", "--topic", "orders", "--json") == HANGS
     told = json.loads(capsys.readouterr().out)

@@ -77,6 +77,8 @@ def test_verdicts(
     assert finding.coordinator_id == (2 if description else None)
 
 
-def test_the_command_names_this_transaction_alone() -> None:
-    (finding,) = judge([OPEN], {}, {})
-    assert finding.abort_command == "abort --topic t --partition 0 --start-offset 5"
+def test_only_what_hangs_comes_with_a_command() -> None:
+    (hangs,) = judge([OPEN], {}, {})
+    assert hangs.command("txns") == "txns repair --topic t --partition 0 --yes"
+    (decided,) = judge([OPEN], {1: "x"}, {"x": known("PrepareCommit", P0)})
+    assert decided.command("txns") is None

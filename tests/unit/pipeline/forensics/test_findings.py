@@ -109,9 +109,15 @@ def test_a_hanging_transaction_comes_with_commands() -> None:
         True,
     )
     assert (one.broker, one.open_on, one.age_ms) == (1, (1, 2), 60 * MINUTE)
-    assert one.abort == AbortCommands(
-        txnsim="txnsim txns --bootstrap-server localhost:9092 abort --topic orders --partition 0"
-        " --start-offset 5",
+    assert one.command == (
+        "txnsim txns --bootstrap-server localhost:9092 repair --topic orders --partition 0 --yes"
+    )
+    # What was decided is unknown, so an abort by Kafka's tool may be wrong.
+    assert (one.outcome, one.abort) == ("unknown", None)
+
+
+def test_kafkas_own_commands_are_told_where_an_abort_is_right() -> None:
+    assert abort_commands(txn(), HERE, "localhost:9092") == AbortCommands(
         kafka="kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic orders"
         " --partition 0 --start-offset 5",
         kafka_before_3_0="kafka-transactions.sh --bootstrap-server localhost:9092 abort"
@@ -126,7 +132,7 @@ def test_the_coordinator_epoch_is_that_of_the_last_marker() -> None:
 
 def test_what_nobody_lists_is_recent_until_it_is_old() -> None:
     one = found(knowing(), age_ms=15 * MINUTE)
-    assert (one.verdict, one.listed_by_kafka, one.abort) == (OpenTxnStatus.RECENT, False, None)
+    assert (one.verdict, one.listed_by_kafka, one.command) == (OpenTxnStatus.RECENT, False, None)
     assert "but it was written to 900000 ms before" in one.reason
     assert found(knowing(), age_ms=15 * MINUTE + 1).verdict is OpenTxnStatus.HANGING
 
@@ -141,12 +147,12 @@ def judged(
 def test_no_command_is_told_on_evidence_that_is_not_sound() -> None:
     facts = msgspec.structs.replace(FACTS, start_batch=StartBatch.ANOTHERS)
     one = judged(facts)
-    assert (one.verdict, one.evidence.status, one.abort) == (
+    assert (one.verdict, one.evidence.status, one.command) == (
         OpenTxnStatus.HANGING,
         Status.DAMAGED,
         None,
     )
-    assert judged(facts, msgspec.structs.replace(QUESTION, accepts_damage=True)).abort is not None
+    assert judged(facts, msgspec.structs.replace(QUESTION, accepts_damage=True)).command is not None
     assert judged(FACTS).evidence.is_sound
 
 
@@ -180,7 +186,7 @@ def test_age_does_not_matter_to_what_does_not_hang(
 ) -> None:
     for age_ms in (1, 60 * MINUTE):
         one = found(known, age_ms=age_ms)
-        assert (one.verdict, one.abort) == (verdict, None)
+        assert (one.verdict, one.command) == (verdict, None)
 
 
 def test_a_transaction_is_late_by_its_own_timeout() -> None:
@@ -201,7 +207,7 @@ def test_replicas_that_disagree_are_named_with_what_they_share() -> None:
         "open since offset 5 on broker 1, 2, and not so on broker 3, although both have the log up"
         " to offset 10, below a high watermark too; no coordinator knows producer id 7"
     )
-    assert one.abort is None
+    assert one.command is None
     assert "high watermark" not in found(knowing(), against=(ends(3, mark=None),)).reason
 
 

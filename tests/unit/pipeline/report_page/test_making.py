@@ -82,7 +82,7 @@ def test_a_page_says_what_hangs_on_which_evidence_and_what_ends_it(report: Repor
     assert page.texts.count("hanging") == 2  # of the finding, and in the legend
     assert "orders-0 from offset 4: " in page.texts
     assert "Evidence: sound." in page.texts
-    assert any("abort --topic orders --partition 0 --start-offset 4" in one for one in page.texts)
+    assert any("repair --topic orders --partition 0 --yes" in one for one in page.texts)
     assert "coordinator.log_partition" in page.texts
     assert "readers" in page.texts
 

@@ -34,7 +34,7 @@ def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
     first = probe((), lag(GHOST), at_ms=1_000)
     (raised,) = first.events
     assert (raised.event, raised.lag, raised.since_ms) == (AlertEvent.RAISED, 2, 1_000)
-    assert raised.command == "txnsim txns abort --topic t --partition 0 --start-offset 3"
+    assert raised.command == "txnsim txns repair --topic t --partition 0 --yes"
     second = probe(first.standing, lag(GHOST, high=9), at_ms=2_000)
     assert second.events == ()
     (stands,) = second.standing
@@ -77,7 +77,7 @@ def test_people_are_told_who_since_when_and_what_to_do() -> None:
     assert raised.sentence == (
         "HANGING t-0: 2 offsets are withheld behind offset 3; the transaction of producer 7 epoch 1"
         " (transactional id app) is open since offset 3 and last wrote at 1970-01-01T00:00:00Z;"
-        " nobody knows it. To end it: txnsim txns abort --topic t --partition 0 --start-offset 3"
+        " nobody knows it. To end it: txnsim txns repair --topic t --partition 0 --yes"
     )
     (ended,) = probe((raised,), lag(stable=5), at_ms=9_001).events
     assert ended.sentence == (

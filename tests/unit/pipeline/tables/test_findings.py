@@ -45,7 +45,7 @@ def test_a_row_per_open_transaction_topic_by_topic(log_dir: Path) -> None:
     assert (row["started_at"], row["last_written_at"]) == (began, began)
     assert (row["open_on"], row["behind"], row["evidence_reasons"]) == ([1], [], [])
     assert json.loads(row["evidence"])["status"] == row["evidence_status"] == "sound"
-    assert row["abort_command"].endswith("--topic orders --partition 0 --start-offset 0")
+    assert row["command"].endswith(" repair --topic orders --partition 0 --yes")
 
 
 def test_it_is_asked_about_a_time_and_a_timeout(log_dir: Path) -> None:

@@ -107,7 +107,7 @@ export function Log() {
         ${found.sentences.map((one) => html`<p>${one}</p>`)}
         ${found.evidence.length > 0 && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
         ${found.repair && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp)}>
-          End it: write the ABORT marker</button> <code>${found.repair}</code></p>`}
+          ${found.marker ? `End it: write the ${found.marker} marker` : "End it: the decision is unknown, write an ABORT marker"}</button> <code>${found.repair}</code></p>`}
         ${found.repair && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
           ${driven.value?.back ? " Step back, and you can." : ""}</p>`}`}
     </section>`;

@@ -190,8 +190,8 @@ public class TxnsimClient {
         if (!found.isEmpty()) {
             List<String> told = new ArrayList<>();
             found.forEach(one -> told.add(one.get("topic").asText() + "-" + one.get("partition") + ": open since offset "
-                    + one.get("start_offset") + ": " + one.get("reason").asText() + " (txnsim txns "
-                    + one.get("abort_command").asText() + ")"));
+                    + one.get("start_offset") + ": " + one.get("reason").asText() + " ("
+                    + one.get("command").asText() + ")"));
             throw new AssertionError("transactions hang: " + String.join("; ", told));
         }
     }
