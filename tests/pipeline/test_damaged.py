@@ -54,6 +54,14 @@ UNTOLD: Final = {
     "clean/replica-under-another-name": "the folder of stock-0 is called stock-1",
 }
 """Damage that no file tells of: a real broker lists what does not hang, and so do we."""
+CONVICTED: Final = {
+    **UNTOLD,
+    "clean/snapshot-of-another": "the evidence says that the snapshot may be of another partition",
+    "killed/control-bit": "a starting broker cuts the marker off, and the transaction hangs then",
+    "killed/cut-in-header": "the same",
+    "killed/producer-id-of-a-marker": "the same",
+}
+"""Damage after which something is called hanging that did not hang before."""
 STATE_ON_SPARK: Final = {name for name in VARIANTS if name.split("/")[1].startswith("state-")}
 """Damage of the coordinators' log, which Spark reads in a job of its own."""
 
@@ -137,6 +145,7 @@ def test_no_command_follows_from_broken_evidence(
     name = request.node.callspec.id
     told = {place_of(one) for one in report.findings if one.command is not None}
     assert told <= FIVE or name in UNTOLD
+    assert {place_of(one) for one in report.of(OpenTxnStatus.HANGING)} <= FIVE or name in CONVICTED
     for one in report.findings:
         is_told = one.verdict is OpenTxnStatus.HANGING and one.evidence.status is Status.SOUND
         assert (one.command is not None) is is_told
@@ -169,14 +178,14 @@ def test_a_sound_directory_keeps_every_command(log_dir: Path) -> None:
     assert (report.source.problems, report.source.cut_off) == ((), ())
 
 
-@pytest.mark.parametrize("log_dir", ["clean/last-segment-missing"], indirect=True)
+@pytest.mark.parametrize("log_dir", ["clean/middle-segment-missing"], indirect=True)
 def test_who_accepts_the_damage_is_told_commands_and_what_is_lost(log_dir: Path) -> None:
     assert any(one.command is None for one in report_on(log_dir).of(OpenTxnStatus.HANGING))
     report = report_on(log_dir, accepts_damage=True)
     assert report.accepts_damage
     assert all(one.command is not None for one in report.of(OpenTxnStatus.HANGING))
     reasons = [reason for one in report.findings for reason in one.evidence.reasons]
-    assert "the log ends at offset 18, below its high watermark 19" in reasons
+    assert any(reason.endswith(" are missing") for reason in reasons)
 
 
 UNREADABLE: Final = {

@@ -194,10 +194,10 @@ def _huge(path: Path) -> None:
     files.cut(path, HUGE_BYTES)
 
 
-def _future(folder: Path) -> None:
-    """The batch that hangs bears a time in the future, with a right CRC."""
+def _stamped(folder: Path, time_ms: int) -> None:
+    """The last batch of data bears this time, with a right CRC."""
     path, position, header = files.found(folder, is_data, -1)
-    stamps = pack(">q", FUTURE_MS)
+    stamps = pack(">q", time_ms)
     files.change(
         path, position + files.BASE_TIMESTAMP, stamps * 2, crc_at=position, size=header.size
     )
@@ -398,7 +398,9 @@ RECIPES: Final[dict[str, Do]] = {
     "replica-going": _rename(SPREAD, f"{SPREAD}.{'0' * 32}-delete"),
     "replica-stray": _copied(SPREAD, f"{SPREAD}.{'0' * 32}-stray"),
     "metadata-properties-missing": _on(_file(names.META_PROPERTIES_NAME), _unlink),
-    "record-time-in-future": _in(ALONE, _future),
+    "record-time-in-future": _in(ALONE, _stamped, FUTURE_MS),
+    "record-time-missing": _in(ALONE, _stamped, -1),
+    "record-time-negative": _in(ALONE, _stamped, -5),
     "file-time-in-future": _future_file,
 }
 """Name -> what is done."""
@@ -454,5 +456,7 @@ ONLY: Final = {
     "state-segment-is-link-to-itself": "clean",
     "control-bit": "killed",
     "batch-twice": "killed",
+    "record-time-missing": "clean",
+    "record-time-negative": "killed",
 }
 """Those that make sense in one stage only."""

@@ -259,12 +259,13 @@ def replayed(state: ReplicaState, on_problem: OnProblem) -> Replayed:
         folder.take(record)
     last = _last_of(state.segments[-1]) if state.segments else None
     short = [f"{state.replica.path} {shortcoming}" for shortcoming in state.shortcomings]
+    short += [f"{state.replica.path}: {state.lost_end}"] if state.lost_end else []
     return Replayed(
         entries=folder.entries,
         gone=folder.gone,
         decisions=folder.decisions,
         newest_timestamp_ms=-1 if last is None else last.max_timestamp_ms,
-        is_damaged=damage.is_damaged,
+        is_damaged=damage.is_damaged or (bool(short) and not damage.cut_off),
         cut_off=damage.cut_off or next(iter(short), ""),
     )
 

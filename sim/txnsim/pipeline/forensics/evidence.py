@@ -133,6 +133,18 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[int, ...]
     assignment: Assignment | None = None
 
+    @property
+    def lost_end(self) -> str:
+        """How its files tell that the log was longer; empty if they don't."""
+        return next(iter(_lost_ends(self.state)), "")
+
+
+def _lost_ends(state: ReplicaState) -> Iterator[str]:
+    for shortcoming in state.shortcomings:
+        yield f"the log {shortcoming}"
+    if state.lost_end:
+        yield state.lost_end
+
 
 def evidence_of(
     spread: Spread, opinion: Opinion, coordinators: Coordinators, facts: ReplicaFacts
@@ -222,10 +234,8 @@ def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Found:
     for gap in facts.gaps:
         last = gap.next_offset - 1
         yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last} are missing"
-    for shortcoming in facts.state.shortcomings:
-        yield Status.INCOMPLETE, f"the log {shortcoming}"
-    if facts.state.lost_end:
-        yield Status.INCOMPLETE, facts.state.lost_end
+    for lost_end in _lost_ends(facts.state):
+        yield Status.INCOMPLETE, lost_end
     match facts.start_batch:
         case StartBatch.ANOTHERS:
             yield (
@@ -263,7 +273,7 @@ def _of_coordinators(opinion: Opinion, known: Coordinators) -> Found:
     matter = (
         None if entry is None or opinion.rule is Reason.FORGOTTEN else entry.newest.log_partition
     )
-    damaged = [one for one in sorted(known.damaged) if matter in (None, one)]
+    damaged = [one for one in sorted(known.damaged - set(known.cut_off)) if matter in (None, one)]
     if damaged:
         yield Status.DAMAGED, _named("can't be read to its end", damaged)
     for partition, reason in sorted(known.cut_off.items()):

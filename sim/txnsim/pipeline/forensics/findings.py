@@ -144,7 +144,8 @@ class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
     lag: Annotated[int, _said("high_watermark less last_stable_offset: what is withheld.")]
     producer_id: Annotated[int, _said("Whose transaction is the oldest open one.")]
     stands_since_ms: Annotated[
-        int | None, _said("Timestamp of that transaction's first batch, where it is there.")
+        int | None,
+        _said("Timestamp of that transaction's first batch, where it is there and has one."),
     ]
     stands_for_ms: Annotated[int | None, _said("From then to as_of_ms.")]
     open_transactions: int
@@ -251,10 +252,10 @@ def finding_of(
     written_ms = _written_ms(txn, facts, question)
     age_ms = question.as_of_ms - txn.last_timestamp_ms
     verdict, reason = _verdict(spread, opinion, question.as_of_ms - written_ms, question)
-    if facts.notes.damage and verdict is not OpenTxnStatus.REPLICAS_DISAGREE:
-        verdict, reason = OpenTxnStatus.UNKNOWN, f"it may have ended: {facts.notes.damage[0]}"
-    if written_ms != txn.last_timestamp_ms:
-        reason += "; its records bear a time in the future, so the time of the file counts"
+    lost = _may_have_ended(verdict, txn, facts)
+    if lost:
+        verdict, reason = OpenTxnStatus.UNKNOWN, f"it may have ended: {lost}"
+    reason += _by_the_file(txn, written_ms)
     newest = None if opinion.entry is None else opinion.entry.newest
     timeout_ms = None if newest is None else newest.timeout_ms
     command, abort = _commands(txn, partition, verdict, opinion, evidence, question)
@@ -301,18 +302,39 @@ def finding_of(
     )
 
 
+def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, facts: ReplicaFacts) -> str:
+    """Where its marker may lie, though none was seen; empty where nothing suggests it."""
+    if verdict is OpenTxnStatus.REPLICAS_DISAGREE:
+        return ""
+    if facts.notes.damage:
+        return facts.notes.damage[0]
+    if verdict not in (OpenTxnStatus.HANGING, OpenTxnStatus.RECENT):
+        return ""  # its coordinator tells, whatever the end of the log was
+    end_offset = facts.state.ends.end_offset
+    is_behind = txn.start_offset >= end_offset
+    return facts.lost_end or (f"the log ends at offset {end_offset}" if is_behind else "")
+
+
 def _recent_until_ms(verdict: OpenTxnStatus, written_ms: int, question: Question) -> int | None:
     is_recent = verdict is OpenTxnStatus.RECENT
     return written_ms + question.max_transaction_timeout_ms if is_recent else None
 
 
 def _written_ms(txn: OpenTxn, facts: ReplicaFacts, question: Question) -> int:
-    """When it was last written to: as its records say, or where that is later than this machine's
-    clock, not after its files were.
+    """When it was last written to: as its records say, or where they bear no time (-1) or one that
+    is later than this machine's clock, not after its files were.
     """
-    if txn.last_timestamp_ms <= question.now_ms or facts.state.newest_ms < 0:
+    if 0 <= txn.last_timestamp_ms <= question.now_ms or facts.state.newest_ms < 0:
         return txn.last_timestamp_ms
     return min(facts.state.newest_ms, question.now_ms)
+
+
+def _by_the_file(txn: OpenTxn, written_ms: int) -> str:
+    """Why the time of its files counts, where it does."""
+    if written_ms == txn.last_timestamp_ms:
+        return ""
+    told = "no time" if txn.last_timestamp_ms < 0 else "a time in the future"
+    return f"; its records bear {told}, so the time of the file counts"
 
 
 def _verdict(
@@ -418,6 +440,8 @@ def figures_of(
     mark = min(max(noted, default=counts.end_offset), counts.end_offset)
     stable = min(mark, max(oldest.start_offset, counts.log_start_offset))
     since = oldest.start_timestamp_ms
+    if since is not None and since < 0:
+        since = None
     return PartitionFigures(
         topic=counts.replica.topic,
         partition=counts.replica.partition,

@@ -235,20 +235,20 @@ def _opened(seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]) -> Mappi
 
 
 def fragments_of(table: Ints) -> Iterator[Fragment]:
-    """What producers did, of the walk's table (``walk.fragment_rows``)."""
+    """What producers did, of the walk's table (``walk.fragment_rows``). A time or an epoch may be
+    negative: whether something is open is told by its offset alone.
+    """
     for row in table.tolist():
         if row[fk.PRODUCER] >= 0:
+            markers = row[fk.COMMITS] + row[fk.ABORTS]
+            is_open = row[fk.OPEN_OFFSET] >= 0
             yield Fragment(
                 producer_id=row[fk.PRODUCER],
                 first_offset=row[fk.FIRST_OFFSET],
-                markers=row[fk.COMMITS] + row[fk.ABORTS],
-                coordinator_epoch=_or_none(row[fk.COORDINATOR_EPOCH]),
-                open_offset=_or_none(row[fk.OPEN_OFFSET]),
-                open_timestamp_ms=_or_none(row[fk.OPEN_TIMESTAMP]),
-                open_last_timestamp_ms=_or_none(row[fk.OPEN_LAST_TIMESTAMP]),
-                open_epoch=_or_none(row[fk.OPEN_EPOCH]),
+                markers=markers,
+                coordinator_epoch=row[fk.COORDINATOR_EPOCH] if markers else None,
+                open_offset=row[fk.OPEN_OFFSET] if is_open else None,
+                open_timestamp_ms=row[fk.OPEN_TIMESTAMP] if is_open else None,
+                open_last_timestamp_ms=row[fk.OPEN_LAST_TIMESTAMP] if is_open else None,
+                open_epoch=row[fk.OPEN_EPOCH] if is_open else None,
             )
-
-
-def _or_none(value: int) -> int | None:
-    return value if value >= 0 else None

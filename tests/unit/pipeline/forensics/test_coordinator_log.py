@@ -79,6 +79,14 @@ def test_the_torn_tail_of_a_kill_is_no_damage(tmp_path: Path) -> None:
     assert found.by_producer[7].newest.state == "Empty"
 
 
+def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(tmp_path: Path) -> None:
+    broker = BrokerDir(tmp_path / "b")
+    log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE))).write_bytes(b"")
+    found = read_coordinators(logs_of(states_in(broker.stop())), print)
+    assert (found.damaged, found.is_complete) == (frozenset({0}), False)
+    assert "ends at offset 0, below its high watermark 2" in found.cut_off[0]
+
+
 def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
     hurt, whole = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
     log = log_in(hurt.coordinator(move("Empty"), move("Ongoing", HERE)))

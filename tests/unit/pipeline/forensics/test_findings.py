@@ -138,10 +138,13 @@ def test_what_nobody_lists_is_recent_until_it_is_old() -> None:
 
 
 def judged(
-    facts: ReplicaFacts, question: Question = QUESTION, age_ms: int = 60 * MINUTE
+    facts: ReplicaFacts,
+    question: Question = QUESTION,
+    age_ms: int = 60 * MINUTE,
+    known: Coordinators | None = None,
 ) -> Finding:
     spread = Spread(transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(),))
-    return finding_of(spread, HERE, knowing(), question, facts)
+    return finding_of(spread, HERE, knowing() if known is None else known, question, facts)
 
 
 def test_no_command_is_told_on_evidence_that_is_not_sound() -> None:
@@ -171,6 +174,32 @@ def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
     assert one.reason.endswith("so the time of the file counts")
     young = judged(FACTS, question, age_ms=-MINUTE)
     assert (young.verdict, young.recent_until_ms) == (OpenTxnStatus.RECENT, NOW + 15 * MINUTE)
+
+
+def test_records_without_a_time_are_as_old_as_their_file() -> None:
+    old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
+    facts = msgspec.structs.replace(FACTS, state=old)
+    one = judged(facts, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
+    assert (one.last_timestamp_ms, one.verdict) == (-5, OpenTxnStatus.HANGING)
+    assert one.reason.endswith("its records bear no time, so the time of the file counts")
+    young = judged(FACTS, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
+    assert young.verdict is OpenTxnStatus.RECENT
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        {"recovery_point": 99},
+        {"lost_end": "the log ends at offset 9, but there is a snapshot of offset 99"},
+        {"ends": msgspec.structs.replace(ends(mark=None), end_offset=5)},
+    ],
+)
+def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(lost: dict[str, object]) -> None:
+    facts = msgspec.structs.replace(FACTS, state=msgspec.structs.replace(FACTS.state, **lost))
+    one = judged(facts, msgspec.structs.replace(QUESTION, accepts_damage=True))
+    assert (one.verdict, one.abort) == (OpenTxnStatus.UNKNOWN, None)
+    assert one.reason.startswith("it may have ended: the log ends at offset ")
+    assert judged(facts, known=knowing(record("Ongoing", HERE))).verdict is OpenTxnStatus.ALIVE
 
 
 @pytest.mark.parametrize(

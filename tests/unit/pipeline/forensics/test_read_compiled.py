@@ -45,6 +45,25 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     assert found.opened[PID].coordinator_epoch == 4
 
 
+def test_records_without_a_time_are_read(tmp_path: Path) -> None:
+    """-1 is Kafka's NO_TIMESTAMP. Damaged directories have other negative times
+    (``record-time-negative``).
+    """
+    driver = LogDriver()
+    driver.txn(0, timestamp=-1)
+    driver.txn(1, timestamp=-1)
+    made = BrokerDir(tmp_path / "broker-1", 1)
+    made.replica(driver)
+    made.kill()
+    (replica,) = replicas_in([tmp_path])
+    notes = notes_of(Path(replica.log_dir), print)
+    state = state_of(replica, notes, print, use_snapshots=False)
+    found = read_compiled(state)
+    assert found == read_here(state)
+    open_txn = found.opened[PID]
+    assert (open_txn.start_timestamp_ms, open_txn.last_timestamp_ms) == (-1, -1)
+
+
 def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> None:
     here = TopicPartition("orders", 0)
     made = BrokerDir(tmp_path / "broker-1", 1)
