@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-PATIENCE_S: Final = 10.0
+from tests.support.slow_machine import SLOW_S
 
 API_VERSIONS: Final = 18
 PRODUCE: Final = 0
@@ -88,7 +88,7 @@ def bad_neighbours(bootstrap: str) -> Iterator[Sequence[Neighbour]]:
         for address in bootstrap.split(","):
             host, _colon, port = address.rpartition(":")
             for what in (*CLOSED_FOR, "half frame"):
-                connection = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+                connection = socket.create_connection((host, int(port)), timeout=SLOW_S)
                 stack.enter_context(connection)
                 found.append(Neighbour(connection, what, is_closed=what in CLOSED_FOR))
         yield found

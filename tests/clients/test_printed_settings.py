@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import aiokafka
 import kafka
@@ -15,10 +15,9 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.support.printed_settings import TOPIC, printed_settings
+from tests.support.slow_machine import SLOW_S
 
 pytestmark = pytest.mark.clients
-
-TIMEOUT_S: Final = 30
 
 
 @pytest.fixture(scope="module")
@@ -38,21 +37,21 @@ def test_librdkafka(printed: dict[str, str]) -> None:
     producer = Producer(dict(entry.split("=", 1) for entry in printed["librdkafka"].split()))
     failures: list[Any] = []
     producer.produce(TOPIC, b"record", on_delivery=lambda error, _: failures.append(error))
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(SLOW_S) == 0
     assert failures == [None]
 
 
 def test_kafka_python(printed: dict[str, str]) -> None:
     producer = kafka.KafkaProducer(**_pasted(printed["kafka-python"]))
     try:
-        assert producer.send(TOPIC, b"record").get(TIMEOUT_S).offset >= 0
+        assert producer.send(TOPIC, b"record").get(SLOW_S).offset >= 0
     finally:
-        producer.close(TIMEOUT_S)
+        producer.close(SLOW_S)
 
 
 async def test_aiokafka(printed: dict[str, str]) -> None:
     async with (
-        asyncio.timeout(TIMEOUT_S),
+        asyncio.timeout(SLOW_S),
         aiokafka.AIOKafkaProducer(**_pasted(printed["aiokafka"])) as producer,
     ):
         assert (await producer.send_and_wait(TOPIC, b"record")).offset >= 0

@@ -17,6 +17,7 @@ from tests.clients.drivers.base import Driver
 from tests.clients.drivers.logins import TLS_USER, USERS, Login, by_certificate, by_password
 from tests.clients.python.lab import Secured
 from tests.clients.python.secured import SCRAM, refuse_password, transact
+from tests.support.slow_machine import SLOW_S
 from tests.support.txnsim_server import TxnsimServer
 
 pytestmark = pytest.mark.clients
@@ -26,7 +27,6 @@ LIBRARIES: Final[dict[str, type[Driver]]] = {
     "confluent-kafka": confluent_kafka.Driver,
     "kafka-python": kafka_python.Driver,
 }
-TIMEOUT_S: Final = 20
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def _aiokafka(secured: Secured, user: str) -> dict[str, Any]:
 
 async def test_aiokafka_reads_what_a_guest_may_and_nothing_else(secured: Secured) -> None:
     async with (
-        asyncio.timeout(TIMEOUT_S),
+        asyncio.timeout(SLOW_S),
         aiokafka.AIOKafkaProducer(**_aiokafka(secured, "scram-user")) as producer,
     ):
         await producer.send_and_wait("public-news", b"news")
@@ -71,9 +71,9 @@ async def test_aiokafka_reads_what_a_guest_may_and_nothing_else(secured: Secured
     consumer = aiokafka.AIOKafkaConsumer(
         "public-news", group_id="public-readers", auto_offset_reset="earliest", **guest
     )
-    async with asyncio.timeout(TIMEOUT_S), consumer:
+    async with asyncio.timeout(SLOW_S), consumer:
         assert (await consumer.getone()).value == b"news"
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(SLOW_S):
         producer = aiokafka.AIOKafkaProducer(**guest)
         await producer.start()
         try:

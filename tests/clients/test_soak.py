@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from tests.support.clusters import real_cluster
+from tests.support.slow_machine import SLOW_S
 from txnsim.log.partition_log import PartitionLog
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.server.cluster import SimCluster
@@ -86,7 +87,7 @@ async def _expect_nothing_kept(sim: SimCluster, work: Callable[[], Awaitable[Non
 
 async def _objects_when_idle(sim: SimCluster) -> int:
     """How many objects there are once every connection, task and marker is through."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SLOW_S):
         while _unfinished(sim):  # noqa: ASYNC110 - nobody sets an event when all is quiet
             await asyncio.sleep(0.01)
     gc.collect()

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.support.lived import Lived
+from tests.support.slow_machine import SLOW_S
 
 _PRODUCE: Final = 0
-_PATIENCE_S: Final = 30.0
 
 
 class HoldingProxy(Lived):
@@ -64,7 +64,7 @@ class HoldingProxy(Lived):
     def await_held(self) -> bool:
         """Wait until a Produce is held; False if none came. A client's write may be ahead of us."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._held > 0, _PATIENCE_S)
+            return self._changed.wait_for(lambda: self._held > 0, SLOW_S)
 
     def release(self) -> None:
         """Deliver what is held and wait until the broker has answered all of it.
@@ -75,7 +75,7 @@ class HoldingProxy(Lived):
         with self._changed:
             self._holding = False
             self._changed.notify_all()
-            if not self._changed.wait_for(lambda: self._answered == self._held, _PATIENCE_S):
+            if not self._changed.wait_for(lambda: self._answered == self._held, SLOW_S):
                 raise TimeoutError(f"{self._answered} of {self._held} held Produce were answered")
 
     # Connections
@@ -99,7 +99,7 @@ class HoldingProxy(Lived):
             for frame in _frames(client):
                 self._pass_on(frame, broker, delayed)
             with self._changed:  # the client is gone; its late requests are still answered
-                self._changed.wait_for(lambda: not delayed or self._closed, _PATIENCE_S)
+                self._changed.wait_for(lambda: not delayed or self._closed, SLOW_S)
             broker.shutdown(socket.SHUT_RDWR)
             answers.join()
 

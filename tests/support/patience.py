@@ -6,11 +6,10 @@ Every look is a question to a broker, which is all the pause that there has to b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
+from tests.support.slow_machine import SLOW_S
 from tests.support.world import world
-
-_PATIENCE_S: Final = 30.0
 
 Answer = TypeVar("Answer")
 
@@ -20,7 +19,7 @@ def until(
     is_so: Callable[[Answer], bool],
     what: str,
     *,
-    patience_s: float = _PATIENCE_S,
+    patience_s: float = SLOW_S,
 ) -> Answer:
     """The first answer of which it is so.
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tests.support.slow_machine import SLOW_S
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 
@@ -17,7 +18,6 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 BROKERS: Final = 2
 VALUE_BYTES: Final = 700
 """Such that indexes get entries."""
-PATIENCE_SECONDS: Final = 30.0
 
 
 def write_simulated_disks(directory: Path) -> tuple[Path, ...]:
@@ -71,7 +71,7 @@ def _producer(bootstrap: str, transactional_id: str, codec: str) -> Producer:
             "linger.ms": 5,
         }
     )
-    producer.init_transactions(PATIENCE_SECONDS)
+    producer.init_transactions(SLOW_S)
     return producer
 
 
@@ -87,20 +87,20 @@ def _send_offsets(bootstrap: str, producer: Producer, number: int) -> None:
         producer.send_offsets_to_transaction(
             [TopicPartition("plain", 0, number)],
             consumer.consumer_group_metadata(),
-            PATIENCE_SECONDS,
+            SLOW_S,
         )
     finally:
         consumer.close()
 
 
 def _flush(producer: Producer) -> None:
-    left = producer.flush(PATIENCE_SECONDS)
+    left = producer.flush(SLOW_S)
     if left:
         raise KafkaException(f"{left} records were not acknowledged")
 
 
 def _end(producer: Producer, *, committed: bool) -> None:
     if committed:
-        producer.commit_transaction(PATIENCE_SECONDS)
+        producer.commit_transaction(SLOW_S)
     else:
-        producer.abort_transaction(PATIENCE_SECONDS)
+        producer.abort_transaction(SLOW_S)

@@ -11,10 +11,11 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol
 
 from tests.clients.drivers.logins import Login
+from tests.support.slow_machine import SLOW_S
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = SLOW_S
 """How long any single answer may take; on a quiet machine it takes milliseconds."""
 
 POLL_MS: Final = 200

@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from tests.support.ports import free_port_before_a_busy_one
+from tests.support.slow_machine import SLOW_S
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 from txnsim.cli import serve
 from txnsim.cli.collector import THRESHOLDS
@@ -269,7 +270,7 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
         assert json.loads(ready.read_text()) == facts
         assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
         process.send_signal(number)
-        _out, complaints = process.communicate(timeout=20)
+        _out, complaints = process.communicate(timeout=SLOW_S)
     assert process.returncode == 0
     assert complaints == ""
     assert not ready.exists()
@@ -287,7 +288,7 @@ def test_a_closed_standard_output_is_no_reason_to_abort(tmp_path: Path) -> None:
         while not ready.exists():
             assert process.poll() is None
         process.terminate()
-        _, complaints = process.communicate(timeout=30)
+        _, complaints = process.communicate(timeout=SLOW_S)
     assert (process.returncode, complaints) == (0, b"")
 
 
@@ -298,7 +299,7 @@ def test_a_reader_of_its_output_that_is_gone_ends_it_without_a_complaint() -> No
     os.close(reader)
     try:
         done = subprocess.run(
-            command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False
+            command, stdout=writer, stderr=subprocess.PIPE, timeout=SLOW_S, check=False
         )
     finally:
         os.close(writer)
@@ -319,9 +320,9 @@ def test_a_token_is_printed_where_it_was_made_up_and_never_where_it_was_set(
     with TxnsimServer(brokers=1, arguments=("--http", "0", "--log-level", "debug")) as server:
         assert server.ready["token"] == "a-secret-of-the-environment"
         url = f"{server.http}/api/v1/clock"
-        assert httpx.get(url, timeout=60).status_code == 401
+        assert httpx.get(url, timeout=SLOW_S).status_code == 401
         named = {"Authorization": "Bearer a-secret-of-the-environment"}
-        assert httpx.get(url, headers=named, timeout=60).status_code == 200
+        assert httpx.get(url, headers=named, timeout=SLOW_S).status_code == 200
         printed = server.wait_for_output("SIGTERM to the process")
         assert "its token       that of TXNSIM_TOKEN" in printed
         assert "a-secret-of-the-environment" not in printed
@@ -364,7 +365,7 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
         while not ready.exists():
             assert process.poll() is None
         process.stdin.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=SLOW_S) == 0
 
 
 @pytest.mark.slow
@@ -432,7 +433,7 @@ def test_the_control_port_without_its_extra_gives_the_pip_line() -> None:
         [sys.executable, "-c", WITHOUT_STARLETTE],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=SLOW_S,
         check=False,
     )
     assert ended.returncode == 2

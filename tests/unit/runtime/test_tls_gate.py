@@ -10,12 +10,12 @@ from typing import Final, cast
 
 import pytest
 
+from tests.support.slow_machine import SLOW_S
 from txnsim.runtime.real import new_event_loop, real_environment
 from txnsim.runtime.tls import server_context
 from txnsim.security.options import ClientAuth, TlsFiles
 from txnsim.server.certificates import Authority
 
-PATIENCE_S: Final = 30
 LOOPS: Final = {"asyncio": asyncio.new_event_loop, "ours": new_event_loop}
 NO_TLS: Final = bytes.fromhex("0000000a0012000000000001ffff")
 """ApiVersions in clear."""
@@ -81,7 +81,7 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
 
     async def main(story: Story) -> None:
         door = Door(tmp_path)
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(SLOW_S):
             await door.open()
             await story(door)
             await door.listener.close()

@@ -17,6 +17,7 @@ from tests.support.clusters import (
     values,
 )
 from tests.support.ports import free_port_before_a_busy_one
+from tests.support.slow_machine import SLOW_S
 from tests.support.within import within
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
@@ -126,7 +127,7 @@ async def test_as_many_ports_as_brokers_are_wanted(env: VirtualEnvironment, fiel
 
 async def test_a_stop_ends_what_still_waits() -> None:
     """A request that is held, an open transaction, a connection: nothing keeps it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SLOW_S):
         async with real_cluster() as sim, client_of(sim.environment, sim) as client:
             producer = Producer(client, transactional_id="tx")
             await producer.init_transactions()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.support.group_api import GroupApi, join_values
+from tests.support.slow_machine import SLOW_S
 from txnsim.errors import ErrorCode
 
 E = ErrorCode
@@ -18,7 +19,7 @@ async def test_a_second_join_of_a_member_lets_the_first_one_wait_for_ever(
     waits = groups.later(groups.join(member.id))
     await groups.reaches("PreparingRebalance")
     again = groups.later(groups.join(member.id))
-    await asyncio.wait_for(groups.join(other.member_id), timeout=5)
+    await asyncio.wait_for(groups.join(other.member_id), timeout=SLOW_S)
     assert (await again).generation_id == 2
     assert (await waits).name == "NEVER"
 

@@ -11,6 +11,7 @@ from signal import SIGINT, default_int_handler, signal
 
 import pytest
 
+from tests.support.slow_machine import SLOW_S
 from txnsim.cli.main import INTERRUPTED_STATUS, main
 from txnsim.testing import SimulatedKafka
 
@@ -56,7 +57,7 @@ def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) 
     prefix = told.stderr.readline().split()[-1]
     kafka.transactions.wait_for_state(f"{prefix}app", "Ongoing")
     told.send_signal(SIGINT)
-    out, err = told.communicate(timeout=60)
+    out, err = told.communicate(timeout=SLOW_S)
     assert told.returncode == INTERRUPTED_STATUS, err
     assert "could not be cleaned" not in err
     assert [(cell["why_not"], cell["left"]) for cell in json.loads(out)] == [

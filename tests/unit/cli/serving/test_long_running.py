@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.slow_machine import SLOW_S
 from txnsim.cli.serving import long_running
 
 
@@ -30,7 +31,7 @@ async def test_a_standard_input_that_can_t_be_waited_for_is_at_its_end(
     with Path(os.devnull).open() as nothing:  # noqa: ASYNC230 - it never blocks
         monkeypatch.setattr(sys, "stdin", nothing)
         stop = long_running.stop_of(argparse.Namespace(until_eof=True))
-        await asyncio.wait_for(stop.wait(), 30)
+        await asyncio.wait_for(stop.wait(), SLOW_S)
 
 
 async def test_ctrl_c_is_left_to_the_process_that_holds_the_other_end_of_standard_input(
@@ -45,4 +46,4 @@ async def test_ctrl_c_is_left_to_the_process_that_holds_the_other_end_of_standar
             await asyncio.sleep(0)
         assert not stop.is_set()
         os.close(write)
-        await asyncio.wait_for(stop.wait(), 30)
+        await asyncio.wait_for(stop.wait(), SLOW_S)
