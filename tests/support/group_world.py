@@ -22,6 +22,7 @@ from txnsim.group.state import Group
 from txnsim.log.answers import Appended
 from txnsim.metadata.image import ClusterImage
 from txnsim.placement import partition_for
+from txnsim.releases import LATEST
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
 from txnsim.types import (
@@ -118,6 +119,7 @@ class GroupWorld:
             broker_id=BrokerId(1),
             clock=env.clock,
             settings=self.settings,
+            rules=LATEST,
             dynamic_settings=lambda: self.settings,
             tasks=env.tasks,
             log=self.log,

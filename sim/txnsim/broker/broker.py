@@ -234,6 +234,7 @@ class Broker:
             broker_id=self.broker_id,
             environment=environment,
             settings=lambda: self.settings,
+            rules=self.release.rules,
             replicas=self.replicas,
             appends=self.appends,
             commits=self.commits,

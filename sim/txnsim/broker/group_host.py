@@ -25,6 +25,7 @@ from txnsim.log.verification import SENTINEL
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, error_in, is_lost, timer_gate
+from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.commits import Commits
 from txnsim.replication.leader_appends import LeaderAppends
@@ -51,6 +52,7 @@ class GroupHost(CoordinatorHost):
         broker_id: BrokerId,
         environment: Environment,
         settings: Callable[[], Settings],
+        rules: Rules,
         replicas: Replicas,
         appends: LeaderAppends,
         commits: Commits,
@@ -80,6 +82,7 @@ class GroupHost(CoordinatorHost):
             broker_id=broker_id,
             clock=environment.clock,
             settings=settings(),
+            rules=rules,
             dynamic_settings=settings,
             tasks=environment.tasks,
             log=self,

@@ -39,6 +39,7 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import ExpiryBase, GroupType, from_commit
+from txnsim.releases.rules import Rules
 
 LEFT: Final = -1
 """Member epoch of a member that leaves."""
@@ -149,7 +150,7 @@ class ConsumerGroup:
         """No members."""
         return not self.members
 
-    def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
+    def check_offset_commit(self, command: CommitOffsets, rules: Rules) -> Rejection | None:
         """ConsumerGroup.validateOffsetCommit, but for partitions of an older epoch (KIP-1251)."""
         generation, member_id = command.generation, command.member_id
         if generation < 0 and not self.members:
@@ -167,7 +168,8 @@ class ConsumerGroup:
                 reason="OffsetCommit version 9 or above must be used by members using the "
                 "consumer group protocol",
             )
-        if generation <= member.epoch:
+        is_behind = generation < member.epoch and rules.members_behind_may_commit
+        if is_behind or generation == member.epoch:
             return None
         return self._stale(member, generation)
 

@@ -19,6 +19,7 @@ from txnsim.group.offsets import LATEST
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import Group
+from txnsim.releases.rules import Rules
 from txnsim.types import Decision, TopicPartition
 
 _NONE: Final = ErrorCode.none
@@ -28,7 +29,7 @@ DeleteDecision = Decision[OffsetDeleted, PartitionErrors, None]
 
 
 def decide_commit(
-    shard: GroupShard, command: CommitOffsets, *, metadata_bytes_max: int, now_ms: int
+    shard: GroupShard, command: CommitOffsets, *, metadata_bytes_max: int, now_ms: int, rules: Rules
 ) -> CommitDecision | Rejection:
     """Which positions are written; a position with too much metadata fails alone.
 
@@ -37,8 +38,9 @@ def decide_commit(
         command: What to commit.
         metadata_bytes_max: ``offset.metadata.max.bytes``; counted in characters, as Kafka does.
         now_ms: The cluster's time.
+        rules: The broker's.
     """
-    refusal = check_commit(shard, command)
+    refusal = check_commit(shard, command, rules)
     if refusal is not None:
         return refusal
     group = shard.groups.get(command.group_id)
@@ -72,7 +74,7 @@ def decide_commit(
     return Decision(records=tuple(records), reply=tuple(errors))
 
 
-def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
+def check_commit(shard: GroupShard, command: CommitOffsets, rules: Rules) -> Rejection | None:
     """Whether the committer's member id and epoch are valid; any client may commit for a group
     without members.
     """
@@ -86,7 +88,7 @@ def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
             else ErrorCode.illegal_generation,
             reason=f"there is no group {command.group_id}",
         )
-    refusal = group.check_offset_commit(command)
+    refusal = group.check_offset_commit(command, rules)
     return None if refusal is None else _in_transaction_words(command, refusal)
 
 

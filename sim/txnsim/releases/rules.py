@@ -227,6 +227,17 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "next transaction as well",
     )
 
+    # Group coordinator
+
+    members_behind_may_commit: bool = _switch(
+        "KAFKA-20066, KIP-1251",
+        "4.3",
+        after="a member of the consumer protocol at an older epoch may commit positions of what it "
+        "has had since then",
+        before="its epoch must be the member's: else STALE_MEMBER_EPOCH, and ILLEGAL_GENERATION "
+        "in a transaction",
+    )
+
     # Controller
 
     features_change_together: bool = _switch(

@@ -13,6 +13,7 @@ from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
 from txnsim.group.state import ClassicGroupState, Group, GroupType
+from txnsim.releases import LATEST
 
 E = ErrorCode
 S = ClassicGroupState
@@ -118,10 +119,8 @@ def test_who_may_commit(row: str) -> None:
             is_transactional=is_transactional,
             api_version=9,
         )
-        assert error(group.check_offset_commit(command)) is ErrorCode[SHORT.get(name, name)], (
-            row,
-            is_transactional,
-        )
+        refusal = group.check_offset_commit(command, LATEST)
+        assert error(refusal) is ErrorCode[SHORT.get(name, name)], (row, is_transactional)
 
 
 @pytest.mark.parametrize(

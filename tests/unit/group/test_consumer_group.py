@@ -22,6 +22,7 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import Group, GroupType
+from txnsim.releases import LATEST, Rules
 
 E = ErrorCode
 
@@ -86,13 +87,13 @@ def test_who_may_commit(row: str) -> None:
             is_transactional=is_transactional,
             api_version=int(version),
         )
-        refusal = with_members().check_offset_commit(command)
+        refusal = with_members().check_offset_commit(command, LATEST)
         assert error(refusal) is ErrorCode[name], (row, is_transactional)
 
 
 def test_anybody_may_commit_for_a_group_without_members() -> None:
     command = CommitOffsets(group_id="g", positions=(), api_version=8)
-    assert ConsumerGroup("g").check_offset_commit(command) is None
+    assert ConsumerGroup("g").check_offset_commit(command, LATEST) is None
 
 
 def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
@@ -110,6 +111,15 @@ def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
         assert error(refusal) is expected
     nobody = CommitOffsets(group_id="g", positions=())
     assert group.check_position(nobody, mine) is None
+
+
+def test_before_kip_1251_a_member_behind_may_commit_nothing() -> None:
+    before = Rules(members_behind_may_commit=False)
+    for epoch, expected in ((5, E.none), (4, E.stale_member_epoch), (6, E.stale_member_epoch)):
+        command = CommitOffsets(
+            group_id="g", positions=(), member_id="new", generation=epoch, api_version=9
+        )
+        assert error(with_members().check_offset_commit(command, before)) is expected
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from txnsim.group.records import (
 )
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import ClassicGroupState
+from txnsim.releases import LATEST
 from txnsim.types import ProducerId, TopicPartition
 
 E = ErrorCode
@@ -79,7 +80,7 @@ def commit(*positions: NewPosition, **more: object) -> CommitOffsets:
 
 
 def decided(shard: GroupShard, command: CommitOffsets) -> ErrorCode | None:
-    outcome = decide_commit(shard, command, metadata_bytes_max=4, now_ms=NOW)
+    outcome = decide_commit(shard, command, metadata_bytes_max=4, now_ms=NOW, rules=LATEST)
     return outcome.error if isinstance(outcome, Rejection) else None
 
 
@@ -92,7 +93,7 @@ def test_positions_are_written_but_for_those_with_too_much_metadata() -> None:
         NewPosition(topic_partition=P1, offset=6, metadata="12345"),
         retention_ms=10,
     )
-    decision = decide_commit(shard_with(), command, metadata_bytes_max=4, now_ms=NOW)
+    decision = decide_commit(shard_with(), command, metadata_bytes_max=4, now_ms=NOW, rules=LATEST)
     assert not isinstance(decision, Rejection)
     (record,) = decision.records
     assert (record.metadata, record.leader_epoch) == ("", -1)
@@ -125,7 +126,7 @@ def test_a_group_with_members_asks_who_commits() -> None:
 class _Stale(ClassicGroup):
     """A group that finds every epoch stale, as one of the consumer protocol may."""
 
-    def check_offset_commit(self, _: object) -> Rejection:
+    def check_offset_commit(self, *_: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="stale")
 
 
@@ -308,6 +309,7 @@ def test_a_classic_group_does_not_look_at_single_positions() -> None:
         CommitOffsets(group_id="g", positions=(position,)),
         metadata_bytes_max=10,
         now_ms=NOW,
+        rules=LATEST,
     )
     assert not isinstance(decision, Rejection)
     assert decision.reply == ((P0, E.none),)

@@ -67,6 +67,7 @@ from txnsim.interbroker.transactions import TxnMarker
 from txnsim.metadata.group_configs import group_intervals
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.crossings import TimerGate, at_once
+from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.trace import Tracer
 from txnsim.runtime.turns import Pace
@@ -96,6 +97,7 @@ class GroupCoordinator:
         broker_id: BrokerId,
         clock: Clock,
         settings: Settings,
+        rules: Rules,
         dynamic_settings: Callable[[], Settings],
         tasks: Tasks,
         log: CoordinatorLog,
@@ -112,6 +114,7 @@ class GroupCoordinator:
             broker_id: Id of its broker.
             clock: The cluster's.
             settings: The broker's static ones.
+            rules: The broker's.
             dynamic_settings: The same with the changes since.
             tasks: Owner of what waits.
             log: The partitions of ``__consumer_offsets``.
@@ -124,6 +127,7 @@ class GroupCoordinator:
         """
         self._clock = clock
         self._settings = settings
+        self._rules = rules
         self.partitions: Final = partitions or settings.offsets_topic_num_partitions
         """Partitions of ``__consumer_offsets``; groups are placed by it while this broker runs."""
         self._tasks = tasks
@@ -474,6 +478,7 @@ class GroupCoordinator:
             command,
             metadata_bytes_max=self._settings.offset_metadata_max_bytes,
             now_ms=self._clock.now_ms() if now_ms is None else now_ms,
+            rules=self._rules,
         )
 
     async def _prepared(self, command: CommitOffsets, pace: Pace) -> DecideCommit | None:
