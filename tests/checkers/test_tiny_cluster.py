@@ -84,7 +84,7 @@ def test_healthy_histories_are_not_empty_talk() -> None:
 
     gather()
     assert kinds == {
-        *["Added", "Began", "Cleaned", "Described", "Ended", "Initialised", "Listed"],
+        *["Added", "Began", "Cleaned", "Deleted", "Described", "Ended", "Initialised", "Listed"],
         *["PositionsRead", "Producers", "Read", "SentOffsets", "Wrote"],
     }
     assert {(Ended, outcome) for outcome in Outcome} <= outcomes

@@ -49,7 +49,7 @@ def process(
     return [
         call("begin", out, transaction=transaction),
         call("add-partitions", out, partitions="out-0"),
-        call("produce", out, partition="out-0", value=f"{value} by {instance}", item=work),
+        call("produce", out, partition="out-0", value=f"{value} in {transaction}", item=work),
         call("add-offsets", out, group="billing"),
         call("commit-offsets", out, **commits),
         call(end, out),

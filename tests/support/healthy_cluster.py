@@ -3,7 +3,7 @@ convict, whatever is asked of it, in any order, with answers lost on the way.
 
 Not a Kafka: a few lists and rules. A transaction's markers come one by one, a leader may be new and
 know less than the old one, producers are replaced, time out and lose answers, logs are cleaned and
-cut off at their start.
+cut off at their start, the topic is deleted and made again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from txnsim.check.observations import (
     Added,
     Began,
     Cleaned,
+    Deleted,
     Described,
     Ended,
     Initialised,
@@ -129,6 +130,8 @@ class HealthyCluster:
         self.producers = [Producer(1), Producer(2)]
         self._readers: dict[tuple[str, TopicPartition], int] = {}
         self._stopped = False
+        self._sent_ms: int | None = None
+        """When the requests were sent whose answers are late."""
         for producer in self.producers:
             self._initialise(producer)
 
@@ -151,6 +154,7 @@ class HealthyCluster:
             self._new_leader,
             self._clean,
             self._delete,
+            self._make_again,
             self._read_in_transaction,
         )
         while not self._stopped:
@@ -177,6 +181,7 @@ class HealthyCluster:
         return (number or 0) % among
 
     def _note(self, kind: type[Observation], who: str, **fields: object) -> None:
+        fields.setdefault("asked_ms", self._now_ms if self._sent_ms is None else self._sent_ms)
         self._now_ms += 1
         self.history.add(kind(at_ms=self._now_ms, who=who, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
 
@@ -457,7 +462,7 @@ class HealthyCluster:
             "log_start_offset": log.start,
             "leader_epoch": log.leader_epoch,
         }
-        if asked < log.start:
+        if not log.start <= asked <= log.end:
             self._note(Read, who, next_offset=asked, error="OFFSET_OUT_OF_RANGE", **common)
             self._readers[who, place] = log.start
             return
@@ -573,3 +578,20 @@ class HealthyCluster:
         """An operator deletes the oldest records, at most to the last stable offset."""
         log = self.logs[PLACES[self._pick(len(PLACES))]]
         log.start = min(log.start + self._pick(4), log.stable)
+
+    def _make_again(self) -> None:
+        """The topic is deleted and made again. Somebody may have been answered by the old one, and
+        hear of it when the deletion is over.
+        """
+        if self._pick(4):
+            return
+        effect, outcome = self._outcome()
+        asked_ms, old = self._now_ms, self.logs
+        late = (None, self._read, self._write_plainly, self._look)[self._pick(4)]
+        self._note(Deleted, "operator", topic="t", asked_ms=asked_ms, outcome=outcome)
+        if late is not None:
+            self._sent_ms = asked_ms
+            late()
+            self._sent_ms = None
+        if effect:
+            self.logs = {place: Log() for place in old}

@@ -11,6 +11,7 @@ from txnsim.check.observations import (
     Added,
     Began,
     Cleaned,
+    Deleted,
     Described,
     Ended,
     Healed,
@@ -168,6 +169,9 @@ class Told:
         return self._note(
             Aborted(**self._at("o"), topic="t", partition=0, producer_id=producer_id, **more)
         )
+
+    def deleted(self, topic: str = "t", **more: Any) -> int:
+        return self._note(Deleted(**self._at("o"), topic=topic, **more))
 
     def cleaned(self) -> int:
         return self._note(Cleaned(**self._at("o"), topic="t", partition=0))

@@ -1,9 +1,9 @@
 """One unit of work, visible twice.
 
-What exactly-once means to a reader of the output (KIP-98, KIP-129): each item has one effect. So it
-is judged by ``item``, the writer's name for the unit of work, and not by the bytes: a program that
-does its work again after an unknown outcome writes other records for the same items. Records
-without an item stand for themselves.
+What exactly-once means to a reader of the output (KIP-98, KIP-129): each item has one effect on a
+topic. So it is judged by ``item``, the writer's name for the unit of work, and not by the bytes: a
+program that does its work again after an unknown outcome writes other records for the same items.
+Records without an item stand for themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from txnsim.types import TopicPartition
 
 
 def duplicates(history: History) -> tuple[Anomaly, ...]:
-    """Items of which read_committed readers got more than one record."""
+    """Items of which read_committed readers got more than one record of a topic."""
     seen = visibility(history)
     shown: dict[str, dict[tuple[TopicPartition, int], tuple[int, str]]] = defaultdict(dict)
     for (place, value), sights in seen.sights.items():
@@ -26,7 +26,7 @@ def duplicates(history: History) -> tuple[Anomaly, ...]:
         item = items.pop() if len(items) == 1 else None
         if item is None and len({wrote.transaction for _, wrote in writers}) != 1:
             continue  # of no program that was seen, or of several that used one name
-        name = f"{value!r} on {place}" if item is None else f"item {item!r}"
+        name = f"{value!r} on {place}" if item is None else f"item {item!r} on {place.topic}"
         for sight in sights:
             shown[name].setdefault((place, sight.offset), (sight.index, value))
     found = []

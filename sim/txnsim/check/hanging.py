@@ -29,6 +29,7 @@ from txnsim.check.observations import (
     Seen,
     Wrote,
 )
+from txnsim.check.topics import gone
 from txnsim.types import TopicPartition
 
 OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
@@ -64,7 +65,10 @@ def _hanging(history: History) -> tuple[Hanging, ...]:
     owners = _ids_by_producer(history)
     last_looks = {producers.place: index for index, producers in _looks(history)}
     found = []
+    deleted = gone(history)
     for place in sorted(last_looks):
+        if place.topic in deleted:
+            continue  # and nobody is held back any more
         pinned = _last_pinned(history, place)
         if pinned is None:
             continue

@@ -33,7 +33,7 @@ _DECODER: Final[msgspec.json.Decoder[Seen]] = msgspec.json.Decoder(Seen)
 
 
 class HistoryError(Exception):
-    """A text is no history; the message says which line and why."""
+    """It is no history, or one that can't be judged; the message says where and why."""
 
 
 class History:

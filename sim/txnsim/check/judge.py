@@ -18,13 +18,16 @@ from txnsim.check.dependencies import (
 from txnsim.check.dirty_reads import aborted_reads, intermediate_reads
 from txnsim.check.duplicates import duplicates
 from txnsim.check.fencing import false_fencing
-from txnsim.check.history import History
+from txnsim.check.history import History, HistoryError
 from txnsim.check.losses import losses
+from txnsim.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
 from txnsim.check.ordering import out_of_order, readers_went_back
 from txnsim.check.positions import positions_before_decision
 from txnsim.check.refusals import refused_producers
 from txnsim.check.skipped import skipped_input
 from txnsim.check.starvation import starving_readers, stuck_last_stable_offsets
+from txnsim.check.topics import own_name, told_apart
+from txnsim.types import TopicPartition
 
 Checker = Callable[[History], tuple[Anomaly, ...]]
 
@@ -73,7 +76,37 @@ def judge(history: History) -> Verdict:
     A permanent error (a wrong record was read, a record is lost) stays in the verdict. An error
     that can be repaired (a reader that is held back, a coordinator that is stuck) is judged by the
     state at the end, so a history that goes on until after a repair is judged without it.
+
+    Raises:
+        HistoryError: A value names two records of a partition.
     """
-    anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(history))
+    apart = told_apart(history)
+    _refuse_shared_values(apart)
+    anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(apart))
     kinds = sorted({anomaly.kind for anomaly in anomalies})
     return Verdict(kinds=tuple(kinds), anomalies=anomalies)
+
+
+def _refuse_shared_values(history: History) -> None:
+    """Records are told apart by their values. Attempts to write one record are of one transaction,
+    and are acknowledged at one offset.
+    """
+    first: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
+    for index, wrote in history.writes():
+        if wrote.value is None or wrote.outcome is Outcome.FAILED:
+            continue
+        name = (wrote.place, wrote.value)
+        at, known = first.get(name, (index, wrote))
+        if known.transaction != wrote.transaction or _elsewhere(known, wrote):
+            raise HistoryError(
+                f"observations {at + 1} and {index + 1}: the value {wrote.value!r} names two "
+                f"records of {own_name(wrote.place)}; each record needs a value of its own, and "
+                "item says that two are the same work"
+            )
+        if name not in first or known.offset == UNKNOWN_OFFSET:
+            first[name] = (index, wrote)
+
+
+def _elsewhere(one: Wrote, other: Wrote) -> bool:
+    """Whether both were acknowledged, at two offsets."""
+    return UNKNOWN_OFFSET not in (one.offset, other.offset) and one.offset != other.offset

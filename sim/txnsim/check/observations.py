@@ -7,7 +7,7 @@ JSON form of each (one object, ``seen`` names the kind) is in docs/checkers.md.
 
 Labels are the writer's own: ``transaction`` names one transaction of one program (not a
 transactional id, which has many), ``value`` names one record and is never used twice in a
-partition, ``item`` names the unit of work that a record stands for, once per output.
+partition, ``item`` names the unit of work that a record stands for, once per topic.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class Observation(
     who: str
     event: int | None = None
     """Number of the event of the run's trace from which it was learnt, where there is one."""
+    asked_ms: int | None = None
+    """When the request was sent first; None where that isn't known."""
 
 
 class OnPartition(Observation, frozen=True, kw_only=True):
@@ -114,6 +116,8 @@ class Wrote(OnPartition, frozen=True, kw_only=True, tag="wrote"):
     """None is a tombstone."""
     key: str | None = None
     item: str | None = None
+    of: tuple[Position, ...] = ()
+    """The input records whose output it is."""
     outcome: Outcome = Outcome.OK
     error: str = ""
     offset: int = UNKNOWN_OFFSET
@@ -148,8 +152,6 @@ class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
     commit: bool
     outcome: Outcome = Outcome.OK
     error: str = ""
-    asked_ms: int | None = None
-    """When it was sent first; None where that isn't known."""
     producer_id: int | None = None
     producer_epoch: int | None = None
     """The identity that was sent; None where it isn't known."""
@@ -300,6 +302,15 @@ class Cleaned(OnPartition, frozen=True, kw_only=True, tag="cleaned"):
     """The log cleaner has had its turn at this compacted partition."""
 
 
+class Deleted(Observation, frozen=True, kw_only=True, tag="deleted"):
+    """A topic was deleted (DeleteTopics); one that is made again under its name is another one."""
+
+    topic: str
+    asked_ms: int
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+
+
 class Healed(Observation, frozen=True, kw_only=True, tag="healed"):
     """From now on nothing is broken on purpose: every broker is up, every link works. Before that
     no request has to finish.
@@ -328,6 +339,7 @@ Seen = (
     | Searched
     | Aborted
     | Cleaned
+    | Deleted
     | Healed
     | Gauge
 )

@@ -2,7 +2,9 @@
 ever given, or was given only in transactions that were aborted.
 
 Exactly-once of a consume-transform-produce application rests on it (KIP-98, KIP-447): output and
-position are committed together. A position that runs ahead loses input without an error.
+position are committed together. A position that runs ahead loses input without an error. An
+application that goes on after an abort without going back looks like one that does the aborted work
+again from memory; where outputs name their inputs, they tell one from the other.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ class _Group(msgspec.Struct):
     senders: set[str]
     sent: set[int]
     """Offsets that somebody has sent, whatever came of it."""
+    transactions: set[str | None]
+    """In which they have sent them."""
     vouched: int = -1
     """The highest position that was committed: who sent it says that all before it is done."""
     reached: int = -1
@@ -50,7 +54,8 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
 
     - that no member was ever given; or
     - that members were given only in transactions that were aborted, while no position behind it
-      was ever committed.
+      was ever committed; or one was, and the group's outputs name their inputs on the partition,
+      but none that may have been committed names this one.
 
     Members are those who have sent positions of the group, or for whom they were sent.
     """
@@ -75,11 +80,14 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
 
 
 def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
-    found: dict[tuple[str, TopicPartition], _Group] = defaultdict(lambda: _Group(set(), set()))
+    found: dict[tuple[str, TopicPartition], _Group] = defaultdict(
+        lambda: _Group(set(), set(), set())
+    )
     for index, sent in history.all_of(SentOffsets):
         group = found[sent.group, sent.place]
         group.senders.add(sent.who if sent.member is None else sent.member)
         group.sent.add(sent.offset)
+        group.transactions.add(sent.transaction)
         transaction = history.transaction_of(sent)
         fate = None if transaction is None else transaction.fate
         if sent.outcome is not Outcome.FAILED and (fate is None or not fate.aborted):
@@ -99,13 +107,12 @@ def _missed(
     history: History, place: TopicPartition, group: _Group, reads: _Reads
 ) -> dict[int, int]:
     """Offset -> the observation that shows the record to others."""
-    transactions = history.transactions()
     given: set[int] = set()
-    processed: set[int] = set()
+    processed, told = _done(history, place, group, reads)
     for _, read in reads:
         offsets = {record.offset for record in read.records}
         given |= offsets
-        if read.transaction is None or not transactions[read.transaction].fate.aborted:
+        if not _is_aborted(history, read.transaction):
             processed |= offsets
     first = min(read.asked for _, read in reads)
     missed: dict[int, int] = {}
@@ -115,11 +122,32 @@ def _missed(
             offset = record.offset
             if not max(first, start) <= offset < group.reached or offset in processed:
                 continue
-            if offset in given and offset < group.vouched:
+            if offset in given and offset < group.vouched and not told:
                 continue  # it was done again, from memory perhaps: its position was committed
             if offset not in replaced:
                 missed.setdefault(offset, index)
     return missed
+
+
+def _done(
+    history: History, place: TopicPartition, group: _Group, reads: _Reads
+) -> tuple[set[int], bool]:
+    """The inputs that have an output, unless it was refused or aborted; and whether the outputs of
+    this group's transactions name their inputs there.
+    """
+    outputs: set[int] = set()
+    told = False
+    own = group.transactions | {read.transaction for _, read in reads}
+    for _, wrote in history.writes():
+        inputs = {one.offset for one in wrote.of if one.place == place}
+        told |= bool(inputs) and wrote.transaction is not None and wrote.transaction in own
+        if wrote.outcome is not Outcome.FAILED and not _is_aborted(history, wrote.transaction):
+            outputs |= inputs
+    return outputs, told
+
+
+def _is_aborted(history: History, transaction: str | None) -> bool:
+    return transaction is not None and history.transactions()[transaction].fate.aborted
 
 
 def _gone(history: History, place: TopicPartition) -> tuple[int, set[int]]:

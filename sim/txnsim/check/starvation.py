@@ -15,6 +15,7 @@ from txnsim.check.coordinators import stuck_partitions, timeouts_of
 from txnsim.check.hanging import hanging
 from txnsim.check.history import History
 from txnsim.check.observations import UNKNOWN_OFFSET, Read
+from txnsim.check.topics import gone
 from txnsim.types import TopicPartition
 
 TIMEOUT_MAX_MS: Final = 15 * 60_000
@@ -44,10 +45,12 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
     offset keeps it from the high watermark for longer than any transaction may live.
     """
     explained = {one.place for one in hanging(history)} | stuck_partitions(history)
+    deleted = gone(history)
     patience_ms = _patience_ms(history)
     found = []
     for (who, place), tail in sorted(_standing(history).items()):
-        if place not in explained and len(tail) > 1:
+        known = place in explained or place.topic in deleted
+        if not known and len(tail) > 1:
             found += _starving(who, place, tail, patience_ms)
     return tuple(found)
 

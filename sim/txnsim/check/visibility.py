@@ -17,6 +17,7 @@ import msgspec
 
 from txnsim.check.history import History
 from txnsim.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
+from txnsim.check.topics import in_doubt_of, own_name
 from txnsim.types import TopicPartition
 
 _ANYWHERE: Final = 1 << 63
@@ -105,6 +106,8 @@ class _Superseded:
 
     def __init__(self, history: History) -> None:
         self._last: dict[tuple[TopicPartition, str], int] = {}
+        self._in_doubt: set[tuple[TopicPartition, str]] = set()
+        """Records that may be in any topic of the name."""
         for _, wrote in history.writes():
             if wrote.key is not None and wrote.outcome is not Outcome.FAILED:
                 placed = wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET
@@ -115,11 +118,17 @@ class _Superseded:
                     self._note(read.place, record.key, record.offset)
 
     def _note(self, place: TopicPartition, key: str, offset: int) -> None:
+        any_of = in_doubt_of(place)
+        if any_of is not None:
+            self._in_doubt.add((any_of, key))
         self._last[place, key] = max(offset, self._last.get((place, key), offset))
 
     def covers(self, wrote: Wrote) -> bool:
         """Whether it may be gone."""
-        return wrote.key is not None and self._last[wrote.place, wrote.key] > wrote.offset
+        if wrote.key is None:
+            return False
+        later = self._last[wrote.place, wrote.key] > wrote.offset
+        return later or (own_name(wrote.place), wrote.key) in self._in_doubt
 
 
 def writers_by_offset(

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status.
 
     Raises:
-        ConfigError: A file can't be read, or is no history.
+        ConfigError: A file can't be read, or is no history that can be judged.
     """
     from txnsim.check.history import History, HistoryError
     from txnsim.check.judge import judge
@@ -48,11 +48,11 @@ def run(args: argparse.Namespace) -> int:
     for name in args.history:
         try:
             history = History.from_lines(_read(name))
+            judged.append((name, history, judge(history)))
         except OSError as error:
             raise ConfigError(f"{name}: {error.strerror}") from None
         except HistoryError as error:
             raise ConfigError(f"{name}: {error}") from None
-        judged.append((name, history, judge(history)))
     tell(
         args,
         [_as_json(*one) for one in judged],

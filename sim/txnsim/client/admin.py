@@ -7,7 +7,7 @@ forwards them to the controller (KRaft).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from txnsim.client.errors import (
     RetriableError,
     or_raised,
 )
-from txnsim.client.metadata import BrokerAddress, TopicView
+from txnsim.client.metadata import BrokerAddress, TopicView, parse_metadata
 from txnsim.client.offsets import FoundOffset
 from txnsim.client.requests import ConfigChange, NewTopic
 from txnsim.client.txn_admin import TransactionAdmin
@@ -105,6 +105,25 @@ class Admin(TransactionAdmin):
             if deadline.passed:
                 raise RetriableError(f"topic {name!r} has no leaders in time")
             await backoff.wait(deadline)
+
+    async def wait_without_topics(self, names: Collection[str], *, timeout_ms: float) -> None:
+        """Wait while brokers name deleted topics: KRaft's controller answers a deletion before they
+        hear of it. What is accepted will be gone, so a broker that hears of nothing is no failure.
+        """
+        if not names:
+            return
+        deadline = self.cluster.deadline(timeout_ms)
+        request = requests.metadata(sorted(names))
+        for broker in self.cluster.view.brokers:
+            backoff = self.cluster.backoff()
+            while not deadline.passed:
+                try:
+                    seen = parse_metadata(await self.cluster.ask(broker.broker_id, request))
+                except ClientError:
+                    break
+                if all(topic.error for topic in seen.topics):
+                    break
+                await backoff.wait(deadline)
 
     async def delete_topics(
         self, names: Sequence[str], *, timeout_ms: int = 30_000

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 
-from txnsim.check.history import History
+from txnsim.check.history import History, HistoryError
 from txnsim.check.judge import judge
 from txnsim.check.observations import Seen
 from txnsim.client.cluster import Cluster
@@ -120,7 +120,10 @@ class JudgingRoutes(Noun):
     @Operation("post", f"{PREFIX}/verdicts", refusals=("413", "422"))
     async def judge(self, _request: Request, body: Body[list[Seen]]) -> VerdictView:
         """What the checkers make of a history: an array of observations, in order."""
-        verdict = judge(History(await body.read()))
+        try:
+            verdict = judge(History(await body.read()))
+        except HistoryError as error:
+            raise RefusedError(422, str(error)) from None
         return VerdictView(
             healthy=verdict.healthy,
             kinds=tuple(kind.value for kind in verdict.kinds),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from txnsim.client.admin import TOPIC_RESOURCE
 from txnsim.client.errors import ClientError
 from txnsim.client.partition_requests import alter_partition_reassignments
@@ -25,6 +27,9 @@ from txnsim.types import (
     TopicPartition,
     TransactionalId,
 )
+
+HEARD_MAX_MS: Final = 1_000
+"""Until brokers have heard that a topic is deleted; an isolated one does not."""
 
 
 async def act_on_cluster(stage: Stage, act: ClusterAct, cluster: SimCluster) -> None:
@@ -64,7 +69,7 @@ async def act_on_cluster(stage: Stage, act: ClusterAct, cluster: SimCluster) -> 
         case "create-topic":
             _create_topic(stage, cluster, act)
         case "delete-topic":
-            _delete_topic(stage, cluster, needed(act.topic))
+            await _delete_topic(stage, cluster, needed(act.topic))
         case "grow-topic":
             _grow_topic(stage, cluster, act)
         case "roll" | "clean" | "delete-old":
@@ -117,12 +122,13 @@ def _create_topic(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
     stage.say(LOOKER, f"topic {name} is created with {topic.partitions} partitions")
 
 
-def _delete_topic(stage: Stage, cluster: SimCluster, name: str) -> None:
+async def _delete_topic(stage: Stage, cluster: SimCluster, name: str) -> None:
     metadata = cluster.metadata
     if name not in metadata.image.topics:
         raise StoryFailedError(f"topic {name}: UNKNOWN_TOPIC_OR_PARTITION")
     with input_event(stage.environment, "delete-topic", topic=name):
         metadata.publish(metadata.image.without_topic(name))
+    await (await stage.operator.admin()).wait_without_topics([name], timeout_ms=HEARD_MAX_MS)
     stage.say(LOOKER, f"topic {name} is deleted with all of its records")
 
 

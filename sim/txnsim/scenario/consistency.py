@@ -5,18 +5,19 @@ fit what they belong to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from txnsim.check.anomaly import Kind
 from txnsim.errors import ErrorCode
 from txnsim.releases.rules import documentation as rules_documentation
 from txnsim.scenario.answers import ANY, LOST
 from txnsim.scenario.cluster_options import leaders_of
-from txnsim.scenario.fields import ByRun, Model
+from txnsim.scenario.fields import ByRun, Model, Names
 from txnsim.scenario.model import HEALTHY, RESERVED, Actor, Scenario
 from txnsim.scenario.notation.places import BY_NAME, PLACED
 from txnsim.scenario.players.base import PLAYERS
 from txnsim.scenario.steps import ELSE
-from txnsim.scenario.steps_model import CALLS, CLUSTER, Awaited, Call, ClusterAct, Step
+from txnsim.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Call, ClusterAct, Step
 from txnsim.suggestions import unknown
 from txnsim.types import TopicPartition
 
@@ -25,6 +26,7 @@ Place = tuple[int | str, ...]
 Problems = Iterator[tuple[Place, str]]
 
 KINDS = tuple(str(kind) for kind in Kind)
+WRITES: Final = frozenset({"produce", "append", "send"})
 _ERRORS = frozenset({*(name.upper() for name in ErrorCode.__members__), ANY, LOST})
 
 
@@ -96,6 +98,8 @@ class _Checks:
         """Name -> what the caller plays."""
         self._topics = {name: topic.partitions for name, topic in scenario.topics.items()}
         """Every topic so far -> its partitions, as many as there ever were."""
+        self._values: dict[tuple[TopicPartition, str], list[Names]] = {}
+        """Records by partition and value -> in which tellings they are written."""
 
     def step(self, place: Place, step: Step) -> Problems:
         """What is wrong with one more step."""
@@ -113,6 +117,7 @@ class _Checks:
                 yield from self._known((*place, field), "rule", name, self._rules)
         if step.call is not None:
             yield from self._call((*place, "call"), step.call)
+            yield from self._records((*place, "call"), step.call, step.only)
         if step.cluster is not None:
             yield from self._cluster((*place, "cluster"), step.cluster)
         yield from self._waits(place, step)
@@ -184,6 +189,8 @@ class _Checks:
             self._background[call.background] = plays
         fields = ("partition", "partitions", "assigned", "names")
         yield from self._partitions(place, call, *fields)
+        for at, one in enumerate(call.of):
+            yield from self._partition((*place, "of", at), one.partition)
         if call.do == "abort" and plays == "operator":
             if call.start_offset is None and call.producer_id is None:
                 yield (*place, "do"), "abort needs start-offset or producer-id"
@@ -191,6 +198,32 @@ class _Checks:
                 yield (*place, "do"), "abort with producer-id needs epoch, or start-offset"
         yield from self._broker((*place, "broker"), call.broker)
         yield from self._by_run((*place, "error"), call.error)
+
+    def _records(self, place: Place, call: Call, only: Names) -> Problems:
+        """Each record of a telling has a value of its own; a step that says which sequence it sends
+        again, or that it may be refused, may send the same record.
+        """
+        target = call.partition
+        may_repeat = call.sequence is not None or call.error is not None
+        if target is None or may_repeat or call.do not in WRITES:
+            return
+        for value in call.records if call.count is None else (f"{call.value or UPDATE}-0",):
+            before = self._values.setdefault((target, value), [])
+            if any(self._together(only, others) for others in before):
+                yield (
+                    (*place, "value" if call.values is None else "values"),
+                    f"the value {value!r} is used twice in {target}; each record needs its own, "
+                    "and item says that two are the same work",
+                )
+            before.append(only)
+
+    def _together(self, one: Names, other: Names) -> bool:
+        """Whether some telling has steps that are meant for both."""
+        scenario = self._scenario
+        return any(
+            scenario.meant_for(one, situation) and scenario.meant_for(other, situation)
+            for situation in scenario.situations
+        )
 
     def _broker(self, place: Place, broker: int | None) -> Problems:
         if broker is not None and not 1 <= broker <= self._scenario.brokers:
@@ -216,6 +249,9 @@ class _Checks:
         if act.topic is None:
             return
         there = self._topics.get(act.topic, 0)
+        if act.do == "delete-topic":
+            for record in [one for one in self._values if one[0].topic == act.topic]:
+                del self._values[record]
         if act.do == "create-topic":
             count = act.partitions or 1
             self._topics[act.topic] = max(count, there)

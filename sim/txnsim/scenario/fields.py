@@ -8,8 +8,18 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
+from txnsim.check.observations import Position
 from txnsim.durations import FORMS, read_ms
 from txnsim.faults.plan import FaultRule
 from txnsim.mistakes import converted
@@ -132,6 +142,7 @@ _PARTITION: Final = {
     "pattern": "^(.+-[0-9]+|__(transaction_state|consumer_offsets)@.+)$",
     "examples": ["orders-0", "__transaction_state@shop", "__consumer_offsets@billing"],
 }
+_RECORD: Final = {"type": "string", "pattern": "^.+-[0-9]+@[0-9]+$", "examples": ["orders-0@5"]}
 _NAME: Final = {"type": ["string", "integer"]}
 
 
@@ -184,6 +195,36 @@ Content = Annotated[
 Names = Annotated[tuple[str, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_NAME))]
 Partitions = Annotated[
     tuple[Partition, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_PARTITION))
+]
+
+
+class RecordAt(Model):
+    """A record by its place, as ``in-0@5``."""
+
+    partition: Partition
+    offset: int = Field(ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        place, at, offset = value.rpartition("@") if isinstance(value, str) else ("", "", "")
+        if not at or not offset.isdigit():
+            raise ValueError("expected a record such as orders-0@5")
+        return {"partition": place, "offset": int(offset)}
+
+    @model_serializer
+    def _shown(self) -> str:
+        return f"{shown(self.partition)}@{self.offset}"
+
+    @property
+    def position(self) -> Position:
+        """As a history names it."""
+        place = self.partition
+        return Position(topic=place.topic, partition=place.partition, offset=self.offset)
+
+
+Inputs = Annotated[
+    tuple[RecordAt, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_RECORD))
 ]
 ByRun = str | dict[str, str]
 """What is expected: the same everywhere, or by run, mode or take; ``else`` for the others."""

@@ -30,12 +30,13 @@ LONG_MS: Final = 21 * 60_000
 
 async def look_at_everything(stage: Stage) -> None:
     """Open transactions, coordinators, open transactions again, readers, gauges."""
-    await _look_at_producers(stage)
-    await stage.operator.describe_all()
-    await _look_at_producers(stage)
-    for place in stage.partitions:
-        await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
-        await stage.reader.read(place, IsolationLevel.READ_UNCOMMITTED)
+    with stage.recorder.asking():
+        await _look_at_producers(stage)
+        await stage.operator.describe_all()
+        await _look_at_producers(stage)
+        for place in stage.partitions:
+            await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
+            await stage.reader.read(place, IsolationLevel.READ_UNCOMMITTED)
     late = stage.ground.late()
     if late is not None:
         stage.recorder.gauge(LOOKER, LATE_GAUGE, late)

@@ -138,6 +138,16 @@ class Scenario(Model):
         modes = dict.fromkeys(run.mode for run in self.runs.values())
         return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING)))
 
+    @property
+    def situations(self) -> tuple[Situation, ...]:
+        """Every way to tell it."""
+        return tuple(
+            Situation(run=name, mode=run.mode, take=take, program=program)
+            for name, run in self.runs.items()
+            for take in self.takes
+            for program in (False, True)
+        )
+
     def meant_for(self, only: Names, situation: Situation) -> bool:
         """Whether something restricted to ``only`` belongs to a run.
 

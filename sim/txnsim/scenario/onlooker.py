@@ -37,7 +37,13 @@ async def look(
     Raises:
         ClientError: Somebody did not answer.
     """
-    admin = Admin(outside)
+    with recorder.asking():
+        await _look(Admin(outside), outside, place, recorder, offset=offset)
+
+
+async def _look(
+    admin: Admin, outside: Cluster, place: TopicPartition, recorder: Recorder, *, offset: int
+) -> None:
     await _producers(admin, place, recorder)
     listed = await admin.list_transactions()
     found = [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +15,7 @@ from txnsim.check.observations import (
     Added,
     Began,
     Cleaned,
+    Deleted,
     Described,
     Ended,
     Gauge,
@@ -45,6 +48,9 @@ from txnsim.runtime.trace import Tracer
 from txnsim.scenario.answers import NONE, CallResult
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, ProducerIdAndEpoch, TopicPartition
 
+_asked_ms: Final[ContextVar[int | None]] = ContextVar("txnsim_asked_ms", default=None)
+"""Since when the present call is under way."""
+
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Records that were sent together, as their producer knows them."""
@@ -54,8 +60,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     key: bytes | None = None
     item: str | None = None
     """The unit of work; each value is its own unless given."""
+    of: tuple[Position, ...] = ()
+    """The inputs whose output they are."""
     identity: ProducerIdAndEpoch | None = None
     sequence: int | None = None
+    asked_ms: int | None = None
+    """When it was sent, where that is another time than that of the call that is noted."""
 
 
 class Recorder:
@@ -65,6 +75,15 @@ class Recorder:
         self.history = History()
         self._clock = clock
         self._tracer = tracer
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """What is noted inside was not asked for before now."""
+        token = _asked_ms.set(self._clock.now_ms())
+        try:
+            yield
+        finally:
+            _asked_ms.reset(token)
 
     def _add(
         self,
@@ -95,6 +114,8 @@ class Recorder:
                 "producer_id": identity.producer_id,
                 "producer_epoch": identity.producer_epoch,
             }
+        asked_ms = fields.pop("asked_ms", None)
+        fields["asked_ms"] = _asked_ms.get() if asked_ms is None else asked_ms
         seen = kind(at_ms=self._clock.now_ms(), who=who, **fields)
         if self._tracer is not None and self._tracer.on:
             call = current_call()
@@ -158,6 +179,8 @@ class Recorder:
                 value=value,
                 key=decoded(batch.key),
                 item=value if batch.item is None else batch.item,
+                of=batch.of,
+                asked_ms=batch.asked_ms,
                 answer=answer,
                 offset=answer.offset + index if answer.offset >= 0 else -1,
                 identity=batch.identity,
@@ -333,6 +356,10 @@ class Recorder:
     def cleaned(self, who: str, place: TopicPartition) -> None:
         """The cleaner has had its turn."""
         self._add(Cleaned, who, place=place)
+
+    def deleted(self, who: str, topic: str, *, asked_ms: int) -> None:
+        """A topic was deleted."""
+        self._add(Deleted, who, topic=topic, asked_ms=asked_ms)
 
     def healed(self, who: str) -> None:
         """Nothing is broken on purpose any more."""

@@ -19,7 +19,7 @@ from txnsim.scenario.conditions import expect, still_held, until_struck, wait_un
 from txnsim.scenario.fields import ByRun, OffsetByRun, Situation
 from txnsim.scenario.final_observation import look_at_everything
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
-from txnsim.scenario.steps_model import Awaited, Call, Step
+from txnsim.scenario.steps_model import Awaited, Call, ClusterAct, Step
 from txnsim.trace.story import ONLOOKER_SUFFIX
 
 T = TypeVar("T")
@@ -52,15 +52,14 @@ async def act(stage: Stage, step: Step) -> None:
     elif step.disarm is not None:
         stage.ground.injector.disarm(stage.in_force(step.disarm).rule.id)
     elif step.cluster is not None:
-        await stage.ground.act(stage, step.cluster)
-        if step.cluster.do == "clean" and step.cluster.partition is not None:
-            stage.recorder.cleaned(LOOKER, step.cluster.partition)
+        await _act_on_cluster(stage, step.cluster)
     elif step.advance is not None:
         await stage.ground.advance(step.advance)
     elif step.wait_until is not None:
         await wait_until(stage, step.wait_until)
     elif step.expect is not None:
-        await expect(stage, step.expect)
+        with stage.recorder.asking():
+            await expect(stage, step.expect)
     elif step.observe == "healed":
         stage.healed = True
         stage.recorder.healed(LOOKER)
@@ -77,6 +76,16 @@ def need_strikes(stage: Stage) -> None:
     for rule_id, armed in stage.armed.items():
         if armed.struck == 0:
             raise StoryFailedError(f"the fault {rule_id} never struck: the story was not played")
+
+
+async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
+    """Do something to the cluster; what a judge has to know of it is noted."""
+    asked_ms = stage.environment.clock.now_ms()
+    await stage.ground.act(stage, act)
+    if act.do == "clean" and act.partition is not None:
+        stage.recorder.cleaned(LOOKER, act.partition)
+    elif act.do == "delete-topic" and act.topic is not None:
+        stage.recorder.deleted(LOOKER, act.topic, asked_ms=asked_ms)
 
 
 # Calls
@@ -126,7 +135,8 @@ async def _done(
         transaction=call.transaction,
         records=call.records or None,
     ) as traced:
-        answer = await actor.call(call, wanted=wanted, sent=sent)
+        with stage.recorder.asking():
+            answer = await actor.call(call, wanted=wanted, sent=sent)
         if traced is not None:
             traced.result = {"error": answer.error} if answer.error != NONE else {}
             if answer.offset >= 0:

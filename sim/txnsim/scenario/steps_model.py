@@ -11,11 +11,13 @@ from typing import ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
+from txnsim.check.observations import Position
 from txnsim.faults.plan import FaultRule
 from txnsim.scenario.fields import (
     ByRun,
     Content,
     FaultRuleField,
+    Inputs,
     Milliseconds,
     Model,
     Names,
@@ -40,7 +42,10 @@ _IDENTITY: Final = ("producer_id", "epoch", "first_identity_of")
 _SENT: Final = ("connection", "broker", "once", "background", "error")
 _MEMBER: Final = ("generation", "member_id", "instance_id")
 _MARKER: Final = ("producer_id", "epoch", "coordinator_epoch", "decision", "transaction_version")
-_RECORDS: Final = ("value", "values", "key", "item")
+_RECORDS: Final = ("value", "values", "key", "item", "of")
+
+UPDATE: Final = "update"
+"""What ``count`` records are called that have no value."""
 
 CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     "wire": {
@@ -58,7 +63,7 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     },
     "application": {
         "begin": ((), ("transaction", "background")),
-        "send": (("partition", "value"), ("item", "background")),
+        "send": (("partition", "value"), ("item", "of", "background")),
         "await-ack": ((), ("background", "error")),
         "give-up": ((), ("background",)),
         "commit": ((), ("background", "error")),
@@ -171,6 +176,8 @@ class Call(Doing):
     key: Content | None = None
     item: str | None = None
     """The unit of work that the record stands for; its value unless given."""
+    of: Inputs = ()
+    """The inputs whose output the record is."""
     sequence: int | None = None
     plain: bool | None = None
     """Outside of any transaction."""
@@ -227,6 +234,11 @@ class Call(Doing):
     def records(self) -> tuple[str, ...]:
         """The values of all records."""
         return self.values if self.values is not None else (self.value or "",)
+
+    @property
+    def inputs(self) -> tuple[Position, ...]:
+        """The inputs whose output the records are, as a history names them."""
+        return tuple(one.position for one in self.of)
 
 
 class ClusterAct(Doing):

@@ -133,7 +133,9 @@ class AsyncSimulatedKafka:
         """Stop, start, kill, isolate brokers."""
         self.leaders = AsyncLeaders(rebuilt)
         """The leaders of partitions."""
-        self.topics = AsyncTopics(rebuilt)
+        self.history = AsyncHistory(rebuilt)
+        """Observations from outside, for the judges."""
+        self.topics = AsyncTopics(rebuilt, deleted=self.history.deleted)
         """Create topics, read them."""
         self.transactions = AsyncTransactions(rebuilt)
         """Transactions as an operator sees them."""
@@ -141,8 +143,6 @@ class AsyncSimulatedKafka:
         """Consumers in groups: join, poll, commit, stand still, leave, die."""
         self.trace = AsyncTrace(rebuilt)
         """The trace of the cluster."""
-        self.history = AsyncHistory(rebuilt)
-        """Observations from outside, for the judges."""
 
     async def stop(self) -> None:
         """Stop it; harmless where it does not run."""

@@ -6,14 +6,19 @@ The same observations and the same judges as behind ``txnsim scenario`` and ``tx
 
 from __future__ import annotations
 
+from typing import Final
+
 from txnsim.check.history import History
 from txnsim.check.judge import Verdict, judge
-from txnsim.check.observations import Seen
+from txnsim.check.observations import Deleted, Seen
 from txnsim.scenario.onlooker import look
 from txnsim.scenario.recorder import Recorder
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.types import TopicPartition
+
+TEST: Final = "test"
+"""Who has done it, in the history."""
 
 
 class AsyncHistory(ClusterPart):
@@ -28,6 +33,11 @@ class AsyncHistory(ClusterPart):
         """Note what an application saw, later than all before."""
         for one in seen:
             self._history.add(one)
+
+    def deleted(self, topic: str) -> None:
+        """Note that the test has deleted a topic."""
+        now_ms = self._rebuilt.environment.clock.now_ms()
+        self._history.add(Deleted(at_ms=now_ms, who=TEST, topic=topic, asked_ms=now_ms))
 
     @in_cluster_loop
     async def look(self, topic: str, partition: int = 0, *, offset: int = 0) -> tuple[Seen, ...]:
@@ -59,5 +69,9 @@ class AsyncHistory(ClusterPart):
 
     @in_cluster_loop
     async def verdict(self) -> Verdict:
-        """The verdict: ``kinds`` of anomalies, none if nothing is wrong, and the evidence."""
+        """The verdict: ``kinds`` of anomalies, none if nothing is wrong, and the evidence.
+
+        Raises:
+            HistoryError: A value names two records of a partition.
+        """
         return judge(self._history)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -25,7 +25,7 @@ from txnsim.placement import partition_for
 from txnsim.server.views.waiting import WAIT_MS, check_states, in_vain
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.reading import SETTLE_MS, Fate, ReadRecord, read_topic
-from txnsim.testing.rebuilt_cluster import ClusterPart
+from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.txn.decided import Decision
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -47,7 +47,18 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AsyncTopics(ClusterPart):
-    """The topics of one cluster."""
+    """The topics of one cluster.
+
+    Args:
+        rebuilt: The cluster.
+        deleted: Is told of each topic that is deleted here.
+    """
+
+    def __init__(
+        self, rebuilt: RebuiltCluster, *, deleted: Callable[[str], object] = lambda _: None
+    ) -> None:
+        super().__init__(rebuilt)
+        self._deleted = deleted
 
     @in_cluster_loop
     async def create(
@@ -96,6 +107,7 @@ class AsyncTopics(ClusterPart):
         if name not in metadata.image.topics:
             raise ConfigError(f"topic {name}: UNKNOWN_TOPIC_OR_PARTITION")
         metadata.publish(metadata.image.without_topic(name))
+        self._deleted(name)
 
     @in_cluster_loop
     async def grow(self, name: str, partitions: int) -> None:

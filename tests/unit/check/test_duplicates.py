@@ -4,7 +4,7 @@ from tests.support.told import UNKNOWN, Told
 from txnsim.check.duplicates import duplicates
 
 
-def test_an_item_at_two_places_is_a_duplicate() -> None:
+def test_an_item_at_two_places_of_a_topic_is_a_duplicate() -> None:
     told = Told()
     told.wrote("T1", "r1", 0, item="order 1")
     told.wrote("T2", "r1'", 0, item="order 1", partition=1)
@@ -13,10 +13,19 @@ def test_an_item_at_two_places_is_a_duplicate() -> None:
     (anomaly,) = duplicates(told.history)
     assert anomaly.evidence == (first, second)
     assert anomaly.because == (
-        'item \'order 1\' is visible 2 times: "r1" at t-0@0, "r1\'" at t-1@0'.replace(
+        'item \'order 1\' on t is visible 2 times: "r1" at t-0@0, "r1\'" at t-1@0'.replace(
             '"r1"', "'r1'"
         )
     )
+
+
+def test_an_item_is_one_record_of_each_topic() -> None:
+    told = Told()
+    told.wrote(None, "order 1", 0, item="order 1", topic="in")
+    told.wrote("T1", "bill 1", 0, item="order 1")
+    told.read(0, {0: "order 1"}, 1, topic="in")
+    told.read(0, {0: "bill 1"}, 1)
+    assert duplicates(told.history) == ()
 
 
 def test_a_record_without_an_item_stands_for_itself() -> None:

@@ -84,6 +84,19 @@ def test_what_is_no_history_is_told_with_its_line(
     assert told.startswith(f"txnsim: {path}: line 2: ")
 
 
+def test_a_value_of_two_records_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "twice.jsonl"
+    again = Wrote(at_ms=4, who="p", topic="t", partition=0, value="r1", offset=3)
+    path.write_bytes(History([WROTE, ABORTED, again]).to_lines())
+    assert main(["check", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(
+        f"txnsim: {path}: observations 1 and 3: the value 'r1' names two records"
+    )
+
+
 def test_a_file_that_is_not_there_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,25 @@ async def test_a_topic_without_leaders_is_not_waited_for_forever(
         await admin.wait_for_topic("nope", timeout_ms=20)
 
 
+async def test_a_deletion_is_waited_for_until_no_broker_names_the_topic(
+    broker: FakeBroker, admin: Admin
+) -> None:
+    left = 2
+
+    def heard(asked: Asked) -> Any:
+        nonlocal left
+        left -= 1
+        return broker.metadata(asked, error=3 if left < 0 else 0)
+
+    broker.handlers[Api.METADATA] = heard
+    await admin.wait_without_topics([], timeout_ms=1_000)
+    assert left == 2
+    await admin.wait_without_topics(["t"], timeout_ms=1_000)
+    assert left == -1
+    broker.handlers[Api.METADATA] = broker.metadata
+    await admin.wait_without_topics(["t"], timeout_ms=20)  # it hears of nothing: no failure
+
+
 async def test_a_refusal_has_the_brokers_words(broker: FakeBroker, admin: Admin) -> None:
     broker.handlers[Api.CREATE_TOPICS] = created(36, "it exists")
     with pytest.raises(ClientError, match=r"TOPIC_ALREADY_EXISTS \(it exists\)") as error:

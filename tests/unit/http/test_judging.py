@@ -16,6 +16,11 @@ from txnsim.faults.points import FaultPoint
 
 LOOKS = "/api/v1/looks"
 VERDICTS = "/api/v1/verdicts"
+TWICE = [
+    {"seen": "wrote", "at_ms": 1, "who": "p", "topic": "t", "partition": 0, "value": "v",
+     "offset": offset}
+    for offset in (0, 1)
+]  # fmt: skip
 
 
 @within(run_story)
@@ -74,6 +79,7 @@ def test_the_judges_convict_over_the_port_as_everywhere() -> None:
         (LOOKS, {"topic": "orders", "partition": 7}, 404, "partitions 0 to 2"),
         (VERDICTS, [{"seen": "nothing"}], 422, "nothing"),
         (VERDICTS, {}, 422, "expected a list"),
+        (VERDICTS, TWICE, 422, "observations 1 and 2: the value 'v' names two records of t-0"),
     ],
 )
 @within(run_story)

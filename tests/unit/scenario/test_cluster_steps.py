@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.stories import call, failure, seen, sentences, told, transaction
-from txnsim.check.observations import Cleaned, Ended, Read
+from txnsim.check.observations import Cleaned, Deleted, Ended, Read, Wrote
 
 INIT = call("init-producer-id")
 COMPACTED = {"t": {"partitions": 1, "configs": {"cleanup.policy": "compact"}}, "in": 1}
@@ -106,6 +106,24 @@ def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
     )
     again = told([do("create-topic", topic="t")])
     assert failure(again).startswith("topic t: TOPIC_ALREADY_EXISTS")
+
+
+def test_a_topic_that_is_made_again_has_lost_nothing() -> None:
+    steps = [
+        call("append", "bystander", partition="t-0", values=["a", "b"]),
+        call("read", "reader", partition="t-0", reads=["a", "b"]),
+        do("delete-topic", topic="t"),
+        do("create-topic", topic="t"),
+        {"wait-until": {"leader": {"partition": "t-0", "is": 1}}},
+        call("append", "bystander", partition="t-0", value="a"),
+        call("append", "bystander", partition="t-0", value="c"),
+        call("read", "reader", partition="t-0", from_=0, reads=["a", "c"]),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    (deleted,) = seen(result, Deleted)
+    assert (deleted.topic, deleted.asked_ms < deleted.at_ms) == ("t", True)
+    assert seen(result, Wrote)[-1].asked_ms > deleted.at_ms, "surely of the second topic"
 
 
 def test_an_id_begins_near_the_end_of_its_epochs() -> None:

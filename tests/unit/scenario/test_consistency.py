@@ -56,6 +56,20 @@ def produce(**fields: Any) -> dict[str, Any]:
             "steps.0.expect.partition",
             "no topic 'q'",
         ),
+        ([produce(of="q-0@1")], "steps.0.call.of.0", "no topic 'q'"),
+        ([produce(of=["in-0@0", "in-1@0"])], "steps.0.call.of.1", "has the partitions 0 to 0"),
+        ([produce(of="in-0")], "steps.0.call.of.0", "expected a record such as orders-0@5"),
+        ([produce(), produce()], "steps.1.call.value", "the value 'x' is used twice in t-0"),
+        (
+            [{"repeat": 2, "steps": [call("produce", partition="t-0", values=["x", "y{n}"])]}],
+            "steps.0.steps.0.call.values",
+            "'x' is used twice in t-0",
+        ),
+        (
+            [call("append", "bystander", partition="t-0", count=2)] * 2,
+            "steps.1.call.value",
+            "'update-0' is used twice",
+        ),
         (
             [produce(background="a"), {"await": {"call": "a", "error": "X"}}],
             "steps.1.await.error",
@@ -118,3 +132,19 @@ def test_a_member_names_topics_and_partitions_that_there_are() -> None:
     assert "steps.0.call.topics.0: no topic 'q'" in found
     assert "steps.0.call.assigned: topic in has the partitions 0 to 0" in found
     assert "subscribe needs topics" in problems([call("subscribe", "a")], actors=actors)
+
+
+def test_a_value_may_stand_twice_where_it_is_one_record_or_one_telling_has_it_once() -> None:
+    again = [
+        {**produce(), "only": "armed"},
+        {**produce(), "only": "disarmed"},
+        produce(partition="t-1"),
+        produce(value="y", error={"V+": "INVALID_TXN_STATE"}),
+        produce(value="y"),
+        produce(value="z"),
+        produce(value="z", sequence=2),
+        {"cluster": {"do": "delete-topic", "topic": "t"}},
+        {"cluster": {"do": "create-topic", "topic": "t"}},
+        produce(),
+    ]
+    assert len(read("small.yaml", yaml.safe_dump(document(again))).steps) == len(again)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.testing_plays import committed
 from tests.support.within import within
+from txnsim.check.history import HistoryError
 from txnsim.check.observations import Ended, Outcome, Wrote
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.virtual import run_virtual
@@ -43,3 +46,28 @@ async def test_a_healthy_cluster_is_found_healthy(kafka: AsyncSimulatedKafka) ->
     await committed(kafka, "orders", "a")
     await kafka.history.look("orders")
     assert (await kafka.history.verdict()).kinds == ()
+
+
+@within(run_virtual, topics=["orders"])
+async def test_a_topic_that_the_test_deletes_takes_its_records_with_it(
+    kafka: AsyncSimulatedKafka,
+) -> None:
+    now_ms = await kafka.clock.now_ms()
+    wrote = Wrote(at_ms=now_ms, who="app", topic="orders", partition=0, value="a", offset=0)
+    await kafka.history.note(wrote)
+    await kafka.topics.delete("orders")
+    await kafka.topics.create("orders")
+    await kafka.clock.advance("1s")
+    await committed(kafka, "orders", "b")
+    await kafka.history.look("orders")
+    assert (await kafka.history.verdict()).kinds == ()
+
+
+@within(run_virtual, topics=["orders"])
+async def test_a_value_of_two_records_is_refused(kafka: AsyncSimulatedKafka) -> None:
+    for offset in (0, 1):
+        await kafka.history.note(
+            Wrote(at_ms=1, who="app", topic="orders", partition=0, value="a", offset=offset)
+        )
+    with pytest.raises(HistoryError, match="observations 1 and 2: the value 'a' names two records"):
+        await kafka.history.verdict()

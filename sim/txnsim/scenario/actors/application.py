@@ -54,7 +54,15 @@ class ApplicationActor:
             case "send":
                 place = needed(call.partition)
                 await player.send(call.records[0], place)
-                self._sent.append(Batch(partition=place, values=call.records, item=call.item))
+                self._sent.append(
+                    Batch(
+                        partition=place,
+                        values=call.records,
+                        item=call.item,
+                        of=call.inputs,
+                        asked_ms=self._around.environment.clock.now_ms(),
+                    )
+                )
             case "await-ack":
                 self._note(CallResult(offset=await player.await_ack()))
             case "give-up":

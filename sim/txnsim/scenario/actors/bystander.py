@@ -11,7 +11,7 @@ from txnsim.client.producer import Producer, RecordMetadata
 from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import NONE, CallResult, failure
 from txnsim.scenario.recorder import Batch
-from txnsim.scenario.steps_model import Call, needed
+from txnsim.scenario.steps_model import UPDATE, Call, needed
 
 AT_ONCE_MAX: Final = 200
 """Records that are on their way at once, where many are written."""
@@ -85,12 +85,16 @@ class BystanderActor(ClientActor):
 
 def _records(call: Call) -> Iterator[Batch]:
     """Each record: those named, or ``count`` under ``keys`` keys in turn."""
-    place = needed(call.partition)
     if call.count is None:
         for value in call.records:
-            yield Batch(partition=place, values=(value,), key=call.key, item=call.item)
+            yield _batch(call, value, call.key)
         return
     for number in range(call.count):
         key = call.key if call.keys is None else f"key-{number % call.keys}".encode()
-        value = f"{call.value or 'update'}-{number}"
-        yield Batch(partition=place, values=(value,), key=key, item=call.item)
+        value = f"{call.value or UPDATE}-{number}"
+        yield _batch(call, value, key)
+
+
+def _batch(call: Call, value: str, key: bytes | None) -> Batch:
+    place = needed(call.partition)
+    return Batch(partition=place, values=(value,), key=key, item=call.item, of=call.inputs)

@@ -245,6 +245,7 @@ class WireActor(ClientActor):
             values=call.records,
             key=call.key,
             item=call.item,
+            of=call.inputs,
             identity=self._identity_of(call),
             sequence=first,
         )

@@ -17,9 +17,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ErrorCode, code_name
 from txnsim.client.group_requests import delete_groups, list_groups
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState, TransactionDescription
-from txnsim.client.metadata import parse_metadata
 from txnsim.client.positions import ask_group_coordinator
-from txnsim.client.requests import metadata
 from txnsim.client.waiting import Deadline, pause
 from txnsim.placement import partition_for
 from txnsim.runtime.env import Clock
@@ -209,26 +207,9 @@ class Cleaner:
             kept[name] = topics[name]
             why, command = _because(refused, _RIGHTS), self._delete_topic(name)
             left.append(Left(kind="topic", name=name, why=why, command=command))
-        await self._until_gone(set(topics) - set(kept))
+        gone = set(topics) - set(kept)
+        await self._admin.wait_without_topics(gone, timeout_ms=TIMEOUT_MS)
         return kept
-
-    async def _until_gone(self, names: Collection[str]) -> None:
-        """Wait while brokers name deleted topics: KRaft's controller answers a deletion before they
-        hear of it. What is accepted will be gone, so a broker that hears of nothing is no failure.
-        """
-        if not names:
-            return
-        deadline = Deadline(self._clock, TIMEOUT_MS)
-        request = metadata(sorted(names))
-        for broker in self._cluster.view.brokers:
-            while not deadline.passed:
-                try:
-                    seen = parse_metadata(await self._cluster.ask(broker.broker_id, request))
-                except ClientError:
-                    break
-                if all(topic.error for topic in seen.topics):
-                    break
-                await pause(self._clock, POLL_MS)
 
     async def _delete_groups(self, groups: Collection[str], left: list[Left]) -> None:
         for group in sorted(groups):

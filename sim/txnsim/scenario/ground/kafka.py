@@ -368,6 +368,7 @@ class KafkaGround:
         outcome = (await self._admin.delete_topics([name]))[name]
         if outcome is not None:
             raise StoryFailedError(f"topic {name}: {outcome}")
+        await self._admin.wait_without_topics([name], timeout_ms=TIMEOUT_MS)
         self._topics.pop(name, None)
 
     # Cleaning up

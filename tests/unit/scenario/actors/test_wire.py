@@ -112,3 +112,32 @@ def test_who_commits_positions_as_a_member_is_checked_by_the_group() -> None:
     nobody = call("commit-offsets", **sent)
     result = told([*begun, stranger, nobody, call("commit")])
     assert result.as_declared, result.verdict
+
+
+def test_an_output_of_an_input_that_was_only_polled_in_an_abort_is_missed() -> None:
+    """The application does not go back behind the abort."""
+    actors = {"P": {"plays": "wire"}, "eater": {"plays": "member", "group": "g"}}
+    steps = [
+        call("append", "bystander", partition="in-0", values=["a", "b"]),
+        call("init-producer-id"),
+        call("subscribe", "eater", topics="in", assigned="in-0"),
+        call("poll", "eater", reads=["a", "b"], transaction="T1"),
+        call("begin", transaction="T1"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="A", item="a", of="in-0@0"),
+        call("abort"),
+        call("begin", transaction="T2"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="B", item="b", of=["in-0@1"]),
+        call("add-offsets", group="g"),
+        call("commit-offsets", member="eater"),
+        call("commit"),
+    ]
+    settings = {"group.initial.rebalance.delay.ms": 0}
+    result = told(steps, actors=actors, settings=settings)
+    assert result.verdict.observed == ("skipped-input",)
+    assert result.verdict.because[0].endswith("no member of the group has processed 0")
+    again = call("produce", partition="t-0", value="A again", item="a", of="in-0@0")
+    steps.insert(10, again)
+    result = told(steps, actors=actors, settings=settings)
+    assert result.as_declared, result.verdict
