@@ -23,7 +23,7 @@ from typing import Final
 
 from tests.conformance import cells
 from tests.conformance.result import Result
-from tests.conformance.session import PLAYS_PER_SEED, SHRINK_S, Addresses, Session
+from tests.conformance.session import PLAYS_PER_SEED, SHRINKS, Addresses, Session
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
 
@@ -55,7 +55,7 @@ def play(
     seed: int,
     operations: int,
     plays: int = PLAYS_PER_SEED,
-    shrink_s: float = SHRINK_S,
+    shrinks: int = SHRINKS,
     tell: bool = False,
 ) -> Result:
     """Play at least so many operations at a level.
@@ -66,11 +66,11 @@ def play(
         seed: Of the first plays.
         operations: How many; the plays of a seed are always played to their end.
         plays: Of one seed, then comes the next.
-        shrink_s: So long it looks for the shortest play that parts the brokers.
+        shrinks: So often it looks for a shorter play that parts the brokers.
         tell: Whether to write on stderr how it goes.
     """
     begun_s = time.monotonic()
-    session = Session(addresses, level=level, seed=seed, plays=plays, shrink_s=shrink_s)
+    session = Session(addresses, level=level, seed=seed, plays=plays, shrinks=shrinks)
     result = session.result
     number, known = seed, 0
     while result.operations < operations and len(result.differences) < DIFFERENCES_MAX:
@@ -147,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--operations", type=int, default=1_000, help="at each level")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plays", type=int, default=PLAYS_PER_SEED, help="of one seed")
-    parser.add_argument("--shrink", type=float, default=SHRINK_S, metavar="SECONDS")
+    parser.add_argument("--shrink", type=int, default=SHRINKS, metavar="PLAYS")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the report for tools, too")
     wanted = parser.parse_args(argv)
     results = []
@@ -159,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 seed=wanted.seed,
                 operations=wanted.operations,
                 plays=wanted.plays,
-                shrink_s=wanted.shrink,
+                shrinks=wanted.shrink,
                 tell=True,
             )
         results.append(result)

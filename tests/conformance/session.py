@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time  # noqa: TID251 - plays against real brokers
 from typing import Any, Final
 
 from hypothesis import HealthCheck, Phase, Verbosity, assume, seed, settings
@@ -16,7 +15,7 @@ from tests.conformance.stage import Parted, Stage
 
 OPERATIONS_PER_PLAY: Final = 60
 PLAYS_PER_SEED: Final = 30
-SHRINK_S: Final = 90.0
+SHRINKS: Final = 200
 
 Addresses = tuple[str, str]
 """Of the real broker and of ours."""
@@ -30,7 +29,7 @@ class Session:
         level: Finalized level of ``transaction.version``.
         seed: Of the first plays; the next ones have the next seeds.
         plays: Of one seed.
-        shrink_s: So long it looks for the shortest play that parts the brokers.
+        shrinks: So often it looks for a shorter play that parts the brokers.
     """
 
     def __init__(
@@ -40,12 +39,12 @@ class Session:
         level: int,
         seed: int,
         plays: int = PLAYS_PER_SEED,
-        shrink_s: float = SHRINK_S,
+        shrinks: int = SHRINKS,
     ) -> None:
         self.result = Result(level=level, seed=seed, plays_per_seed=plays)
         self._shortest: Parted | None = None
-        self._shrink_s = shrink_s
-        self._shrinks_until_s = 0.0
+        self._shrinks = shrinks
+        self._last_try = 0
         self._addresses = addresses
         self._tries = 0
 
@@ -53,7 +52,7 @@ class Session:
         """For the next play."""
         self._tries += 1
         self.result.plays += not self.shrinks
-        assume(not self.shrinks or time.monotonic() < self._shrinks_until_s)
+        assume(not self.shrinks or self._tries <= self._last_try)
         result = self.result
         prefix = f"play{result.level}-{result.seed}-{self._tries}"
         return Stage(
@@ -71,7 +70,7 @@ class Session:
     def parted(self, found: Parted) -> None:
         """The brokers parted; the shortest play that parts them is kept."""
         if self._shortest is None:
-            self._shrinks_until_s = time.monotonic() + self._shrink_s
+            self._last_try = self._tries + self._shrinks
         if self._shortest is None or len(found.trail) <= len(self._shortest.trail):
             self._shortest = found
 
@@ -100,7 +99,7 @@ class Session:
                 # The same choices went another way: of all that a play does, only this may.
                 self.result.races[Race.TOO_LATE] += 1
                 return
-            # Flaky where the time to shrink was over, or where a difference came but once; any
+            # Flaky where it has looked often enough, or where a difference came but once; any
             # other assertion where a broker did not become what it was waited for.
             found = self._shortest or Parted([repr(failure)], [])
             self.result.differences.append(

@@ -24,7 +24,7 @@ PLAYS_OF_OURS = 2
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_a_random_play_meets_no_difference(level: int) -> None:
     with both_brokers(level) as addresses:
-        result = play(addresses, level=level, seed=SEED, operations=1, plays=PLAYS, shrink_s=20)
+        result = play(addresses, level=level, seed=SEED, operations=1, plays=PLAYS, shrinks=60)
     assert not list(complaints(result)), "\n".join(report(result))
     assert result.succeeded > 0.3 * result.operations
     assert len({(cell.api, cell.state) for cell in result.cells}) > 30, "a play goes to many places"
@@ -32,7 +32,7 @@ def test_a_random_play_meets_no_difference(level: int) -> None:
 
 def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Result:
     with our_broker(2) as one, our_broker(2, **rules_of_one) as other:
-        session = Session((one, other), level=2, seed=SEED, plays=plays, shrink_s=10)
+        session = Session((one, other), level=2, seed=SEED, plays=plays, shrinks=30)
         session.play(SEED)
     return session.result
 
@@ -53,7 +53,7 @@ def test_brokers_that_differ_in_one_rule_are_told_apart_by_a_short_play() -> Non
     )
     (found,) = result.differences
     assert found.operation is not None
-    # Both are verified; which one a play meets first depends on how long it may be shrunk.
+    # Both are verified; which one a play meets first depends on how often it is shrunk.
     assert found.operation.api in {"Produce", "TxnOffsetCommit"}, "one takes what the other refuses"
     assert len(found.trail) < 20, "\n".join(report(result))
 
