@@ -48,7 +48,6 @@ QUESTIONS: Final[Mapping[str, Sequence[str]]] = {
     "plugin": (*_CHECK, "plugin"),
     "http": (*_TESTS, "tests/http", "tests/unit/http"),
     "cli": (*_TESTS, "tests/unit/cli"),
-    "attacks": (*_TESTS, "tests/attacks", "tests/soak", "tests/helpers"),
     "wheel": (*_PART, "wheel"),
     "page": (*_PART, "page"),
     "languages": (*_PART, "client per language"),
