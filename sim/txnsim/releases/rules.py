@@ -247,6 +247,21 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         before="each feature has a result of its own, and the others change",
     )
 
+    # Partition leader: replication
+
+    min_isr_is_bounded: bool = _switch(
+        "KAFKA-15583",
+        "3.7",
+        after="min.insync.replicas demands at most as many replicas as a partition has",
+        before="a greater number refuses every acks=-1: NOT_ENOUGH_REPLICAS",
+    )
+    high_watermark_needs_min_isr: bool = _switch(
+        "KAFKA-15583",
+        "3.7",
+        after="while fewer than min.insync.replicas are in sync the high watermark stands still",
+        before="it goes on with the replicas that are left, so readers get what acks=1 wrote",
+    )
+
     # Partition leader: verification
 
     transactions_are_verified: bool = _switch(

@@ -77,14 +77,15 @@ class Partition:
         """As the controller has granted it."""
         self.maximal_isr: frozenset[BrokerId] = frozenset()
         self.min_isr = 1
-        """``min.insync.replicas``, at most the number of replicas."""
+        """``min.insync.replicas``, at most the number of replicas (Partition.effectiveMinIsr)."""
         self.followers: dict[BrokerId, Follower] = {}
 
     # Metadata
 
     def lead(self, image: PartitionImage, *, min_isr: int, now_ms: int) -> None:
         """Take over what the controller says (Partition.makeLeader)."""
-        self.min_isr = min(min_isr, len(image.replicas))
+        is_bounded = self.log.config.rules.min_isr_is_bounded
+        self.min_isr = min(min_isr, len(image.replicas)) if is_bounded else min_isr
         if image.partition_epoch <= self.partition_epoch:
             return
         is_new_epoch = image.leader_epoch != self.leader_epoch
@@ -147,7 +148,9 @@ class Partition:
         (Partition.maybeIncrementLeaderHW).
         """
         log = self.log
-        if len(self.isr) < self.min_isr or log.high_watermark == log.log_end_offset:
+        if log.high_watermark == log.log_end_offset:
+            return False
+        if len(self.isr) < self.min_isr and log.config.rules.high_watermark_needs_min_isr:
             return False
         waited_for = self.maximal_isr
         followers = self.followers

@@ -149,9 +149,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def too_few_in_sync(self, topic_partition: TopicPartition) -> Rejection | None:
-        """A rejection where too few replicas are in sync for acks=-1; the demand is capped by the
-        replication factor.
-        """
+        """A rejection where too few replicas are in sync for acks=-1."""
         partition = self.replicated.get(topic_partition)
         if partition is None or not partition.is_under_min_isr:
             return None
@@ -265,9 +263,10 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 log = self.hosted[topic_partition] = self.logs.log(topic, index, config)
             if partition.leader == self.broker_id:
                 self._lead(log, partition, changes)
-                if len(partition.replicas) > 1 or topic_partition in self.replicated:
-                    # Requests may still wait under the rules of followers that the partition has
-                    # had.
+                # Requests may still wait under the rules of followers that the partition has had.
+                is_demanding = min_isr > 1 and not config.rules.min_isr_is_bounded
+                is_replicated = len(partition.replicas) > 1 or topic_partition in self.replicated
+                if is_replicated or is_demanding:
                     self._regroup(log, topic, partition, changes, min_isr=min_isr, now_ms=now_ms)
                 else:
                     log.advance_high_watermark(log.log_end_offset)

@@ -11,8 +11,10 @@ from tests.support.images import B1, B2, B3, TOPIC_ID, partition
 from tests.support.logs import NOW, make_log, plain
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.replication import AlteredPartition, IsrChange
+from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.metadata.image import PartitionImage
+from txnsim.releases import LATEST, Rules
 from txnsim.replica.partition import Partition
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
@@ -39,8 +41,10 @@ class Reader:
 class Led:
     """A partition led by broker 1 on a bench."""
 
-    def __init__(self, *, isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1) -> None:
-        self.log = make_log(leader_epoch=0)
+    def __init__(
+        self, *, isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1, rules: Rules = LATEST
+    ) -> None:
+        self.log = make_log(LogConfig(rules=rules), leader_epoch=0)
         self.excluded: set[BrokerId] = set()
         self.image: PartitionImage = partition(1, isr=isr)
         self.partition = Partition(
@@ -114,6 +118,19 @@ def test_the_high_watermark_rests_while_too_few_are_in_sync() -> None:
     assert led.partition.lost_min_isr
     assert not led.append()
     assert led.log.high_watermark == 0
+
+
+def test_before_3_7_the_high_watermark_goes_on_while_too_few_are_in_sync() -> None:
+    led = Led(isr=(1,), min_isr=2, rules=Rules(high_watermark_needs_min_isr=False))
+    assert led.append()
+    assert led.log.high_watermark == 1
+    assert led.partition.is_under_min_isr
+    assert led.partition.lost_min_isr
+
+
+def test_before_3_7_more_replicas_may_be_demanded_than_there_are() -> None:
+    for rules, is_under in ((LATEST, False), (Rules(min_isr_is_bounded=False), True)):
+        assert Led(min_isr=4, rules=rules).partition.is_under_min_isr is is_under
 
 
 def test_the_leader_waits_for_a_replica_that_is_coming_back() -> None:

@@ -14,7 +14,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import LeadershipChanges, Replicas, changed_roles
 from txnsim.settings import DEFAULTS
@@ -26,9 +26,9 @@ TP = TopicPartition("orders", 0)
 class Brokers:
     """The replicas of three brokers."""
 
-    def __init__(self, image: ClusterImage) -> None:
+    def __init__(self, image: ClusterImage, rules: Rules = LATEST) -> None:
         self.image = cluster()
-        self.disks = {broker: BrokerLogs(DEFAULTS, LATEST) for broker in (B1, B2, B3)}
+        self.disks = {broker: BrokerLogs(DEFAULTS, rules) for broker in (B1, B2, B3)}
         self.each = {
             broker: Replicas(
                 broker_id=broker, logs=self.disks[broker], image=self.image, settings=DEFAULTS
@@ -114,6 +114,17 @@ def test_acks_all_needs_the_smaller_of_min_insync_replicas_and_the_replication_f
     if refused is not None:
         assert error_of(refused) is ErrorCode.not_enough_replicas
     assert brokers.each[B1].too_few_in_sync(TopicPartition("other", 0)) is None
+
+
+@pytest.mark.parametrize("replicas", [(1,), (1, 2)])
+def test_before_3_7_more_replicas_may_be_demanded_than_there_are(replicas: tuple[int, ...]) -> None:
+    image = cluster().with_topic(
+        topic("orders", partition(1, replicas=replicas), configs={"min.insync.replicas": "3"})
+    )
+    brokers = Brokers(image, Rules(min_isr_is_bounded=False))
+    refused = brokers.each[B1].too_few_in_sync(TP)
+    assert error_of(refused) is ErrorCode.not_enough_replicas
+    assert Brokers(image).each[B1].too_few_in_sync(TP) is None
 
 
 # Changes
