@@ -19,13 +19,21 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
-from txnsim.client.requests import NewTopic
+from txnsim.client.requests import (
+    NewTopic,
+    add_partitions_to_txn,
+    end_txn,
+    produce,
+)
+from txnsim.client.versions import VersionRange
+from txnsim.errors import ErrorCode
 from txnsim.faults.plan import FaultRule
 from txnsim.proxy.addresses import Endpoint
 from txnsim.proxy.fault_proxy import FaultProxy
 from txnsim.proxy.options import ProxyOptions
 from txnsim.runtime.real import real_environment
-from txnsim.types import IsolationLevel
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.wire.batch import Record, build_batch
 
 pytestmark = pytest.mark.real
 
@@ -64,11 +72,7 @@ class Front:
             await producer.commit()
 
     async def state(self, transactional_id: str) -> str:
-        found = (await Admin(self.client).describe_transactions((transactional_id,)))[
-            transactional_id
-        ]
-        assert not isinstance(found, ClientError)
-        return found.state
+        return await state_of(self.client, transactional_id)
 
     async def until_complete(self, transactional_id: str) -> None:
         async def is_complete() -> bool:
@@ -187,3 +191,71 @@ async def test_a_client_meets_an_error_that_no_broker_made(kafka: tuple[ApacheKa
         )  # fmt: skip
         await front.commit("moved", b"after all")
         await front.struck()
+
+
+async def test_without_the_proxy_nothing_between_brokers_gets_through(
+    kafka: tuple[ApacheKafka, int],
+) -> None:
+    """What docs/proxy.md says to those who stop it: also a broker's way to itself is closed."""
+    running, _ = kafka
+    async with front_of(kafka, "closed") as front:
+        written, old, new = [await identity(front.client, n) for n in ("written", "old", "new")]
+        assert await add(front.client, "written", written) == ErrorCode.none
+        assert await write(front.client, "written", written, V1) == ErrorCode.none
+    async with Cluster(running.bootstrap) as client:
+        # What was written before can be ended; its marker is owed.
+        end = end_txn("written", producer_id=written[0], producer_epoch=written[1], committed=True,
+                      within=VersionRange(3, 4))  # fmt: skip
+        assert (await client.ask(1, end)).error_code == ErrorCode.none
+        assert await state_of(client, "written") == "PrepareCommit"
+        # Nothing can be written: the leader can't ask the coordinator.
+        assert await add(client, "old", old) == ErrorCode.none
+        assert await write(client, "old", old, V1) == ErrorCode.not_enough_replicas
+        assert await state_of(client, "old") == "Ongoing"
+        assert await write(client, "new", new, V2) == ErrorCode.not_enough_replicas
+        assert await state_of(client, "new") == "Empty"
+    async with front_of(kafka, "opened") as front:
+        await front.until_complete("written")
+
+
+V1, V2 = VersionRange(9, 11), VersionRange(12, 12)
+"""Of Produce: from 12 on its leader adds the partition (transactions v2)."""
+CLOSED = TopicPartition("closed", 0)
+
+
+async def identity(client: Cluster, name: str) -> tuple[int, int]:
+    given = await Producer(client, transactional_id=name).init_transactions()
+    return given.producer_id, given.producer_epoch
+
+
+async def add(client: Cluster, name: str, identity: tuple[int, int]) -> ErrorCode:
+    request = add_partitions_to_txn(
+        name, producer_id=identity[0], producer_epoch=identity[1], partitions=[CLOSED]
+    )
+    answer = await client.ask(1, request)
+    ((row,),) = [topic.results_by_partition for topic in answer.results_by_topic_v3_and_below]
+    return ErrorCode(row.partition_error_code)
+
+
+async def write(
+    client: Cluster, name: str, identity: tuple[int, int], within: VersionRange
+) -> ErrorCode:
+    batch = build_batch(
+        [Record(value=b"a")],
+        timestamp_ms=client.clock.now_ms(),
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+        base_sequence=0,
+        transactional=True,
+    )
+    answer = await client.ask(
+        1, produce({CLOSED: batch}, topic_ids={}, transactional_id=name, within=within)
+    )
+    ((row,),) = [topic.partition_responses for topic in answer.responses]
+    return ErrorCode(row.error_code)
+
+
+async def state_of(client: Cluster, name: str) -> str:
+    found = (await Admin(client).describe_transactions((name,)))[name]
+    assert not isinstance(found, ClientError)
+    return found.state
