@@ -466,6 +466,27 @@ def test_where_nothing_is_recorded_the_page_says_so_and_offers_to(
         context_page.close()  # before the server ends, whose refusals it would complain about
 
 
+def test_where_nothing_is_recorded_the_page_does_not_say_that_nothing_is_there(
+    browser: object, new_page: Any
+) -> None:
+    assert browser
+    with TxnsimServer(arguments=("--http", "0")) as quiet:
+        ask(quiet.http, "/api/v1/practise", {})
+        page = new_page(quiet.http, expects=("409 (Conflict)", "net::ERR_"))
+        page.wait_for_selector("#off")
+        for number in range(1, 8):
+            page.keyboard.press(str(number))
+            page.wait_for_function(f"() => __page['store.js'].view.value === '{VIEWS[number - 1]}'")
+            assert page.inner_text("main .view") == page.inner_text("#unrecorded")
+            said = page.inner_text("body")
+            assert [one for one in ("yet at", "is written", "is shown here") if one in said] == []
+        assert f"--bootstrap-server {quiet.bootstrap.split(',')[0]} find-hanging" in said
+        page.keyboard.press("1")
+        page.get_by_role("button", name="Record from now on").click()
+        page.wait_for_selector(".cause.hanging")
+        page.close()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_view_is_accessible_in_both_themes_and_has_its_picture(
     theme: str, fresh_server: TxnsimServer, new_page: Any, axe: str

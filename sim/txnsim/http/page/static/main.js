@@ -14,8 +14,8 @@ import { Coordinator } from "./views/coordinator.js";
 import { Events } from "./views/events.js";
 import { Faults } from "./views/faults.js";
 import { Lanes } from "./views/lanes.js";
-import { Event, Log } from "./views/log.js";
-import { Lesson } from "./views/lesson.js";
+import { Event, Log, Servers } from "./views/log.js";
+import { Lesson, Lessons } from "./views/lesson.js";
 import { Producers } from "./views/producers.js";
 import { Share } from "./views/share.js";
 import { Zoo } from "./views/zoo.js";
@@ -28,8 +28,11 @@ const LINK = {
   done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that `txnsim serve` printed",
 };
 
+/** Nothing is known of this cluster: views would say that nothing is there. */
+const blind = () => source.value.kind === "live" && link.value === "off" && count.value === 0;
+
 function App() {
-  const View = SHOW[view.value];
+  const View = blind() && view.value !== "zoo" ? Unrecorded : SHOW[view.value];
   const from = source.value;
   return html`
     <header><h1>txnsim</h1><span class="title"><${Title} from=${from} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
@@ -63,6 +66,15 @@ function Gaps() {
     ${level === "off" && !isLive && html`<p class="gap">Nothing was recorded in this run.</p>`}`;
 }
 
+/** In place of every view of a cluster that was never recorded. */
+function Unrecorded() {
+  return html`<section class="why" id="unrecorded"><h2>What is on this cluster is not known here</h2>
+    <p>The page shows what is recorded, and nothing was. A recording begins with what there is then: topics, brokers, rules,
+      and transactions that are open or hang.</p>
+    <p>Without one, ask the brokers: <code>txnsim txns --bootstrap-server <${Servers} /> find-hanging --all</code></p>
+    <h2>Or learn how it works, in ten minutes</h2><p><${Lessons} /></p></section>`;
+}
+
 /** How far a long trace is read; apart, so that nothing else is drawn anew for it. */
 const Reading = () => reading.value > 0 && html`<span role="status">reading, ${reading.value.toLocaleString("en")} events so far …</span>`;
 
@@ -79,7 +91,7 @@ function Title({ from }) {
 function Inspector() {
   const one = shown.value;
   void count.value;
-  if (!one) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">Point a client at this cluster, make a transaction hang in the Log, or open a run of the Zoo.</p></aside>`;
+  if (!one) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : "Point a client at this cluster, make a transaction hang in the Log, or open a run of the Zoo."}</p></aside>`;
   const chain = walk(one).slice(1);
   return html`<aside aria-label="Event">
     <h2>#${one.i} ${one.k}</h2>${KINDS[one.k] && html`<p class="hint">${KINDS[one.k]}</p>`}<p><code>${one.node}</code><br />${ms(one)}${one.tx ? html`<br />${one.tx}` : ""}</p>

@@ -64,7 +64,7 @@ export function Log() {
   }
   if (!all.length) {
     return html`<section class="why"><h2>Nothing is written yet</h2>
-      <p>Point a Kafka client at <${Address} />; whatever it does is shown here. Or begin with a transaction that hangs:</p>
+      <p>Point a Kafka client at <code>bootstrap.servers=<${Servers} /></code>; whatever it does is shown here. Or begin with a transaction that hangs:</p>
       <p><${Practise} /></p>
       <h2>Or learn how it works, in ten minutes</h2><p><${Lessons} /></p></section>`;
   }
@@ -113,13 +113,13 @@ export function Log() {
     </section>`;
 }
 
-/** Where clients connect: what to write into their bootstrap.servers. */
-function Address() {
-  const [address, setAddress] = useState("");
+/** Where clients connect: the value of their bootstrap.servers. */
+export function Servers() {
+  const [address, setAddress] = useState("ADDRESS");
   useEffect(() => {
     void ask("/cluster").then((cluster) => setAddress(cluster.bootstrap.split(",")[0]), () => null); // the stream says what is wrong
   }, []);
-  return address ? html`<code>bootstrap.servers=${address}</code>` : "this cluster";
+  return address;
 }
 
 function Cell({ cell, how, lso }) {
