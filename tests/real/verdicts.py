@@ -37,9 +37,14 @@ held, lost and doubled between real coordinators and real leaders. Stories of on
 their brokers; each has topics, groups and transactional ids of its own.
 
 `--on HOST:PORT` takes a cluster that is there already, and writes to it, so it wants `--yes`. All
-names begin with `txnsim-` and some letters drawn at random. There the proxy is not between the
-brokers, and brokers are not killed. `--command-config FILE` is for TLS and SASL: PLAIN and SCRAM
-are tried in CI at a real 4.3.1, in clear and with TLS.
+names begin with `txnsim-` and some letters drawn at random. It is asked first what it is:
+`transaction.version`, verification (where DESCRIBE_CONFIGS on the cluster allows to ask), strict
+markers; runs of other modes are left out as "not this cluster's generation". There the proxy is not
+between the brokers, and brokers are not killed. `--command-config FILE` is for TLS and SASL: PLAIN
+and SCRAM are tried in CI at a real 4.3.1, in clear and with TLS.
+
+Where a broker is in trouble, answers NOT_ENOUGH_REPLICAS for instance because its machine is busy,
+the story is told again, three times at most. Then it has no verdict.
 
 ### What stays behind
 

@@ -32,6 +32,11 @@ class StoryFailedError(TxnsimError):
     not the expected one, or a fault never struck.
     """
 
+    def __init__(self, message: str, *, answered: str = "") -> None:
+        super().__init__(message)
+        self.answered: Final = answered
+        """The error that was not expected, by Kafka's name; "" where it was none."""
+
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a call came to."""
@@ -52,6 +57,11 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 GIVEN_UP: Final = CallResult(error=TIMED_OUT, because="the answer is not waited for any longer")
+
+
+def answered(error: ClientError | StoryFailedError) -> str:
+    """The error by which a story failed, by Kafka's name; "" where it was none."""
+    return error.answered if isinstance(error, StoryFailedError) else failure(error).error
 
 
 def failure(error: ClientError) -> CallResult:

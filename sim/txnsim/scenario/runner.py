@@ -21,7 +21,7 @@ from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import NO_CAUSE, RunInfo, TraceLevel, Tracer
 from txnsim.runtime.virtual.run import run_virtual
 from txnsim.scenario.actors.application import ApplicationActor
-from txnsim.scenario.answers import StoryFailedError
+from txnsim.scenario.answers import StoryFailedError, answered
 from txnsim.scenario.fields import Situation
 from txnsim.scenario.final_observation import look_twice
 from txnsim.scenario.ground.base import Ground
@@ -77,6 +77,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """What everybody saw, JSON lines."""
     trace: bytes
     """The whole trace, JSON lines."""
+    answered: str = ""
+    """The error by which the story failed, by Kafka's name."""
 
     @property
     def as_declared(self) -> bool:
@@ -216,6 +218,7 @@ async def tell(
             await _tell(built, notes, pace)
     except (ClientError, StoryFailedError) as error:
         notes.failure = str(error)
+        notes.answered = answered(error)
     verdict, cured = _verdicts(telling, recorder.history, notes)
     tracer = environment.tracer
     for found in (verdict, cured):
@@ -238,6 +241,7 @@ async def tell(
         duration_ms=environment.clock.monotonic_ms() - start_ms,
         history=recorder.history.to_lines(),
         trace=b"".join(lines),
+        answered=notes.answered,
     )
 
 
@@ -248,6 +252,7 @@ class _Notes:
         self.remarks = remarks
         self.players: list[str] = []
         self.failure: str | None = None
+        self.answered = ""
         self.before_cure: int | None = None
         """Length of the history when the cure began; None where it did not come to that."""
 
@@ -294,7 +299,7 @@ async def _take(built: Stage, step: Step) -> None:
         await act(built, step)
     except (ClientError, StoryFailedError) as error:
         where = f"{step.place}: " if step.place else ""
-        raise StoryFailedError(f"{where}{error}") from error
+        raise StoryFailedError(f"{where}{error}", answered=answered(error)) from error
 
 
 async def _end(built: Stage) -> None:

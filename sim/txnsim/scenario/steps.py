@@ -216,7 +216,9 @@ def _compare(
         stage.say(what.split(":")[0], f"{what.split(': ')[1]} is answered {answer.error}")
     if wanted not in (ANY, answer.error):
         because = f" ({answer.because})" if answer.because else ""
-        raise StoryFailedError(f"{what} is answered {answer.error}{because}, expected {wanted}")
+        raise StoryFailedError(
+            f"{what} is answered {answer.error}{because}, expected {wanted}", answered=answer.error
+        )
     offset = expected_offset(given, stage.situation)
     if offset is not None and answer.error == NONE and answer.offset != offset:
         raise StoryFailedError(f"{what} is at offset {answer.offset}, expected {offset}")

@@ -55,6 +55,7 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
     """
     from txnsim.runtime import real
     from txnsim.scenario.ground import told_twice
+    from txnsim.scenario.ground.generation import generation_of
     from txnsim.scenario.ground.jars import version_of
 
     cells: list[Cell] = []
@@ -62,14 +63,21 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
     if settings.security.protocol.has_sasl and (casting.player != "own" or casting.program):
         raise ConfigError(f"{args.command_config}: only our own client can log in by SASL")
     for place in places:
-        on = place if ":" in place else version_of(place)
-        simulated = told_twice.beforehand(plan, on)
-        on_cell = _teller(cells, simulated, args)
+        is_there = ":" in place
+        on = place if is_there else version_of(place)
+        there = real.run(generation_of(place, settings)) if is_there else None
+        on_cell = _teller(cells, told_twice.beforehand(plan, on, there), args)
         try:
-            if ":" in place:
+            if there is not None:
                 real.run(
                     told_twice.tell_on_cluster(
-                        place, plan, casting, settings=settings, say=warn, on_cell=on_cell
+                        place,
+                        plan,
+                        casting,
+                        settings=settings,
+                        generation=there,
+                        say=warn,
+                        on_cell=on_cell,
                     )
                 )
             else:
@@ -150,9 +158,11 @@ def table(cells: Sequence[Cell]) -> str:
                 if found is not None:
                     lines += [wrapped(f"{name}: {because}") for because in found.because]
         lines += leftovers(cell)
-    asked = [cell for cell in cells if cell.simulated is not None]
-    agree = sum(cell.agrees for cell in asked)
-    lines.append(f"{agree} of {len(asked)} tellings on real brokers agree with the simulator")
+    told = [cell for cell in cells if cell.real is not None]
+    agree = sum(cell.agrees for cell in told)
+    came = f"{agree} of {len(told)} tellings on real brokers agree with the simulator"
+    silent = sum(cell.real is None and cell.simulated is not None for cell in cells)
+    lines.append(f"{came}; no verdict on {silent}" if silent else came)
     return "\n".join(lines)
 
 

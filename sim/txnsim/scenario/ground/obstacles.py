@@ -80,9 +80,7 @@ def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None
         if line_of(version) < FEATURE_SINCE:
             return "transactions v2 came with 4.0"
         strict = counterpart.effective.v2_markers_need_higher_epoch
-        modes = {one.mode for one in scenario.runs.values()}
-        tells_apart = {"TV2", "TV2+"} <= modes or not run.rules.keys().isdisjoint(OF_STRICT_MARKERS)
-        if tells_apart and strict is not (run.mode == "TV2+"):
+        if markers_matter(scenario, run_name) and strict is not (run.mode == "TV2+"):
             return "strict markers (KIP-1228) came with 4.2"
     named = [one for one in scenario.runs.values() if one.as_version is not None]
     if named:
@@ -91,6 +89,13 @@ def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None
         if own != wanted:
             return f"it is the world of {wanted}"
     return _differing_rule(scenario, run, counterpart)
+
+
+def markers_matter(scenario: Scenario, run_name: str) -> bool:
+    """Whether a run says something only of brokers with strict markers, or without."""
+    modes = {one.mode for one in scenario.runs.values()}
+    rules = scenario.runs[run_name].rules
+    return {"TV2", "TV2+"} <= modes or not rules.keys().isdisjoint(OF_STRICT_MARKERS)
 
 
 def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:

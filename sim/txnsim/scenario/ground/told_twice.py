@@ -22,10 +22,16 @@ from txnsim.scenario.cluster_options import (
 from txnsim.scenario.ground.adapting import adapted
 from txnsim.scenario.ground.apache import ApacheOptions
 from txnsim.scenario.ground.cleaning import Left
+from txnsim.scenario.ground.generation import Generation
 from txnsim.scenario.ground.jars import fetch
 from txnsim.scenario.ground.kafka import KafkaGround, kafka_ground
 from txnsim.scenario.ground.log_care import CLEANER_PAUSE_MS, RETAINED_MS, SHORTLY_RETAINED_MS
-from txnsim.scenario.ground.obstacles import counterpart_of, only_simulated, why_not_there
+from txnsim.scenario.ground.obstacles import (
+    counterpart_of,
+    markers_matter,
+    only_simulated,
+    why_not_there,
+)
 from txnsim.scenario.ground.started import RealCluster, apache_cluster, cluster_there
 from txnsim.scenario.players.casting import Casting
 from txnsim.scenario.runner import RunResult, Telling, casts_of, tell, tell_virtual
@@ -41,6 +47,20 @@ SHORT_SETTINGS: Final = {
 passes over it.
 """
 BROKEN_OFF: Final = "it was broken off"
+TROUBLES: Final = frozenset(
+    {
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    }
+)
+"""A broker that answers one of these to a story that expects something else is busy or alone. It
+says nothing of transactions.
+"""
+TRIES: Final = 3
+"""As often is a story told whose brokers are in trouble."""
 CLEANER_MEMORY: Final = "log.cleaner.dedupe.buffer.size"
 CLEANER_MEMORY_MIN: Final = 2 * 1024 * 1024
 """Real brokers want more than 1 MiB."""
@@ -125,15 +145,13 @@ async def tell_on_apache(
             properties=dict(world.properties),
         )
         async with apache_cluster(environment, options) as cluster:
+            there = _There(
+                environment=environment, cluster=cluster, casting=casting, on=version, say=say
+            )
             for telling in tellings:
                 number += 1
                 prefix = f"cell{number}-"
-                cell = await _told(
-                    telling, environment, cluster, casting, on=version, prefix=prefix, left=[]
-                )
-                on_cell(_without(prefix, cell))
-                if cluster.brokers is not None:
-                    await cluster.brokers.mend()
+                on_cell(await _told(telling, there, prefix=prefix, left=[]))
 
 
 class _World(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +208,7 @@ async def tell_on_cluster(
     casting: Casting,
     *,
     settings: ClientSettings,
+    generation: Generation,
     say: Say,
     on_cell: Callable[[Cell], object],
 ) -> None:
@@ -200,6 +219,7 @@ async def tell_on_cluster(
         plan: What to tell; what can't be done there is left out, said why.
         casting: Who plays applications.
         settings: How the cluster is reached.
+        generation: What it is.
         say: Gets lines of progress.
         on_cell: Gets each cell when it is done.
 
@@ -209,8 +229,11 @@ async def tell_on_cluster(
     environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
     token = "".join(one for one in new_token().lower() if one.isalnum())[:6]
     async with cluster_there(environment, bootstrap, settings) as cluster:
+        there = _There(
+            environment=environment, cluster=cluster, casting=casting, on=bootstrap, say=say
+        )
         for number, telling in enumerate(plan, 1):
-            why = why_not(telling, bootstrap)
+            why = why_not(telling, bootstrap, generation)
             if why is not None:
                 on_cell(Cell(telling=telling, on=bootstrap, why_not=why))
                 continue
@@ -218,9 +241,7 @@ async def tell_on_cluster(
             say(f"topics, groups and transactional ids begin with {prefix}")
             left: list[Left] = []
             try:
-                cell = await _told(
-                    telling, environment, cluster, casting, on=bootstrap, prefix=prefix, left=left
-                )
+                cell = await _told(telling, there, prefix=prefix, left=left)
             except BaseException:  # mostly Ctrl-C: what is left is told all the same
                 on_cell(Cell(telling=telling, on=bootstrap, why_not=BROKEN_OFF, left=tuple(left)))
                 raise
@@ -230,18 +251,38 @@ async def tell_on_cluster(
 # Both
 
 
-async def _told(
-    telling: Telling,
-    environment: Environment,
-    cluster: RealCluster,
-    casting: Casting,
-    *,
-    on: str,
-    prefix: str,
-    left: list[Left],
-) -> Cell:
-    """Tell a story; ``left`` gets what could not be cleaned, also where it is broken off."""
+class _There(msgspec.Struct, frozen=True, kw_only=True):
+    """Where stories are told, and by whom."""
+
+    environment: Environment
+    cluster: RealCluster
+    casting: Casting
+    on: str
+    say: Say
+
+
+async def _told(telling: Telling, there: _There, *, prefix: str, left: list[Left]) -> Cell:
+    """Tell a story, and again while its brokers are in trouble; ``left`` gets what could not be
+    cleaned, also where it is broken off.
+    """
+    trouble = ""
+    for number in range(1, TRIES + 1):
+        own = prefix if number == 1 else f"{prefix}{number}-"
+        cell = await _told_once(telling, there, prefix=own, left=left)
+        if there.cluster.brokers is not None:
+            cell = _without(own, cell)
+            await there.cluster.brokers.mend()
+        trouble = "" if cell.real is None else cell.real.answered
+        if trouble not in TROUBLES:
+            return cell
+        there.say(f"{telling} on {there.on}: no verdict, brokers answer {trouble}")
+    why = f"no verdict: brokers answer {trouble}, {TRIES} times"
+    return Cell(telling=telling, on=there.on, why_not=why, left=tuple(left))
+
+
+async def _told_once(telling: Telling, there: _There, *, prefix: str, left: list[Left]) -> Cell:
     scenario = adapted(telling.scenario, prefix)
+    environment, cluster, on = there.environment, there.cluster, there.on
     ground = KafkaGround(
         environment,
         cluster.proxy,
@@ -251,10 +292,9 @@ async def _told(
         hands=cluster.brokers,
     )
     its_own = msgspec.structs.replace(telling, scenario=scenario)
+    casts = casts_of(its_own, there.casting)
     try:
-        real = await tell(
-            its_own, environment, casts_of(its_own, casting), kafka_ground(ground, left=left.extend)
-        )
+        real = await tell(its_own, environment, casts, kafka_ground(ground, left=left.extend))
     except ConfigError as error:
         return Cell(telling=telling, on=on, why_not=str(error), left=tuple(left))
     began_ms = min((one.at_ms for one in real.story), default=0)
@@ -265,37 +305,44 @@ async def _told(
     return Cell(telling=telling, on=on, real=real, left=tuple(left))
 
 
-def beforehand(plan: Sequence[Telling], on: str) -> dict[str, RunResult]:
+def beforehand(
+    plan: Sequence[Telling], on: str, generation: Generation | None = None
+) -> dict[str, RunResult]:
     """What the simulator comes to for each telling that will be played on real brokers, by the
     telling's name; in virtual time, so outside of any event loop.
 
     Args:
         plan: What is to be played.
         on: A release, or the address of a cluster.
+        generation: What that cluster is.
     """
-    is_ours = ":" not in on
     return {
-        str(telling): tell_virtual(simulated(telling, on) if is_ours else telling)
+        str(telling): tell_virtual(simulated(telling, on) if generation is None else telling)
         for telling in plan
-        if why_not(telling, on) is None
+        if why_not(telling, on, generation) is None
     }
 
 
-def why_not(telling: Telling, on: str) -> str | None:
+def why_not(telling: Telling, on: str, generation: Generation | None = None) -> str | None:
     """Why a telling can't be played on real brokers; None if it can. Where it can't be played
     with its fault, telling it without says nothing.
 
     Args:
         telling: Which.
         on: A release, or the address of a cluster.
+        generation: What that cluster is.
     """
-    is_ours = ":" not in on
-    if is_ours:
-        not_there = why_not_there(telling.scenario, telling.run, on)
-        if not_there is not None:
-            return not_there
+    scenario, run = telling.scenario, telling.run
+    is_ours = generation is None
+    if generation is None:
+        not_there = why_not_there(scenario, run, on)
+    else:
+        matter = markers_matter(scenario, run)
+        not_there = generation.why_not(telling.mode, markers_matter=matter)
+    if not_there is not None:
+        return not_there
     for take in dict.fromkeys(("armed", telling.take)):
-        why = only_simulated(telling.scenario, telling.run, take, is_ours=is_ours)
+        why = only_simulated(scenario, run, take, is_ours=is_ours)
         if why is not None:
             return why
     return None

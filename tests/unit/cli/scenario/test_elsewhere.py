@@ -15,6 +15,8 @@ from tests.support.slow_machine import SLOW_S
 from txnsim.cli.main import INTERRUPTED_STATUS, main
 from txnsim.testing import SimulatedKafka
 
+STORY = "late-commit-leaves-a-ghost"
+
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[SimulatedKafka]:
@@ -108,14 +110,14 @@ def test_a_story_whose_topics_are_refused_is_no_success(
     finally:
         kafka.faults.disarm("policy")
     assert "POLICY_VIOLATION" in out
-    assert out.rstrip().endswith("0 of 1 tellings on real brokers agree with the simulator")
+    assert out.rstrip().endswith("agree with the simulator; no verdict on 1")
     assert (cell["real"], cell["agrees"], cell["left"]) == (None, None, [])
 
 
 def test_what_can_not_be_told_there_says_which_step_it_was(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(kafka, "commit-without-a-leader", "--mode", "V+/4.3", "--yes", "--json") == 0
+    assert run(kafka, "commit-without-a-leader", "--mode", "TV2/4.3", "--yes", "--json") == 0
     cells = json.loads(capfd.readouterr().out)
     assert [cell["why_not"] for cell in cells] == [
         "step 1: it moves a leader of __transaction_state"
@@ -126,11 +128,50 @@ def test_what_can_not_be_told_there_says_which_step_it_was(
 def test_another_verdict_is_told_with_its_reason(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The cluster verifies, so what the story declares for clusters that do not is not found."""
-    assert run(kafka, "partition-never-added", "--mode", "V-", "--armed", "--yes", "--quiet") == 1
+    refused = {"do": "error", "error": "INVALID_TXN_STATE"}
+    kafka.faults.arm(id="refused", point="client.request", api="EndTxn", action=refused)
+    try:
+        assert run(kafka, STORY, "--mode", "TV2+", "--armed", "--yes", "--quiet") == 1
+    finally:
+        kafka.faults.disarm("refused")
     out = capfd.readouterr().out
     assert "differs" in out
+    assert "commit is answered INVALID_TXN_STATE" in out
     assert "0 of 1 tellings on real brokers agree" in out
+
+
+def test_modes_that_the_cluster_is_not_are_left_out(
+    kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They were played, waited for what could not come, and accused the cluster."""
+    assert run(kafka, "z01", "--armed", "--yes", "--json") == 0
+    cells = {cell["run"]: cell for cell in json.loads(capfd.readouterr().out)}
+    cluster = "transaction.version 2 with verification, strict markers (KIP-1228)"
+    assert {name: cell["why_not"] for name, cell in cells.items()} == {
+        **dict.fromkeys(("V-", "V+", "TV2"), f"not this cluster's generation: {cluster}"),
+        "TV2+": "",
+    }
+    assert cells["TV2+"]["agrees"]
+
+
+@pytest.mark.parametrize(("strikes", "agrees"), [(1, True), (3, None)])
+def test_brokers_in_trouble_are_not_accused_but_asked_again(
+    strikes: int, agrees: object, kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trouble = {"do": "error", "error": "NOT_ENOUGH_REPLICAS"}
+    kafka.faults.arm(
+        id="busy", point="client.request", api="Produce", limit=strikes, action=trouble
+    )
+    try:
+        run(kafka, STORY, "--mode", "TV2+", "--armed", "--yes", "--json")
+    finally:
+        kafka.faults.disarm("busy")
+    out, err = capfd.readouterr()
+    (cell,) = json.loads(out)
+    assert cell["agrees"] is agrees
+    assert err.count("no verdict, brokers answer NOT_ENOUGH_REPLICAS") == strikes
+    expected = "" if agrees else "no verdict: brokers answer NOT_ENOUGH_REPLICAS, 3 times"
+    assert cell["why_not"] == expected
 
 
 @pytest.mark.parametrize(
