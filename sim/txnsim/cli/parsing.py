@@ -20,6 +20,8 @@ MISUSE_STATUS: Final = 2
 _WRONG_TYPE_RE: Final = re.compile(r"(.+): invalid (\w+) value: (.+)")
 _WORDS: Final = {"int": "a whole number", "number": "a whole number", "float": "a number"}
 """What argparse calls a type, in words for people."""
+_NEGATIVE_RE: Final = re.compile(r"-\.?\d\S*")
+"""A value, and no option: also with a unit, ``-5s``."""
 _REQUIRED: Final = "the following arguments are required: "
 
 
@@ -43,6 +45,7 @@ class CommandParser(argparse.ArgumentParser):
         options.setdefault("formatter_class", HelpFormatter)
         super().__init__(*args, **options)
         self._given: tuple[str, ...] = ()
+        self._negative_number_matcher = _NEGATIVE_RE
 
     def parse_known_args(  # type: ignore[override]  # typeshed: a namespace of any kind
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from argparse import ArgumentTypeError
 
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
@@ -16,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = actions.add_parser("show", help="what time it is there")
     add_port(show)
     advance = actions.add_parser("advance", help="let time pass: what is then due happens")
-    advance.add_argument("time", type=duration_ms, help="1500, 1500ms, 30s, 2m, 1h or 7d")
+    advance.add_argument("time", type=_passes_ms, help="1500ms, 30s, 2m, 1h or 7d")
     add_port(advance)
     set_ = actions.add_parser("set", help="set a clock ahead or back; no time passes")
     way = set_.add_mutually_exclusive_group(required=True)
@@ -24,6 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     way.add_argument("--back", type=duration_ms, metavar="TIME", help="as in 5s")
     set_.add_argument("--broker", type=int, metavar="ID", help="only this broker's own clock")
     add_port(set_)
+
+
+def _passes_ms(text: str) -> int:
+    """A time that passes."""
+    if text.startswith("-"):
+        ago = text.removeprefix("-")
+        raise ArgumentTypeError(
+            f"{text!r}: no time passes backwards; `txnsim clock set --back {ago}` sets a clock back"
+        )
+    return duration_ms(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,19 +10,25 @@ import re
 from argparse import ArgumentTypeError
 from typing import Final
 
-_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION_RE: Final = re.compile(r"(\d{1,18})(ms|s|m|h|d|)")
+from txnsim.durations import read_ms
+
 _PARTITION_RE: Final = re.compile(r"(.+)-(\d{1,9})")
 
 
 def duration_ms(text: str) -> int:
-    """A time in whole milliseconds: ``1500`` or ``1500ms``, ``30s``, ``2m``, ``1h``, ``7d``."""
-    match = _DURATION_RE.fullmatch(text.strip().lower())
-    if match is None:
-        raise ArgumentTypeError(
-            f"{text!r}: expected whole milliseconds, or a number with ms, s, m, h or d, as in 90s"
-        )
-    return int(match[1]) * _UNITS_MS[match[2]]
+    """A time in whole milliseconds: ``1500ms``, ``30s``, ``2m``, ``1h``, ``7d``. Without a unit it
+    is refused: who writes 5 means seconds.
+    """
+    said = text.strip().lower()
+    if said.isascii() and said.isdigit() and said.strip("0"):
+        raise ArgumentTypeError(f"{text!r} has no unit: {said}s, or {said}ms?")
+    try:
+        ms = 0 if said == "0" else read_ms(said)
+    except ValueError:
+        ms = -1
+    if ms < 0:
+        raise ArgumentTypeError(f"{text!r}: expected a number with ms, s, m, h or d, as in 90s")
+    return ms
 
 
 def new_topic(text: str) -> tuple[str, int]:

@@ -11,11 +11,16 @@ from txnsim.cli.control.words import duration_ms, key_value, new_topic, topic_pa
 
 @pytest.mark.parametrize(
     ("text", "ms"),
-    [("0", 0), ("1500", 1_500), ("1500ms", 1_500), ("30s", 30_000), ("2M", 120_000),
+    [("0", 0), ("1500ms", 1_500), ("30s", 30_000), ("2M", 120_000),
      ("1h", 3_600_000), ("7d", 604_800_000)],
 )  # fmt: skip
 def test_a_time_is_whole_milliseconds(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
+
+
+def test_a_time_has_a_unit() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"'5' has no unit: 5s, or 5ms\?"):
+        duration_ms("5")
 
 
 @pytest.mark.parametrize(
