@@ -1,10 +1,22 @@
-"""``python -m txnsim`` is the command ``txnsim``."""
+"""``python -m txnsim`` is the command ``txnsim``: this is where both begin.
+
+Nothing is imported before Ctrl-C is taken care of: imports are most of a start.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from txnsim.cli.main import main
+
+def main() -> int:
+    """Run one command; returns the exit status, also after Ctrl-C in the middle of an import."""
+    try:
+        from txnsim.cli.main import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return 130  # 128 + SIGINT, as shells report it
+
 
 if __name__ == "__main__":
     sys.exit(main())

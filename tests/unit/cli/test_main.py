@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -172,3 +172,34 @@ def test_the_package_is_the_command_too() -> None:
         [sys.executable, "-m", "txnsim", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("txnsim ")
+
+
+INTERRUPTED: Final = """
+import sys
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == place:
+            raise KeyboardInterrupt
+
+place = sys.argv.pop(1)
+sys.meta_path.insert(0, CtrlC())
+from txnsim.__main__ import main
+sys.exit(main())
+"""
+"""A command during whose start Ctrl-C comes, when a module is imported."""
+
+
+@pytest.mark.parametrize(
+    "place", ["argparse", "msgspec", "txnsim.cli.serve", "txnsim.errors", "txnsim.server.cluster"]
+)
+def test_ctrl_c_during_a_start_says_nothing(place: str) -> None:
+    """It was a traceback of up to 70 lines: most of a start is imports."""
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, place, "serve", "--port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (INTERRUPTED_STATUS, "", "")
