@@ -22,7 +22,8 @@ from txnsim.client.errors import (
     RetriableError,
     or_raised,
 )
-from txnsim.client.metadata import BrokerAddress, TopicView, parse_metadata
+from txnsim.client.inspection.txn_wording import message_of
+from txnsim.client.metadata import BrokerAddress, PartitionView, TopicView, parse_metadata
 from txnsim.client.offsets import FoundOffset
 from txnsim.client.requests import ConfigChange, NewTopic
 from txnsim.client.txn_admin import TransactionAdmin
@@ -141,6 +142,36 @@ class Admin(TransactionAdmin):
     async def describe_topics(self, names: Sequence[str] | None) -> tuple[TopicView, ...]:
         """Topics with leaders and replicas, or with the error in their place; None: all topics."""
         return (await self.cluster.refresh(names)).topics
+
+    async def describe_partition(self, partition: TopicPartition) -> PartitionView:
+        """Leader and replicas of a partition.
+
+        Raises:
+            ClientError: There is no such partition, or it may not be described.
+        """
+        (topic,) = await self.describe_topics((partition.topic,))
+        view = topic.partition(partition.partition)
+        error = ErrorCode(topic.error)
+        if view is not None:
+            return view
+        if error in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
+            raise ClientError(f"there is no partition {partition}", error=error or None)
+        raise ClientError(f"{partition}: {message_of(error)}", error=error)
+
+    async def leader_of(self, partition: TopicPartition) -> int:
+        """The id of its leader.
+
+        Raises:
+            ClientError: As above, or it has no leader.
+        """
+        view = await self.describe_partition(partition)
+        if view.leader_id < 0:
+            raise ClientError(
+                f"{partition} has no leader: start one of the brokers"
+                f" {list(view.isr or view.replicas)}",
+                error=ErrorCode.leader_not_available,
+            )
+        return view.leader_id
 
     async def list_offsets(
         self,

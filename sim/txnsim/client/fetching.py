@@ -15,7 +15,7 @@ import msgspec
 from txnsim.client import requests
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import ClientError, ErrorCode, RetriableError
-from txnsim.client.isolation import AbortedTransaction, ConsumedRecord, visible_records
+from txnsim.client.isolation import AbortedTransaction, ConsumedRecord, SeenMarker, visible_records
 from txnsim.client.reactions import REFRESHING
 from txnsim.types import IsolationLevel, Offset, ProducerId, TopicPartition
 
@@ -40,6 +40,8 @@ class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
     """None where the broker gave no list (read_uncommitted)."""
     records: tuple[ConsumedRecord, ...] = ()
     """What the isolation level lets through."""
+    markers: tuple[SeenMarker, ...] = ()
+    """Those among them that end transactions."""
     next_offset: int
     """Where to fetch on."""
     size_bytes: int = 0
@@ -203,6 +205,7 @@ def _parse_partition(
         log_start_offset=getattr(part, "log_start_offset", -1),
         aborted=aborted,
         records=visible.records,
+        markers=visible.markers,
         next_offset=visible.next_offset,
         size_bytes=len(data),
     )

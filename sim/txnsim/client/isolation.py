@@ -45,11 +45,20 @@ class ConsumedRecord(msgspec.Struct, frozen=True, kw_only=True):
     transactional: bool
 
 
+class SeenMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """A marker that was passed."""
+
+    offset: int
+    producer_id: int
+    committed: bool
+
+
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
     """The records, and the position to go on from."""
 
     records: tuple[ConsumedRecord, ...]
     next_offset: int
+    markers: tuple[SeenMarker, ...] = ()
 
 
 def visible_records(
@@ -81,6 +90,7 @@ def visible_records(
     heapq.heapify(waiting)
     active: set[int] = set()
     records: list[ConsumedRecord] = []
+    markers: list[SeenMarker] = []
     next_offset = fetch_offset
     for position, batch in iter_batches(data):
         next_offset = max(next_offset, batch.last_offset + 1)
@@ -89,8 +99,17 @@ def visible_records(
                 active.add(heapq.heappop(waiting)[1])
         if batch.is_control:
             marker = read_control_record(data, position)
-            if marker is not None and marker.type == ABORT:
+            if marker is None:
+                continue
+            if marker.type == ABORT:
                 active.discard(batch.producer_id)
+            markers.append(
+                SeenMarker(
+                    offset=batch.base_offset,
+                    producer_id=batch.producer_id,
+                    committed=marker.type != ABORT,
+                )
+            )
             continue
         if batch.is_transactional and batch.producer_id in active:
             continue
@@ -111,4 +130,4 @@ def visible_records(
                     transactional=batch.is_transactional,
                 )
             )
-    return Visible(records=tuple(records), next_offset=next_offset)
+    return Visible(records=tuple(records), next_offset=next_offset, markers=tuple(markers))

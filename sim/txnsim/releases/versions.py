@@ -23,6 +23,11 @@ def line_of(version: str) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
+def names_releases(switch: RuleSwitch) -> bool:
+    """Whether a switch says since which releases, and not a sentence."""
+    return _RELEASES_RE.fullmatch(switch.since) is not None
+
+
 def came_later(switch: RuleSwitch, version: str) -> bool:
     """Whether a release is older than all that brought a switch; False also where ``since`` is a
     sentence, which no comparison can tell.
@@ -31,7 +36,7 @@ def came_later(switch: RuleSwitch, version: str) -> bool:
         switch: As documented: ``3.1.2, 3.2`` is in 3.1.2, in 3.1.3 and in every line from 3.2 on.
         version: Such as ``3.1.1``.
     """
-    if _RELEASES_RE.fullmatch(switch.since) is None:
+    if not names_releases(switch):
         return False
     own = _numbers(version)
     firsts = [_numbers(one) for one in switch.since.split(", ")]

@@ -24,10 +24,15 @@ from typing import Final
 
 import msgspec
 
-from txnsim.types import TopicPartition
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 _COMMITS: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 _ABORTS: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
+
+
+READ_THE_LOG: Final = (
+    f"the coordinator's log would tell: give this user READ on the topic {TRANSACTION_STATE_TOPIC}"
+)
 
 
 class Decision(StrEnum):
@@ -52,9 +57,12 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision
     because: str
     """A part of a sentence."""
+    lacks_right: bool = False
+    """Unknown for want of the right to read the coordinator's log."""
 
     def __str__(self) -> str:
-        return f"{_SAID[self.decision]}, as {self.because}"
+        said = f"{_SAID[self.decision]}, as {self.because}"
+        return f"{said}; {READ_THE_LOG}" if self.lacks_right else said
 
 
 _SAID: Final = {

@@ -90,7 +90,13 @@ def test_the_same_producer_may_abort_several_times() -> None:
         marker(5, 1),
     )
     # In order of markers, as a broker lists them; the rule wants them by first offset.
-    assert offsets(read(*parts, entries=(aborted(1, 4), aborted(1, 0)))) == [2]
+    seen = read(*parts, entries=(aborted(1, 4), aborted(1, 0)))
+    assert offsets(seen) == [2]
+    assert [(one.offset, one.producer_id, one.committed) for one in seen.markers] == [
+        (1, 1, False),
+        (3, 1, True),
+        (5, 1, False),
+    ]
 
 
 def test_a_commit_marker_ends_no_abort() -> None:

@@ -21,6 +21,7 @@ from txnsim.cli.output import complain, time_text, warn
 from txnsim.cli.parsing import MISUSE_STATUS, VersionAction
 from txnsim.cli.txns import commands as txns_commands
 from txnsim.cli.txns import kip_text as txns_kip_text
+from txnsim.cli.txns.audit import AUDIT_FILE
 from txnsim.cli.txns.commands import CommandFailure, MisuseFailure
 from txnsim.cli.txns.operator import HANGS, INCOMPLETE, Command
 from txnsim.cli.txns.rights import missing_right
@@ -150,6 +151,11 @@ def _add_abort(parser: argparse.ArgumentParser) -> None:
     older.add_argument("--producer-id", type=_long, help="producer id")
     older.add_argument("--producer-epoch", type=_short, help="producer epoch")
     older.add_argument("--coordinator-epoch", type=_integer, help="coordinator epoch")
+    ours = parser.add_argument_group("beyond Kafka's tool")
+    ours.add_argument(
+        "--force", action="store_true", help="abort also what is known to be committed"
+    )
+    _add_audit_file(ours)
 
 
 def _add_find_hanging(parser: argparse.ArgumentParser) -> None:
@@ -168,9 +174,9 @@ def _add_scope(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-transaction-timeout",
         type=_integer,
-        default=15,
         metavar="MIN",
-        help="only transactions without a write for longer than this (default 15 minutes)",
+        help="only transactions without a write for longer than this (default 15 minutes; with"
+        " --all and in repair any age where --partition is given)",
     )
     parser.add_argument("--topic", help="only this topic (required with --partition)")
     parser.add_argument("--partition", type=_integer, help="only this partition")
@@ -189,10 +195,14 @@ def _add_repair(parser: argparse.ArgumentParser) -> None:
         help="the marker where the coordinator's decision is unknown; a known decision is always"
         " followed",
     )
+    _add_audit_file(parser)
+
+
+def _add_audit_file(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--audit-file",
         type=Path,
-        default=Path("txnsim-repairs.jsonl"),
+        default=AUDIT_FILE,
         metavar="FILE",
         help="where each attempt and its outcome is written down (default %(default)s)",
     )

@@ -14,14 +14,15 @@ import msgspec
 
 from txnsim.cli.output import Columns, Output, rows_of
 from txnsim.cli.txns import kip_text as txns_kip_text
+from txnsim.cli.txns.aborting import Guarded, NeedsForceError
 from txnsim.cli.txns.operator import (
     Command,
     FindAll,
     RepairHanging,
-    Scope,
     Why,
     hanging_columns,
 )
+from txnsim.cli.txns.searching import Scope
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.inspection.txn_views import (
@@ -168,6 +169,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int | None = None
     producer_epoch: int | None = None
     coordinator_epoch: int | None = None
+    guarded: Guarded = Guarded()
 
     def __post_init__(self) -> None:
         """Refuse what can't be sent, before anything is connected."""
@@ -184,13 +186,17 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
         if self.coordinator_epoch is None:
             raise MisuseFailure("Missing required argument --coordinator-epoch")
 
-    async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Write one abort marker to the leader."""
         spec = await self.spec(admin)
         what = f"Failed to abort transaction {spec}"
         await _must_exist(admin, self.partition, what)
         try:
-            await admin.abort_transaction(spec)
+            await self.guarded.abort(
+                admin, spec, now_ms=now_ms, send=lambda: admin.abort_transaction(spec)
+            )
+        except NeedsForceError:
+            raise
         except ClientError as error:
             raise failed(what, error) from error
         return Output(values={"aborted": spec})
@@ -314,7 +320,7 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
         case "describe-producers":
             return _describe_producers(args)
         case "abort":
-            return _abort(args)
+            return _abort(args, again)
         case "find-hanging" if args.all:
             if _broker_id(args) is not None:
                 raise ConfigError("--all asks leaders; --broker-id does not go with it")
@@ -333,7 +339,9 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
                 topic=args.topic,
                 partition=args.partition,
                 broker_id=_broker_id(args),
-                max_transaction_timeout_min=args.max_transaction_timeout,
+                max_transaction_timeout_min=(
+                    15 if args.max_transaction_timeout is None else args.max_transaction_timeout
+                ),
             )
             return txns_kip_text.FindHanging(shipped=found) if args.kip_text else found
         case "forceTerminateTransaction":
@@ -377,7 +385,7 @@ def _describe_producers(args: argparse.Namespace) -> Command:
     return txns_kip_text.DescribeProducers(shipped=shipped, partition=partition)
 
 
-def _abort(args: argparse.Namespace) -> Command:
+def _abort(args: argparse.Namespace, again: str) -> Command:
     partition = TopicPartition(args.topic, args.partition)
     start_offset = args.start_offset if args.kip_start is None else args.kip_start
     shipped = AbortTransaction(
@@ -386,6 +394,7 @@ def _abort(args: argparse.Namespace) -> Command:
         producer_id=args.producer_id,
         producer_epoch=args.producer_epoch,
         coordinator_epoch=args.coordinator_epoch,
+        guarded=Guarded(force=args.force, audit_file=args.audit_file, again=again),
     )
     if not args.kip_text or start_offset is None:
         return shipped

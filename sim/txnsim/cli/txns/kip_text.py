@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import msgspec
 
 from txnsim.cli.output import Output
+from txnsim.cli.txns.aborting import Guarded
 from txnsim.cli.txns.operator import Command
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
@@ -224,6 +225,10 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
 class ShippedAbort(Command, Protocol):
     """``abort`` in the form that was shipped."""
 
+    @property
+    def guarded(self) -> Guarded:
+        """What is done around the request."""
+
     async def spec(self, admin: Admin) -> AbortSpec:
         """Whose transaction it is."""
 
@@ -239,11 +244,16 @@ class Abort(msgspec.Struct, frozen=True, kw_only=True):
         if not await _speaks_the_text(admin):
             return await self.shipped.execute(admin, now_ms=now_ms)
         spec = await self.shipped.spec(admin)
-        await admin.abort_named_transaction(
-            self.which.partition,
-            producer_id=spec.producer_id,
-            producer_epoch=spec.producer_epoch,
-            start_offset=self.which.start_offset,
+        await self.shipped.guarded.abort(
+            admin,
+            spec,
+            now_ms=now_ms,
+            send=lambda: admin.abort_named_transaction(
+                self.which.partition,
+                producer_id=spec.producer_id,
+                producer_epoch=spec.producer_epoch,
+                start_offset=self.which.start_offset,
+            ),
         )
         return Output(values={"aborted": self.which})
 

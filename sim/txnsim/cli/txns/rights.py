@@ -13,6 +13,8 @@ from typing import Final
 from txnsim.client.errors import ErrorCode
 
 _EVERY_ID: Final = "DESCRIBE on every transactional id (the name * or all prefixes)"
+EVERY_TOPIC: Final = "READ on every topic (the name *)"
+"""For a search of the whole cluster: what may not be described is left out of Metadata."""
 _READ_TOPIC: Final = "READ on the topic"
 _ALTER: Final = "ALTER or CLUSTER_ACTION on the cluster"
 
@@ -52,4 +54,9 @@ def missing_right(command: str, error: ErrorCode | None) -> str | None:
     if error is None:
         return None
     right = RIGHTS.get(command, {}).get(error)
-    return None if right is None else f"The user lacks a right: {right}."
+    return None if right is None else lacking(right)
+
+
+def lacking(right: str) -> str:
+    """What to say where a right is missing."""
+    return f"The user lacks a right: {right}."

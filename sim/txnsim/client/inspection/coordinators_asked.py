@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from txnsim.client import requests
-from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.errors import ClientError, ErrorCode, NotSupportedError, RetriableError
 from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.placement import partition_for
 from txnsim.types import TRANSACTION_STATE_TOPIC
@@ -28,8 +28,8 @@ DEVIATIONS: Final = (
 )
 
 UNUSED_ID: Final = "7f3kq-sees-all-transactional-ids"
-"""An authorizer judges the name, whether or not there is such an id. No right for a prefix that
-somebody uses should cover it.
+"""An authorizer judges the name, whether or not there is such an id, or such a topic. No right for
+a prefix that somebody uses should cover it.
 """
 
 Known = tuple[dict[int, str], dict[str, TransactionDescription | None]]
@@ -65,6 +65,38 @@ async def check_sight(cluster: Cluster) -> None:
             " every transactional id, and what it does not see looks the same",
             error=ErrorCode.transactional_id_authorization_failed,
         )
+
+
+async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, ...]:
+    """What a search of this user may have missed, for want of a right: brokers leave it out of
+    their answers without an error.
+
+    Args:
+        cluster: Connections to use.
+        every_topic: Whether all topics were to be searched.
+
+    Raises:
+        ClientError: No broker answered.
+    """
+    missing: list[ClientError] = []
+    if every_topic:
+        view = (await cluster.refresh((UNUSED_ID,))).topic(UNUSED_ID)
+        if view is not None and view.error == ErrorCode.topic_authorization_failed:
+            missing.append(
+                ClientError(
+                    "Not every topic was searched: this user may not describe all of them",
+                    error=ErrorCode.topic_authorization_failed,
+                )
+            )
+    try:
+        await check_sight(cluster)
+    except NotSupportedError:
+        pass  # before Kafka 3.0; no partition could be searched either
+    except ClientError as failure:
+        if failure.error != ErrorCode.transactional_id_authorization_failed:
+            raise
+        missing.append(failure)
+    return tuple(missing)
 
 
 async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:

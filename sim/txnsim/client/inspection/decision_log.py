@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError
+from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.fetching import fetch
 from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.errors import CorruptLogRecordError
@@ -41,16 +41,26 @@ async def noted(
         last_timestamp_ms: Of the last write of the transaction that is asked about.
 
     Returns:
-        Nothing where the log may not be read, is too long, or can't be read to its end.
+        Nothing where the log is too long, or can't be read to its end.
+
+    Raises:
+        ClientError: This user may not read it.
     """
     try:
         view = (await cluster.refresh((TRANSACTION_STATE_TOPIC,))).topic(TRANSACTION_STATE_TOPIC)
-        if view is None or view.error or not view.partitions:
+        if view is not None and view.error:
+            raise ClientError("the log may not be described", error=ErrorCode(view.error))
+        if view is None or not view.partitions:
             return ()
         index = partition_for(transactional_id, len(view.partitions))
         place = TopicPartition(TRANSACTION_STATE_TOPIC, index)
         return await _read(cluster, place, transactional_id, since_ms=last_timestamp_ms - BEFORE_MS)
-    except (ClientError, CorruptLogRecordError):
+    except (ClientError, CorruptLogRecordError) as failure:
+        if (
+            isinstance(failure, ClientError)
+            and failure.error == ErrorCode.topic_authorization_failed
+        ):
+            raise
         return ()  # the state of the coordinator is what is left
 
 

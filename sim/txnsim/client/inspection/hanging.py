@@ -38,6 +38,12 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
             row.txn_start_offset,
         )
 
+    def is_older(self, than_ms: int, now_ms: int) -> bool:
+        """Whether its last write is longer ago; records carry their producers' times, so this is
+        nearly the truth only.
+        """
+        return now_ms - self.producer.last_timestamp_ms > than_ms
+
     def duration_min(self, now_ms: int) -> int:
         """Whole minutes since the producer's last write, towards zero as Java's TimeUnit rounds."""
         elapsed_ms = now_ms - self.producer.last_timestamp_ms
@@ -54,17 +60,16 @@ def candidates(
 
     Args:
         producers: Active producers of each partition.
-        now_ms: The wall clock to measure by; records carry their producers' times, so this is
-            nearly the truth only.
+        now_ms: The wall clock to measure by.
         max_transaction_timeout_ms: The age from which on, exclusively.
     """
-    return tuple(
+    found = (
         OpenTransaction(partition=partition, producer=producer)
         for partition, rows in producers.items()
         for producer in rows
         if producer.txn_start_offset is not None
-        and now_ms - producer.last_timestamp_ms > max_transaction_timeout_ms
     )
+    return tuple(one for one in found if one.is_older(max_transaction_timeout_ms, now_ms))
 
 
 def producer_ids(open_transactions: Iterable[OpenTransaction]) -> set[int]:

@@ -10,19 +10,26 @@ whether the transaction is gone, and for its last stable offset.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.fetching import fetch
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
+from txnsim.client.isolation import SeenMarker
 from txnsim.client.offsets import LATEST
 from txnsim.txn.decided import MARKERS, Decision
 from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import IsolationLevel, TopicPartition
+
+_FETCHES_MAX: Final = 20
+"""To look for markers behind the one that was written."""
 
 
 class Outcome(StrEnum):
@@ -43,6 +50,10 @@ class Outcome(StrEnum):
     """The leader did not write the marker."""
     NOT_KNOWN = "not known"
     """It could not be judged again, or not be checked afterwards: check it again."""
+    ENDED_TWICE = "ended twice"
+    """Somebody else wrote the same marker at the same time."""
+    ENDED_OTHERWISE = "ended otherwise"
+    """Somebody else wrote the other marker at the same time, and that came first."""
     STILL_OPEN = "still open"
     """The marker was written, but the transaction is still open."""
 
@@ -131,16 +142,61 @@ async def repair(
         return msgspec.structs.replace(
             done, outcome=Outcome.REFUSED, reason=str(refused), error=refused.error
         )
-    left = await _same_now(admin, finding, now_ms=now_ms)
+    if await _same_now(admin, finding, now_ms=now_ms) is None:
+        done = _ended(done, await _markers_since(admin, finding, end))
+    else:
+        done = msgspec.structs.replace(done, outcome=Outcome.STILL_OPEN)
     return msgspec.structs.replace(
         done,
-        outcome=Outcome.REPAIRED if left is None else Outcome.STILL_OPEN,
         last_stable_offset_after=await admin.offset_of(
             partition, LATEST, IsolationLevel.READ_COMMITTED
         ),
         high_watermark_after=await admin.offset_of(
             partition, LATEST, IsolationLevel.READ_UNCOMMITTED
         ),
+    )
+
+
+async def _markers_since(
+    admin: Admin, finding: JudgedTransaction, offset: int
+) -> tuple[SeenMarker, ...]:
+    """The producer's markers on the partition from an offset on; none where they can't be read. Two
+    that repair at the same time can't see each other before they write: nothing in Kafka is asked
+    for that a second marker would be refused by.
+    """
+    partition = finding.transaction.partition
+    found: list[SeenMarker] = []
+    try:
+        for _ in range(_FETCHES_MAX):
+            read = await fetch(
+                admin.cluster,
+                partition.topic,
+                partition.partition,
+                offset,
+                isolation=IsolationLevel.READ_UNCOMMITTED,
+                max_wait_ms=0,
+            )
+            found += read.markers
+            if read.next_offset == offset:
+                break
+            offset = read.next_offset
+    except ClientError:
+        return ()  # it is ended, which is what matters
+    mine = finding.transaction.producer.producer_id
+    return tuple(one for one in found if one.producer_id == mine)
+
+
+def _ended(done: Repair, markers: Sequence[SeenMarker]) -> Repair:
+    """It is gone: by our marker alone, or by the first one of two."""
+    if len(markers) < 2:
+        return msgspec.structs.replace(done, outcome=Outcome.REPAIRED)
+    first = MARKERS[Decision.COMMITTED if markers[0].committed else Decision.ABORTED]
+    offsets = ", ".join(str(one.offset) for one in markers)
+    return msgspec.structs.replace(
+        done,
+        outcome=Outcome.ENDED_TWICE if first == done.marker else Outcome.ENDED_OTHERWISE,
+        reason=f"somebody else wrote a marker at the same time: they lie at offsets {offsets}, and"
+        f" the first one, {first}, has ended it",
     )
 
 

@@ -25,7 +25,7 @@ from txnsim.client.inspection.hanging import (
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.txn_admin import TransactionAdmin, batches
-from txnsim.txn.decided import decided_by_log
+from txnsim.txn.decided import Decision, decided_by_log
 from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition
 
@@ -112,9 +112,15 @@ async def _with_decision(admin: TransactionAdmin, one: JudgedTransaction) -> Jud
     if one.verdict is not OpenTxnStatus.HANGING or one.transactional_id is None:
         return one
     producer = one.transaction.producer
-    log = await noted(
-        admin.cluster, one.transactional_id, last_timestamp_ms=producer.last_timestamp_ms
-    )
+    try:
+        log = await noted(
+            admin.cluster, one.transactional_id, last_timestamp_ms=producer.last_timestamp_ms
+        )
+    except ClientError:
+        if one.decided is None or one.decided.decision is not Decision.UNKNOWN:
+            return one
+        without = msgspec.structs.replace(one.decided, lacks_right=True)
+        return msgspec.structs.replace(one, decided=without)
     found = decided_by_log(
         one.transaction.partition, producer.producer_id, producer.producer_epoch, log
     )

@@ -12,11 +12,10 @@ from __future__ import annotations
 import msgspec
 
 from txnsim.client.admin import Admin
-from txnsim.client.errors import ClientError, ErrorCode, NotSupportedError
+from txnsim.client.errors import NotSupportedError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
-from txnsim.client.inspection.txn_wording import message_of
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.metadata import PartitionView
 from txnsim.client.offsets import EARLIEST, LATEST
@@ -57,12 +56,7 @@ async def explain(
     Raises:
         ClientError: There is no such partition, or it or a coordinator did not answer.
     """
-    (topic,) = await admin.describe_topics((partition.topic,))
-    view = topic.partition(partition.partition)
-    if topic.error == ErrorCode.topic_authorization_failed:
-        raise ClientError(f"{partition}: {message_of(topic.error)}", error=ErrorCode(topic.error))
-    if view is None:
-        raise ClientError(f"there is no partition {partition}")
+    view = await admin.describe_partition(partition)
     if view.leader_id < 0:
         return _explanation(partition, view, Cause.OFFLINE, sentences=(_offline(view),))
     # This order avoids false causes. A transaction that ends meanwhile moves the stable offset away

@@ -14,7 +14,7 @@ from txnsim.proxy import meanings
 from txnsim.releases.kafka import RELEASES
 from txnsim.releases.release import Release
 from txnsim.releases.rules import LATEST, Rules, documentation
-from txnsim.releases.versions import line_of, newer_than
+from txnsim.releases.versions import line_of, names_releases, newer_than
 from txnsim.scenario.cluster_options import STRICT_MARKERS
 from txnsim.scenario.fields import Situation
 from txnsim.scenario.ground.apache import FEATURE_SINCE
@@ -111,6 +111,8 @@ def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> s
         if name == STRICT_MARKERS or getattr(here, name) is is_on:
             continue
         switch = documentation()[name]
+        if not names_releases(switch):
+            return f"{switch.ticket}: in {switch.since} {switch.after}; elsewhere {switch.before}"
         return (
             f"{switch.ticket} came with {switch.since}: {switch.after if is_on else switch.before}"
         )

@@ -27,23 +27,29 @@ READ_TOPIC = "READ on the topic"
 ALTER = "ALTER or CLUSTER_ACTION on the cluster"
 SECURITY = """
 brokers: 1
-topics: {orders: 2}
+topics: {orders: 2, moved: 1, quiet: 1}
 security:
   listeners:
     SASL: {protocol: SASL_PLAINTEXT, port: 0, mechanisms: [PLAIN]}
   plain_users:
-    {nobody: nobody-secret, half: half-secret, reader: reader-secret, seer: seer-secret}
+    nobody: nobody-secret
+    half: half-secret
+    reader: reader-secret
+    seer: seer-secret
+    guesser: guesser-secret
   authorizer: true
   super_users: ["User:ANONYMOUS"]
   acls:
     - {principal: "User:half", operation: DESCRIBE, topic: "*"}
     - {principal: "User:half", operation: DESCRIBE, transactional_id: "*"}
     - {principal: "User:reader", operation: READ, topic: "*"}
+    - {principal: "User:guesser", operation: READ, topic: "moved"}
+    - {principal: "User:guesser", operation: DESCRIBE, transactional_id: "*"}
     - {principal: "User:seer", operation: READ, topic: "*"}
     - {principal: "User:seer", operation: DESCRIBE, transactional_id: "*"}
 """
-"""``half`` sees that there are topics, ``reader`` all producers and no transactional id, ``seer``
-everything, and may do nothing.
+"""``half`` sees that there are topics, ``reader`` all producers and no transactional id,
+``guesser`` one topic and all transactional ids, ``seer`` everything, and may do nothing.
 """
 ABORT = ("abort", "--topic", "orders", "--partition", "0")
 OF_ORDERS = ("--topic", "orders")
@@ -79,6 +85,13 @@ async def prepare(bootstrap: str) -> None:
         await make_hanging(Admin(cluster), TopicPartition("orders", 0), "ghost")
         async with Producer(cluster, transactional_id="living") as living:
             await living.init_transactions()
+        # Its id goes on, so that only the coordinator's log may tell what was decided.
+        await make_hanging(Admin(cluster), TopicPartition("moved", 0), "moving")
+        async with Producer(cluster, transactional_id="moving") as moving:
+            await moving.init_transactions()
+            moving.begin()
+            await moving.send("quiet", 0, b"x")
+            await moving.commit()
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +153,7 @@ def test_what_may_not_be_seen_is_left_out_of_a_list(
     for user in ("seer", "nobody"):
         assert broker.txns(user, "list", "--json") == 0
         listed[user] = {row["transactional_id"] for row in json.loads(capsys.readouterr().out)}
-    assert listed == {"seer": {"ghost", "living"}, "nobody": set()}
+    assert listed == {"seer": {"ghost", "living", "moving"}, "nobody": set()}
 
 
 @pytest.mark.slow
@@ -154,6 +167,46 @@ def test_who_may_look_and_not_abort_finds_what_hangs_and_is_told_at_the_repair(
     out, err = capsys.readouterr()
     assert "refused" in out
     assert f"The user lacks a right: {ALTER}." in err.splitlines()
+
+
+@pytest.mark.slow
+def test_what_is_left_out_of_answers_is_no_success(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Topics that may not be described are not in Metadata, so nothing of them was searched."""
+    for command in ("find-hanging", "--all"), ("repair",):
+        assert broker.txns("nobody", *command) == INCOMPLETE
+        searched, *err = capsys.readouterr().err.splitlines()
+        assert searched == "partitions searched: 0; hanging: 0."
+        assert "The user lacks a right: READ on every topic (the name *)." in err
+        assert f"The user lacks a right: {EVERY_ID}." in err
+
+
+@pytest.mark.slow
+def test_who_sees_no_ids_is_not_told_that_nothing_hangs(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However young it is: what hangs on orders-0 wrote an hour ago."""
+    older = ("--max-transaction-timeout", "600")
+    assert broker.txns("reader", "find-hanging", "--all", *older) == 1
+    assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err
+    assert broker.txns("reader", "find-hanging", "--all", "--topic", "quiet") == INCOMPLETE
+    assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_right_that_would_settle_the_decision_is_named_where_a_guess_is_asked_for(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settles = "give this user READ on the topic __transaction_state"
+    assert broker.txns("guesser", "why", "moved", "0") == HANGS
+    (advice,) = [line for line in capsys.readouterr().out.splitlines() if "It hangs." in line]
+    assert settles in advice
+    assert "--guess abort, or --guess commit" in advice
+    assert broker.txns("guesser", "repair", "--topic", "moved", "--partition", "0") == HANGS
+    out, err = capsys.readouterr()
+    assert "needs a guess" in out
+    assert f"Before a guess: the coordinator's log would tell: {settles}." in err.splitlines()
 
 
 @pytest.mark.slow

@@ -99,6 +99,32 @@ def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
     assert done.last_stable_offset_after == done.last_stable_offset_before == 0
 
 
+@pytest.mark.parametrize(
+    ("committed", "outcome"),
+    [(False, Outcome.ENDED_TWICE), (True, Outcome.ENDED_OTHERWISE)],
+)
+def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outcome) -> None:
+    """Kafka takes both markers; the first one counts."""
+
+    class Overtaken(Admin):
+        async def abort_transaction(
+            self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
+        ) -> None:
+            assert isinstance(which, AbortSpec)
+            await self.end(which.marker(committed=committed))
+            await super().abort_transaction(which, timeout_ms=timeout_ms)
+
+    async def story(world: VirtualCluster) -> Repair:
+        async with world.client() as cluster:
+            admin = Overtaken(cluster)
+            return await repair(admin, await found_hanging(admin), now_ms=0)
+
+    done = run_cluster(story, level=0)
+    first = "COMMIT" if committed else "ABORT"
+    assert (done.outcome, done.marker) == (outcome, "ABORT")
+    assert done.reason.endswith(f"at offsets 1, 2, and the first one, {first}, has ended it")
+
+
 def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be() -> None:
     async def story(world: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with (

@@ -1,0 +1,62 @@
+"""The file that says what ``repair`` and ``abort`` have done: a line of JSON before each attempt
+and one after it.
+
+While one command has it open, a second one waits. So two operators in one directory repair one
+after the other, and the second one sees what the first one did.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import IO, Any, Final, Self
+
+import msgspec
+
+from txnsim.cli.output import warn
+from txnsim.errors import ConfigError
+
+AUDIT_FILE: Final = Path("txnsim-repairs.jsonl")
+"""Unless another one is named."""
+
+
+def _wait_for(file: IO[bytes], path: Path | None) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        warn(f"Another command writes to {path}: waiting for its end.")
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+class Audit:
+    """The file, held open for the time of a command.
+
+    Args:
+        path: The file; None: nothing will be done, so nothing is written down.
+        cluster_id: Stands in every line.
+
+    Raises:
+        ConfigError: It can't be written.
+    """
+
+    def __init__(self, path: Path | None, cluster_id: str) -> None:
+        self._cluster_id = cluster_id
+        try:
+            self._file = None if path is None else path.open("ab", buffering=0)
+            if self._file is not None:
+                _wait_for(self._file, path)
+        except OSError as failure:
+            raise ConfigError(f"{path}: {failure.strerror}; nothing was done") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, **entry: Any) -> None:
+        """Add a line. What can't be written down is not done: an OSError ends the command."""
+        if self._file is not None:
+            line = msgspec.json.encode({"cluster_id": self._cluster_id, **entry})
+            self._file.write(line + b"\n")

@@ -1,0 +1,54 @@
+"""The file in which repairs are written down."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from txnsim.cli.txns.audit import Audit
+from txnsim.errors import ConfigError
+
+
+def test_every_line_names_the_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    for number in range(2):
+        with Audit(file, "abc") as audit:
+            audit.write(number=number)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert lines == [{"cluster_id": "abc", "number": 0}, {"cluster_id": "abc", "number": 1}]
+
+
+def test_where_nothing_will_be_done_nothing_is_written(tmp_path: Path) -> None:
+    with Audit(None, "abc") as audit:
+        audit.write(number=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_can_not_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing was done"):
+        Audit(tmp_path / "no" / "file", "abc")
+
+
+def test_a_second_command_waits_for_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "audit.jsonl"
+
+    def second() -> None:
+        with Audit(file, "abc") as audit:
+            audit.write(who="second")
+
+    with Audit(file, "abc") as audit:
+        other = threading.Thread(target=second)
+        other.start()
+        while "waiting for its end" not in capsys.readouterr().err:
+            assert other.is_alive()
+        audit.write(who="first")
+    other.join()
+    assert [json.loads(line)["who"] for line in file.read_text().splitlines()] == [
+        "first",
+        "second",
+    ]

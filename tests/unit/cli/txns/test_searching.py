@@ -1,0 +1,98 @@
+"""What a search of ``txnsim txns`` counts, and what it must not leave out in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.real.hang import make_hanging
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.waiting import leaderless
+from txnsim.cli.output import Output
+from txnsim.cli.txns.operator import HANGS, INCOMPLETE, FindAll, Why
+from txnsim.cli.txns.searching import Found, Scope
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.controller.controller import NewTopic
+from txnsim.errors import ConfigError
+from txnsim.types import BrokerId, TopicPartition
+
+Captured = pytest.CaptureFixture[str]
+SOLO = TopicPartition("solo", 0)
+HOME = BrokerId(2)
+
+
+def test_a_partition_needs_its_topic() -> None:
+    with pytest.raises(ConfigError, match="requires --topic"):
+        Scope(partition=1)
+
+
+def searched(scope: Scope, *, age_ms: int) -> tuple[Found, Output]:
+    """With a transaction that hangs, and one that lives."""
+
+    async def story(world: VirtualCluster) -> tuple[Found, Output]:
+        async with (
+            world.client() as cluster,
+            Producer(cluster, transactional_id="living") as living,
+        ):
+            admin = Admin(cluster)
+            await make_hanging(admin, TopicPartition("orders", 0), "ghost", age_ms=age_ms)
+            await living.init_transactions()
+            living.begin()
+            await living.send("orders", 1, b"x")
+            now_ms = cluster.clock.now_ms()
+            found = await scope.search(admin, now_ms=now_ms)
+            output = await FindAll(scope=scope, again="t").execute(admin, now_ms=now_ms)
+            await living.abort()
+            return found, output
+
+    return run_cluster(story)
+
+
+def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Captured) -> None:
+    found, output = searched(Scope(), age_ms=0)
+    assert (len(found.findings), len(found.younger), len(found.younger_hanging)) == (0, 2, 1)
+    assert output.status == HANGS
+    assert output.rows == (), "the table is of the age that was asked for"
+    assert output.lines[0].startswith("orders-0 at offset 0: transactional id ghost is Empty")
+    assert output.lines[-1] == "  t repair --topic orders --partition 0 --yes"
+    assert "hanging: 0; open and younger: 2, 1 of them hanging." in capsys.readouterr().err
+    assert [one["finding"].verdict for one in output.values["younger"]] == ["hanging", "alive"]
+
+
+def test_a_named_partition_is_judged_at_any_age(capsys: Captured) -> None:
+    found, output = searched(Scope(topic="orders", partition=0), age_ms=-60_000)
+    assert (len(found.hanging), found.younger, output.status) == (1, (), HANGS)
+    found, _ = searched(
+        Scope(topic="orders", partition=0, max_transaction_timeout_min=5), age_ms=60_000
+    )
+    assert (len(found.hanging), len(found.younger_hanging)) == (0, 1)
+    assert "open and younger: 1, 1 of them hanging" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("orders", 9), ("order", 0)])
+def test_a_partition_that_is_not_there_is_told_at_once(topic: str, partition: int) -> None:
+    async def story(world: VirtualCluster) -> float:
+        async with world.client() as cluster:
+            began_ms = cluster.clock.now_ms()
+            with pytest.raises(ClientError, match=f"there is no partition {topic}-{partition}"):
+                await Scope(topic=topic, partition=partition).search(Admin(cluster), now_ms=0)
+            return cluster.clock.now_ms() - began_ms
+
+    assert run_cluster(story) < 5_000
+
+
+def test_a_partition_without_a_leader_is_no_success() -> None:
+    async def story(world: VirtualCluster) -> Output:
+        world.sim.metadata.create_topic(NewTopic(name=SOLO.topic, assignments=((0, (HOME,)),)))
+        await world.sim.kill_broker(HOME)
+        await leaderless(world, SOLO)
+        async with world.client() as cluster:
+            admin = Admin(cluster)
+            with pytest.raises(ClientError, match="solo-0 has no leader"):
+                await Scope(topic=SOLO.topic, partition=0).search(admin, now_ms=0)
+            return await Why(partition=SOLO, again="t").execute(admin, now_ms=0)
+
+    output = run_cluster(story)
+    assert "has no leader" in output.lines[0]
+    assert output.status == INCOMPLETE
