@@ -36,7 +36,7 @@ def main() -> None:
         for column, image in enumerate(row):
             sheet.paste(image, (column * (WIDTH + 8), number * (height + 8)))
     story = Image.open(PICTURES / "story-light.png").convert("RGB")
-    story.quantize(32, dither=Image.Dither.NONE).save(DOCS / "page-log.png", optimize=True)
+    story.quantize(32, dither=Image.Dither.NONE).save(DOCS / "page-stage.png", optimize=True)
     # By octree: the few orange ones are kept as well.
     few = sheet.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     few.save(DOCS / "page-views.png", optimize=True)

@@ -26,6 +26,7 @@ from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import Body, RefusedError, digits_of, number_of
 from txnsim.http.report import report
 from txnsim.runtime.env import Environment
+from txnsim.runtime.rng import random_hex
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim.server.cluster import SimCluster
@@ -56,7 +57,8 @@ _pack: Final = msgspec.msgpack.Encoder().encode
 _PAIR: Final = b"\x92"
 """MessagePack: an array of two."""
 _NOTHING_NEW: Final = _pack({})
-_NO_STORE: Final = {"Cache-Control": "no-store"}
+IDENTITY: Final = "Txnsim-Trace"
+"""A header: which trace this is. Another cluster at the same address has another one."""
 Piece = tuple[int, bytes]
 """The cursor behind what a listener is sent next, and what that is; empty for nothing."""
 
@@ -96,6 +98,7 @@ class EventRoutes(Noun):
         self._names: list[bytes] = []
         """Of the nodes, as JSON."""
         self._is_closed = False
+        self._headers = {"Cache-Control": "no-store", IDENTITY: random_hex()}
 
     def close(self) -> None:
         """The control port closes: streams end at their next look."""
@@ -107,7 +110,9 @@ class EventRoutes(Noun):
 
         As far as it is kept, as it is now; brokers get their turn after each piece.
         """
-        return StreamingResponse(self._sent(self._tracer.pieces()), media_type=NDJSON)
+        return StreamingResponse(
+            self._sent(self._tracer.pieces()), media_type=NDJSON, headers=self._headers
+        )
 
     async def _sent(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
         for piece in pieces:
@@ -169,7 +174,7 @@ class EventRoutes(Noun):
             greeting=b": connected\n\n",
             nothing_new=b": nothing new\n\n",
         )
-        return StreamingResponse(listener, media_type=EVENT_STREAM, headers=_NO_STORE)
+        return StreamingResponse(listener, media_type=EVENT_STREAM, headers=self._headers)
 
     @Operation(
         "get",
@@ -195,7 +200,7 @@ class EventRoutes(Noun):
             greeting=_pack({"start_ns": self._tracer.rows_start_ns}),
             nothing_new=_NOTHING_NEW,
         )
-        return StreamingResponse(listener, media_type=MESSAGE_PACK, headers=_NO_STORE)
+        return StreamingResponse(listener, media_type=MESSAGE_PACK, headers=self._headers)
 
     def _admit(self) -> None:
         """Raises ``RefusedError`` where there is nothing to hear, or where enough listen."""

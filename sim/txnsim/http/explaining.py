@@ -7,6 +7,7 @@ Read from the trace alone, by the functions of ``txnsim explain``, in a thread b
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
@@ -26,7 +27,7 @@ from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import Body, RefusedError, number_of
 from txnsim.http.topics import partition_of
 from txnsim.http.work_thread import WorkThread
-from txnsim.scenario import practise_situation
+from txnsim.scenario import told_hang
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
 from txnsim.trace.reading import recording
@@ -69,8 +70,8 @@ class Practised(msgspec.Struct, frozen=True, kw_only=True):
 
     hangs: str
     """The partition."""
-    rule: str
-    """The fault rule that holds the marker of another one."""
+    transactional_id: str
+    """Of the application."""
 
 
 class ExplainRoutes(ClusterNoun):
@@ -81,6 +82,8 @@ class ExplainRoutes(ClusterNoun):
         self._run_trace = run_trace
         self._thread = WorkThread("explain")
         self._is_closed = False
+        self._made = itertools.count(1)
+        """Hanging transactions that were asked for."""
 
     def close(self) -> None:
         """The control port closes."""
@@ -149,41 +152,32 @@ class ExplainRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/practise", refusals=("409", "503"))
     async def practise(self, _request: Request) -> Practised:
-        """Make what `txnsim practise` finds open: a transaction that hangs on orders-0, and two
-        that only look like it.
+        """Make a transaction that hangs on orders-0, with its story told into the trace; again and
+        again, if that is wanted.
         """
-        if self._cluster.injector.get(practise_situation.MARKER_RULE) is not None:
-            raise RefusedError(
-                409,
-                f"it was made already: end what hangs, release {practise_situation.MARKER_RULE} and"
-                " disarm it first",
-            )
+        if self._cluster.injector.get(told_hang.RULE) is not None:
+            raise RefusedError(409, "one is being made: wait until it hangs")
+        number = next(self._made)
+        id_ = "billing" if number == 1 else f"billing-{number}"
         try:
             async with asyncio.timeout(PRACTISE_TIMEOUT_MS / 1_000):
-                await self._make_practise()
+                await self._make_hang(id_)
         except (ClientError, TimeoutError) as error:
-            self._disarm_practise()
             why = str(error) or f"no answer within {PRACTISE_TIMEOUT_MS // 1_000} s"
             raise RefusedError(
                 503,
                 f"it could not be made: {why}; are brokers stopped, links cut or faults armed?",
             ) from error
-        return Practised(hangs="orders-0", rule=practise_situation.MARKER_RULE)
+        return Practised(hangs=str(told_hang.TARGET), transactional_id=id_)
 
-    async def _make_practise(self) -> None:
-        async with outside_of(self._cluster, ClientSettings()) as outside:
+    async def _make_hang(self, transactional_id: str) -> None:
+        settings = ClientSettings(client_id=told_hang.CLIENT)
+        async with outside_of(self._cluster, settings, traced=True) as outside:
+            topic = told_hang.TARGET.topic
             admin = Admin(outside)
-            known = {one.name for one in await admin.describe_topics(None)}
-            for name, partitions in practise_situation.TOPICS.items():
-                if name not in known:
-                    await admin.create_topic(name, partitions=partitions)
-        await practise_situation.make(self._cluster)
-
-    def _disarm_practise(self) -> None:
-        """It is not there: it may be asked for again."""
-        injector = self._cluster.injector
-        if injector.get(practise_situation.MARKER_RULE) is not None:
-            injector.disarm(practise_situation.MARKER_RULE)
+            if topic not in {one.name for one in await admin.describe_topics(None)}:
+                await admin.create_topic(topic, partitions=1)
+            await told_hang.make(self._cluster, outside, transactional_id=transactional_id)
 
 
 def _explained(

@@ -59,12 +59,21 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: tuple[AnomalyView, ...]
 
 
-def outside_of(cluster: SimCluster, settings: ClientSettings) -> Cluster:
-    """A client of a simulated cluster, not connected; refuses with 503 where no broker lives."""
+def outside_of(cluster: SimCluster, settings: ClientSettings, *, traced: bool = False) -> Cluster:
+    """A client of a simulated cluster, not connected; refuses with 503 where no broker lives.
+
+    ``traced``: its calls are in the cluster's trace, as those of an application of ours.
+    """
     environment, bootstrap = cluster.environment, cluster.bootstrap
     if not bootstrap:
         raise RefusedError(503, "no broker lives: POST /api/v1/brokers/1/start starts one")
-    return Cluster(bootstrap, settings=settings, clock=environment.clock, tasks=environment.tasks)
+    return Cluster(
+        bootstrap,
+        settings=settings,
+        clock=environment.clock,
+        tasks=environment.tasks,
+        tracer=environment.tracer if traced else None,
+    )
 
 
 class JudgingRoutes(Noun):

@@ -38,7 +38,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     fact: str = ""
     """Which fact answers the question, once the story has gone on (``fact``)."""
     hints: tuple[str, ...] = ()
-    view: str = "log"
+    view: str = "stage"
     """What of the page shows it."""
 
 

@@ -30,8 +30,8 @@ MARKER_RULE: Final = "slow-marker"
 
 _HELD: Final = TopicPartition("payments", 0)
 _ADVISED: Final = TopicPartition("orders", 1)
-_VERIFICATION: Final = "transaction.partition.verification.enable"
-_HOUR_MS: Final = 3_600_000
+VERIFICATION: Final = "transaction.partition.verification.enable"
+HOUR_MS: Final = 3_600_000
 _QUARTER_HOUR_MS: Final = 900_000
 _BEFORE_JOINING: Final = VersionRange(11, 11)
 """Of Produce: from 12 on it would join the transaction by itself (transactions v2)."""
@@ -61,7 +61,7 @@ async def make(cluster: SimCluster) -> None:
         if leaders[0].leader_id == leaders[1].leader_id:
             with suppress(ConfigError):  # there is one broker
                 cluster.move_leader(_HELD)
-        hour_ago_ms = client.clock.now_ms() - _HOUR_MS
+        hour_ago_ms = client.clock.now_ms() - HOUR_MS
         await _late_produce(client, TopicPartition("orders", 0), timestamp_ms=hour_ago_ms)
         for name, place in (("report", _ADVISED), ("shop", _HELD)):
             producer = Producer(
@@ -77,7 +77,7 @@ async def make(cluster: SimCluster) -> None:
 async def _late_produce(client: Cluster, target: TopicPartition, *, timestamp_ms: int) -> None:
     """A Produce of a transaction that is over, as a request that was late on the way."""
     admin = Admin(client)
-    await admin.set_broker_default(_VERIFICATION, "false")
+    await admin.set_broker_default(VERIFICATION, "false")
     billing = Producer(client, transactional_id="billing")
     identity = await billing.init_transactions()
     batch = build_batch(
@@ -93,4 +93,4 @@ async def _late_produce(client: Cluster, target: TopicPartition, *, timestamp_ms
     )
     leader = await client.leader(target)
     await client.ask(leader.leader_id, produce)
-    await admin.set_broker_default(_VERIFICATION, None)
+    await admin.set_broker_default(VERIFICATION, None)

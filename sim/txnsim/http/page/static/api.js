@@ -4,7 +4,8 @@
 import { batch } from "@preact/signals";
 import { Book, readBook } from "./book.js";
 import { batchesOf } from "./rows.js";
-import { busy, count, driven, events, explained, filed, go, indexOf, lesson, link, lost, partition, problem, put, reading, source, take, view } from "./store.js";
+import { busy, count, driven, events, explained, filed, go, indexOf, lesson, link, lost, partition, problem, put, reading, replaced, source, take, view, violations } from "./store.js";
+import { decisive } from "./stage.js";
 
 const PREFIX = "/api/v1";
 const RETRY_MS = 1000;
@@ -71,7 +72,10 @@ const telling = (mine) => {
   };
 };
 
-/** The cluster's own trace as far as it is kept; null where it is no more wanted. */
+/** Which trace an answer is of: a cluster that was started anew has another one. */
+const identityOf = (answer) => answer.headers.get("Txnsim-Trace");
+
+/** The cluster's own trace as far as it is kept, and which one it is; null where it is no more wanted. */
 async function kept(mine) {
   const answer = await fetch(`${PREFIX}/trace`);
   if (answer.status === 401) {
@@ -79,7 +83,8 @@ async function kept(mine) {
     return null;
   }
   if (!answer.ok) throw new Error(answer.statusText);
-  return readBook(answer, telling(mine));
+  const book = await readBook(answer, telling(mine));
+  return book && { book, identity: identityOf(answer) };
 }
 
 /** Follow the cluster's own trace, from its first event that is kept; again after each break. */
@@ -91,13 +96,15 @@ export async function listen() {
   link.value = "connecting";
   put(new Book(), { kind: "live" });
   let next = -1; // nothing was read yet
+  let identity = null;
   while (mine === generation) {
     try {
       if (next < 0) {
-        const book = await kept(mine);
-        if (!book || mine !== generation) return;
-        put(book, { kind: "live" });
-        next = book.newest + 1;
+        const found = await kept(mine);
+        if (!found || mine !== generation) return;
+        put(found.book, { kind: "live" });
+        next = found.book.newest + 1;
+        identity = found.identity;
       }
       const answer = await fetch(`${PREFIX}/events/packed?from=${next}`);
       if (answer.status === 409) {
@@ -110,6 +117,12 @@ export async function listen() {
       }
       if (!answer.ok) throw new Error(answer.statusText);
       if (mine !== generation) return void answer.body.cancel();
+      if (identityOf(answer) !== identity) { // nothing of two clusters is ever joined
+        void answer.body.cancel();
+        replaced.value = true;
+        next = -1;
+        continue;
+      }
       link.value = "live";
       for await (const some of batchesOf(answer.body)) {
         if (mine !== generation) return;
@@ -145,7 +158,10 @@ export async function play(name, run, take_, seed = 1, { paused = false, inputs 
   const begun = await post(`/runs?${WAIT}`, { name, runs: [run], takes: [take_], seed, paused: true, inputs, lesson: of });
   const about = { kind: "run", id: begun.id, name, run, take: take_, seed };
   await follow(about, begun);
-  if (!paused && driven.value?.next) await command("go", {});
+  if (paused || !driven.value?.next) return;
+  await command("go", {});
+  const found = decisive(violations.value);
+  if (found !== null) go(found); // where there is something to see, not at the healed end
 }
 
 /** Play the run that a link names, up to where it was. */
@@ -212,7 +228,8 @@ export async function show(index) {
   const { title, moments } = filed.value.runs[index];
   if (!(await load(unpacked(`trace-${index}`), { kind: "file", index, title, moments }))) return;
   const first = moments.find((one) => one.partitions.some(({ cause }) => cause.startsWith("hanging")));
-  if (first) go(indexOf(first.at)); // where there is something to see, not at the healed end
+  const found = decisive(violations.value) ?? (first ? indexOf(first.at) : null);
+  if (found !== null) go(found);
 }
 
 /** What was worked out beforehand for the event under the cursor. */

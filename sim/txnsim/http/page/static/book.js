@@ -11,6 +11,8 @@ export const EVENTS_MAX = 1_500_000;
 /** Up to so many events are kept once they were looked at; of a longer trace, only their text is. */
 const KEPT_MAX = 50_000;
 const VIOLATION = "check.violation";
+/** The node whose notes are the story's own sentences (`trace.story.NARRATOR`). */
+const NARRATOR = "scenario";
 const WRITES = new Set(["log.append", "marker.written", "log.truncate"]);
 const isWanted = (kind) => assigns(kind) || WRITES.has(kind) || kind === VIOLATION;
 
@@ -55,6 +57,14 @@ export class Book {
     /** Transactional id -> indices of its completed moves. */
     this.moves = new Map();
     this.violations = [];
+    /** Indices of the story's own sentences. */
+    this.notes = [];
+    /** Transactional id -> its transactions, in order. */
+    this.begun = new Map();
+    this.begunSoFar = 0;
+    /** Indices of messages that were held, and of their releases. */
+    this.holds = [];
+    this.releases = [];
     this.grown = newState(header.level ?? "full");
     this.step = STEP;
     this.checkpoints = []; // the state before events[n * step]
@@ -125,10 +135,26 @@ export class Book {
     const index = this.length;
     if (index % this.step === 0) this.keep();
     if (WRITES.has(event.k)) push(this.written, event.d.tp, index);
-    else if (event.k === "txn.complete") push(this.moves, idOf(event.tx), index);
-    else if (event.k === VIOLATION) this.violations.push(event);
+    else if (event.k === "txn.complete") {
+      const id = idOf(event.tx);
+      push(this.moves, id, index);
+      if (event.d.state === "Ongoing" && this.grown.transactions[id]?.state !== "Ongoing") this.begins(id, event.tx, index);
+    } else if (event.k === "snapshot") {
+      for (const { tx, d } of event.d.transactions) if (d.state === "Ongoing" || d.state.startsWith("Prepare")) this.begins(idOf(tx), tx, index);
+    } else if (event.k === VIOLATION) this.violations.push(event);
+    else if (event.k === "note") {
+      if (event.node === NARRATOR) this.notes.push(index);
+    } else if (event.k === "msg.hold") this.holds.push(index);
+    else if (event.k === "fault.release") this.releases.push(index);
     this.newest = event.i;
     follow(this.grown, event);
+  }
+
+  /** A transactional id begins its next transaction: its number there, and among all of the trace. */
+  begins(id, name, index) {
+    const so = this.begun.get(id)?.length ?? 0;
+    push(this.begun, id, { id, name, index, number: so + 1, hue: this.begunSoFar });
+    this.begunSoFar += 1;
   }
 
   keep() {

@@ -1,11 +1,13 @@
 // @ts-check
 // One table of keys: it feeds the handler, the help and the test. None acts while somebody types.
 
-import { at, choose, events, filed, go, help, indexOf, last, live, query, sharing, shown } from "./store.js";
+import { toggle } from "./player.js";
+import { stepAt } from "./stage.js";
+import { at, choose, events, filed, go, help, indexOf, last, live, notes, query, sharing, shown } from "./store.js";
 import { failed } from "./words.js";
 
 export const VIEWS = [
-  ["log", "Log"],
+  ["stage", "Stage"],
   ["coordinator", "Coordinator"],
   ["producers", "Producers"],
   ["lanes", "Lanes"],
@@ -33,7 +35,14 @@ const seek = (from, step, wanted) => {
 const isError = (one) => one.k === "log.reject" || one.k === "marker.refused" || failed(one);
 const sameTx = (one) => one.tx && one.tx.split("/")[0] === (shown.value?.tx ?? "").split("/")[0];
 
+/** To where a step of the story ends. */
+function step(by) {
+  const wanted = (stepAt(at.value)?.number ?? 0) + by;
+  if (wanted >= 1 && wanted <= notes().length) go((notes()[wanted] ?? events.length) - 1);
+}
+
 export const KEYS = [
+  [" ", "play, or stand still", toggle],
   [".", "next event", () => go(at.value + 1)],
   [",", "previous event", () => go(at.value - 1)],
   ["n", "next event of this transaction", () => seek(at.value, 1, sameTx)],
@@ -48,11 +57,13 @@ export const KEYS = [
   }],
   ["e", "next error", () => seek(at.value, 1, isError)],
   ["v", "next violation", () => seek(at.value, 1, (one) => one.k === "check.violation")],
+  ["ArrowRight", "next step of the story", () => step(1)],
+  ["ArrowLeft", "step of the story before", () => step(-1)],
   ["Home", "first event", () => go(0)],
   ["End", "last event", () => go(last())],
   ["l", "live: stay at the newest event, also when more come", () => live()],
   ["w", "why is the last stable offset here?", () => {
-    choose("log");
+    choose("stage");
     requestAnimationFrame(() => document.querySelector("#why")?.focus());
   }],
   ["/", "search events", () => {
@@ -71,13 +82,17 @@ export const KEYS = [
   }]),
 ];
 
+/** What sliders and tables use themselves. */
+const NAVIGATE = ["Home", "End", "ArrowLeft", "ArrowRight"];
+
 export function onKey(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   const typing = event.target.closest?.("input:not([type=range]), textarea, select");
   if (typing && event.key !== "Escape") return;
   const found = KEYS.find(([key]) => key === event.key);
   if (!found) return;
-  if (event.target.closest?.("[type=range], [role=grid]") && ["Home", "End"].includes(event.key)) return;
+  if (event.target.closest?.("[type=range], [role=grid]") && NAVIGATE.includes(event.key)) return;
+  if (found[0] === " " && event.target.closest?.("button, a, [type=radio], [type=checkbox], summary")) return; // Space presses it
   event.preventDefault();
   found[2]();
 }

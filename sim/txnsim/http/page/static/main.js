@@ -3,26 +3,32 @@
 
 import { render } from "preact";
 import { effect } from "@preact/signals";
-import { act, explain, leave, listen, open, record, repeat, show, unpack } from "./api.js";
+import { follow } from "./address.js";
+import { explain, leave, listen, open, record, show, unpack } from "./api.js";
 import { html } from "./html.js";
 import { KEYS, onKey, over, views } from "./keys.js";
-import { wanted } from "./share.js";
-import { at, choose, count, cursor, events, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, problem, reading, sharing, shown, source, view, violations, walk } from "./store.js";
+import { SPEEDS, playing, speed, toggle } from "./player.js";
+import { decisive, stepAt } from "./stage.js";
+import { at, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, problem, reading, replaced, sharing, shown, source, state, view, violations, walk } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
 import { Events } from "./views/events.js";
 import { Faults } from "./views/faults.js";
 import { Lanes } from "./views/lanes.js";
-import { Event, Log, Servers } from "./views/log.js";
+import { Event } from "./views/event.js";
 import { Lesson, Lessons } from "./views/lesson.js";
 import { Producers } from "./views/producers.js";
 import { Share } from "./views/share.js";
+import { Servers, Stage, inFocus } from "./views/stage.js";
+import { Why } from "./views/why.js";
 import { Zoo } from "./views/zoo.js";
 import { KINDS } from "./meanings.js";
 import { WORDS, ms } from "./words.js";
 
-const SHOW = { log: Log, coordinator: Coordinator, producers: Producers, lanes: Lanes, events: Events, faults: Faults, cluster: Cluster, zoo: Zoo };
+const SHOW = { stage: Stage, coordinator: Coordinator, producers: Producers, lanes: Lanes, events: Events, faults: Faults, cluster: Cluster, zoo: Zoo };
+/** Keys that have no sign of their own. */
+const NAMES = { " ": "Space", ArrowLeft: "←", ArrowRight: "→" };
 const LINK = {
   connecting: "connecting …", live: "● live", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
   done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that `txnsim serve` printed",
@@ -36,18 +42,34 @@ function App() {
   const from = source.value;
   return html`
     <header><h1>txnsim</h1><span class="title"><${Title} from=${from} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
-      <${Reading} />
+      <${Reading} /><${Past} />
       ${filed.value && html`<span class="remark">${filed.value.remark}</span>`}
       <button id="share" onClick=${() => over(sharing)} aria-expanded=${sharing.value}>Share (s)</button>
       <button onClick=${() => over(help)} aria-expanded=${help.value}>Keys and words (?)</button></header>
     <nav aria-label="Views">${views().map(([name, label], n) => html`
       <button aria-current=${view.value === name && !help.value && !sharing.value ? "page" : undefined} onClick=${() => choose(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
     <div class="notices">${lesson.value ? html`<${Lesson} />` : html`<${Drive} />`}${problem.value && html`<p class="problem" role="alert">${problem.value} <button onClick=${() => (problem.value = "")}>Close</button></p>`}
-    ${violations.value.map((one) => html`<p class="problem">✖ The judges found <b>${one.d.rule}</b>: ${one.d.found} <button
-      class="link" onClick=${() => go(indexOf(one.i))}>#${one.i}</button></p>`)}
+    <${Found} />
     <${Gaps} /></div>
-    <main>${sharing.value ? html`<${Share} />` : help.value ? html`<${Help} />` : html`<section class="view" tabindex="0" aria-label=${view.value}><${View} /></section>`}<${Inspector} /></main>
+    <main class=${isPast() ? "past" : ""}>${sharing.value ? html`<${Share} />` : help.value ? html`<${Help} />` : html`<section class="view" tabindex="0" aria-label=${view.value}><${View} /></section>`}<${Inspector} /></main>
     <${Scrubber} />`;
+}
+
+/** What the judges found, in one box; each leads to where the tape shows it. */
+function Found() {
+  if (!violations.value.length) return null;
+  return html`<div class="problem">✖ The judges found ${violations.value.map((one, n) => html`${n > 0 && "; "}<b>${one.d.rule}</b>: ${one.d.found} <button
+    class="link" onClick=${() => go(decisive([one]) ?? indexOf(one.i))}>see it<span class="sr">: ${one.d.rule}</span></button>`)}</div>`;
+}
+
+/** Whether an event before the newest is looked at. */
+const isPast = () => cursor.value !== null && at.value < count.value - 1;
+
+/** Which moment is looked at, where it is not the newest, and the way back. */
+function Past() {
+  if (!isPast()) return null;
+  const step = stepAt(at.value);
+  return html`<button id="past" class="past-of" onClick=${live}>You look at ${step ? `step ${step.number}, ` : ""}event #${events[at.value].i}; the newest is #${events[count.value - 1].i}. Back to now (l)</button>`;
 }
 
 /** What the page can't show, why, and what can be done about it. */
@@ -59,6 +81,8 @@ function Gaps() {
       <button class="primary" onClick=${record}>Record from now on</button></p>`;
   }
   return html`
+    ${isLive && link.value === "lost" && html`<p class="problem" id="gone">The server does not answer: it has ended, or can't be reached. What you see is the last that it told. The page tries again.</p>`}
+    ${isLive && replaced.value && html`<p class="gap" id="replaced">Another cluster answers here now. What you see is its own, from its beginning. <button onClick=${() => (replaced.value = false)}>Close</button></p>`}
     ${first > 0 && html`<p class="gap" id="gap">What happened before event #${first} is no longer kept: the recording begins there with a snapshot of the cluster.
       ${isLive && html` The server keeps the newest events; the setting <code>trace_ring_bytes</code> makes it keep more.`}</p>`}
     ${full.value && html`<p class="gap" id="full">The page holds ${count.value.toLocaleString("en")} events and takes no more. ${isLive && html`<button onClick=${() => listen()}>Begin anew with what the server keeps</button>`}</p>`}
@@ -91,9 +115,10 @@ function Title({ from }) {
 function Inspector() {
   const one = shown.value;
   void count.value;
-  if (!one) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : "Point a client at this cluster, make a transaction hang in the Log, or open a run of the Zoo."}</p></aside>`;
+  if (!one) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
   const chain = walk(one).slice(1);
-  return html`<aside aria-label="Event">
+  const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(state.value.now, explained.value?.open ?? []) : null;
+  return html`<aside aria-label="Event">${tp && html`<${Why} tp=${tp} />`}
     <h2>#${one.i} ${one.k}</h2>${KINDS[one.k] && html`<p class="hint">${KINDS[one.k]}</p>`}<p><code>${one.node}</code><br />${ms(one)}${one.tx ? html`<br />${one.tx}` : ""}</p>
     <table><tbody>${Object.entries(one.d ?? {}).map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
@@ -111,15 +136,17 @@ function Scrubber() {
     <button onClick=${() => go(at.value - 1)} aria-label="previous event">◀</button>
     <button onClick=${() => go(at.value + 1)} aria-label="next event">▶</button>
     <button onClick=${() => go(last())} aria-label="last event">▶|</button>
+    <button id="play" aria-pressed=${playing.value} onClick=${toggle} title="Play, or stand still (Space)">${playing.value ? "❚❚ stop" : "▶ play"}</button>
+    <label class="speed"><span class="sr">Speed</span><select id="speed" value=${speed.value} onChange=${(e) => (speed.value = Number(e.target.value))}>${SPEEDS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label>
     <input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, at.value); }} aria-label="time"
-      aria-valuetext=${one ? `event ${one.i}, ${one.k}` : "no event"} onInput=${(e) => go(Number(e.target.value))} />
+      aria-valuetext=${one ? `event ${one.i}: ${KINDS[one.k] ?? one.k}` : "no event"} onInput=${(e) => go(Number(e.target.value))} />
     <span class="where">${one ? `#${one.i} / ${events[newest].i} · ${ms(one)}` : "no events"}</span>
     <button id="live" aria-pressed=${cursor.value === null} onClick=${live} title="Stay at the newest event">${source.value.kind === "live" ? "Live" : "Newest"}</button></footer>`;
 }
 
 function Help() {
   return html`<section class="view help" tabindex="0" aria-label="Keys and words"><div class="sides">
-    <div><h2>Keys</h2><dl>${KEYS.map(([key, what]) => html`<dt><kbd>${key}</kbd></dt><dd>${what}</dd>`)}</dl></div>
+    <div><h2>Keys</h2><dl>${KEYS.map(([key, what]) => html`<dt><kbd>${NAMES[key] ?? key}</kbd></dt><dd>${what}</dd>`)}</dl></div>
     <div><h2>Words</h2><dl class="words">${Object.entries(WORDS).map(([word, what]) => html`<dt>${word}</dt><dd>${what}</dd>`)}</dl></div></div></section>`;
 }
 
@@ -145,6 +172,9 @@ const runs = document.getElementById("runs");
 if (runs) await unpack();
 else await open();
 globalThis.__ready = performance.now();
-const named = runs ? null : wanted(location.hash);
-if (named) await act(() => repeat(named));
-if (!runs && source.value.kind === "live") listen();
+if (!runs) {
+  const isLive = !/[#&](run|lesson)=/.test(location.hash);
+  if (isLive) void listen();
+  await follow();
+  if (!isLive && source.value.kind === "live") void listen(); // what was named is not to be had
+}

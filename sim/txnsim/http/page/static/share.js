@@ -2,7 +2,8 @@
 // What is shown, for others: as a link, a command, a test, an issue. A run is repeated from its scenario,
 // seed and inputs alone, so a link holds no trace.
 
-import { at, driven, events, explained, info, partition, source, view, violations } from "./store.js";
+import { VIEWS } from "./keys.js";
+import { at, cursor, driven, events, explained, info, lesson, partition, source, view, violations } from "./store.js";
 import { line } from "./words.js";
 
 const LAST = 20;
@@ -22,17 +23,31 @@ function about() {
   return scenario && seed !== null ? { name: scenario, run, take, seed, inputs: [] } : null;
 }
 
+/** What is shown, as the part of an address behind its #. */
+export function addressed() {
+  const where = new URLSearchParams();
+  const one = source.value.kind === "live" ? null : about();
+  if (lesson.value) {
+    where.set("lesson", lesson.value.id);
+    where.set("part", String(lesson.value.part));
+  } else if (one) {
+    for (const [name, value] of Object.entries({ run: one.name, label: one.run, take: one.take, seed: one.seed })) where.set(name, String(value));
+    if (one.inputs.length) where.set("in", encoded(one.inputs));
+    if (one.step !== undefined) where.set("step", String(one.step));
+  }
+  if (one || cursor.value !== null) where.set("at", String(events[at.value]?.i ?? 0));
+  where.set("view", view.value);
+  if (partition.value) where.set("p", partition.value);
+  return where;
+}
+
 /** Title and text of each form. */
 export function shared() {
   const one = about();
   if (!one) return [];
   const inputs = JSON.stringify(one.inputs);
-  const where = new URLSearchParams({ run: one.name, label: one.run, take: one.take, seed: String(one.seed) });
-  if (one.inputs.length) where.set("in", encoded(one.inputs));
-  if (one.step !== undefined) where.set("step", String(one.step));
-  where.set("at", String(events[at.value]?.i ?? 0));
-  where.set("view", view.value);
-  if (partition.value) where.set("p", partition.value);
+  const where = addressed();
+  const found = [...new Set(violations.value.map(({ d }) => d.rule))].sort();
   const base = location.protocol === "file:" ? "http://127.0.0.1:9080/" : location.origin + location.pathname;
   const link = `${base}#${where}`;
   const command = `txnsim scenario run ${one.name} --mode ${word(one.run)} --${one.take} --seed ${one.seed}${one.inputs.length ? ` --inputs ${word(inputs)}` : ""}`;
@@ -44,7 +59,7 @@ def test_${one.name.replaceAll("-", "_")}():
     result = run_scenario(
         ${JSON.stringify(one.name)}, run=${JSON.stringify(one.run)}, take=${JSON.stringify(one.take)}, seed=${one.seed}${given}
     )
-    assert result.verdict.observed == ()
+    ${found.length ? "# What the judges find; () once it is mended.\n    " : ""}assert result.verdict.observed == (${found.map((rule) => `${JSON.stringify(rule)},`).join(" ")})
 `;
   const title = `${one.name}, ${one.run}, ${one.take}, seed ${one.seed}`;
   const issue = issueOf(title, ["```console", `$ ${command}`, "```", ""]);
@@ -65,14 +80,14 @@ function issueOf(title, repeat) {
 /** A live cluster can't be repeated: its trace has to go along. */
 export const sharedLive = () => issueOf("A live cluster", ["The trace is in the file trace.jsonl.", ""]);
 
-/** The run that the address names; null where it names none. */
+/** What an address names: a run, a part of a lesson, or a moment of the live cluster. */
 export function wanted(hash) {
   const found = new URLSearchParams(hash.slice(1));
-  if (!found.get("run")) return null;
   const number = (name) => (found.has(name) ? Number(found.get(name)) : undefined);
   return {
+    lesson: found.get("lesson"), part: number("part"),
     name: found.get("run"), run: found.get("label"), take: found.get("take") ?? "armed", seed: number("seed") ?? 1,
     inputs: found.has("in") ? decoded(found.get("in")) : [], step: number("step"), at: number("at"),
-    view: found.get("view") ?? "log", partition: found.get("p"),
+    view: VIEWS.some(([name]) => name === found.get("view")) ? found.get("view") : "stage", partition: found.get("p"),
   };
 }

@@ -21,7 +21,9 @@ export const link = signal("connecting"); // connecting, reading, live, off, los
 export const reading = signal(0);
 /** How many events the stream left out, because the page could not keep up. */
 export const lost = signal(0);
-export const view = signal("log");
+/** Whether another cluster has taken the place of the one that was shown. */
+export const replaced = signal(false);
+export const view = signal("stage");
 export const partition = signal(null);
 export const transaction = signal(null);
 export const query = signal("");
@@ -83,6 +85,12 @@ export const last = () => events.length - 1;
 export const writes = (tp) => book.written.get(tp) ?? [];
 /** Indices of the completed moves of a transactional id. */
 export const movesOf = (id) => book.moves.get(id) ?? [];
+/** Indices of the story's own sentences; of what was held, and of what was released. */
+export const notes = () => book.notes;
+export const holds = () => book.holds;
+export const releases = () => book.releases;
+/** The transactions of a transactional id, in order. */
+export const begunOf = (id) => book.begun.get(id) ?? [];
 export const stateAt = (index) => book.stateAt(index);
 
 export const at = computed(() => {
@@ -117,9 +125,8 @@ export function choose(name) {
   });
 }
 
-/** The chain of main causes, copies skipped but for the root: as txnsim.trace.explain walks. */
-const COPIES = new Set(["msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"]);
-export function walk(event) {
+/** An event and its main causes, back to the root. */
+export function chainOf(event) {
   const chain = [];
   for (let one = event; one; ) {
     chain.push(one);
@@ -127,8 +134,12 @@ export function walk(event) {
     const before = index === undefined ? undefined : events[index];
     one = before && before.i < one.i ? before : undefined;
   }
-  return chain.filter((one, n) => n === 0 || n === chain.length - 1 || !COPIES.has(one.k));
+  return chain;
 }
+
+/** The same with copies skipped, but for the root: as txnsim.trace.explain walks. */
+const COPIES = new Set(["msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"]);
+export const walk = (event) => chainOf(event).filter((one, n, all) => n === 0 || n === all.length - 1 || !COPIES.has(one.k));
 
 // For tests and for the console: what the page thinks.
 globalThis.__sim = {

@@ -5,7 +5,7 @@ import { html } from "../html.js";
 import { upTo } from "../book.js";
 import { at, events, movesOf, state, transaction, walk } from "../store.js";
 import { ms } from "../words.js";
-import { Event } from "./log.js";
+import { Event } from "./event.js";
 
 const BOX = {
   Empty: [10, 100], Ongoing: [200, 100], PrepareCommit: [390, 40], PrepareAbort: [390, 160],

@@ -17,13 +17,21 @@ export function Lessons() {
   return known.map((one) => html`<button class="lesson-choice" id=${`lesson-${one.id}`} onClick=${() => begin(one)}>${one.id}: ${one.title}</button> `);
 }
 
-export const begin = (one) => act(async () => {
+const begin = (one, part = 0) => act(async () => {
   await play(one.scenario, one.run, one.take, 1, { paused: true, of: one.id });
+  if (part) await command("go", { steps: one.parts[Math.min(part, one.parts.length) - 1].until });
   batch(() => {
-    lesson.value = { ...one, part: 0, shown: null, hints: 0, tried: null };
-    choose("log");
+    lesson.value = { ...one, part, shown: null, hints: 0, tried: null };
+    choose("stage");
   });
 });
+
+/** A part of a lesson, as an address names it. */
+export async function resume(id, part) {
+  const one = (await ask("/lessons")).find((known) => known.id === id);
+  if (!one) throw new Error(`there is no lesson ${id}`);
+  await begin(one, Math.max(0, Math.min(part, one.parts.length)));
+}
 
 const change = (some) => (lesson.value = { ...lesson.value, ...some });
 

@@ -3,7 +3,7 @@
 
 import { html } from "../html.js";
 import { choose, explained, partition, state } from "../store.js";
-import { Event } from "./log.js";
+import { Event } from "./event.js";
 
 const ROWS = 100;
 
@@ -25,7 +25,7 @@ export function Producers() {
       const open = verdicts.get(`${tp} ${pid}`);
       const mismatch = open && open.verdict !== "alive" ? `${open.verdict}: ${open.reason}` : one.first >= 0 && open ? "none" : "-";
       return html`<tr class=${open?.verdict ?? ""}>
-        <td><button class="link" onClick=${() => { partition.value = tp; choose("log"); }}>${tp}</button></td>
+        <td><button class="link" onClick=${() => { partition.value = tp; choose("stage"); }}>${tp}</button></td>
         <td>${pid}</td><td>${one.epoch}</td><td>${one.seq}</td>
         <td>${one.first >= 0 ? html`${one.first} ${one.i >= 0 && html`<${Event} i=${one.i} />`}` : "-"}</td>
         <td>${id}</td><td>${entry?.state ?? "-"}</td><td>${entry?.epoch ?? "-"}</td>

@@ -11,7 +11,7 @@ export function Share() {
     ${forms.length === 0 && html`<p>A live cluster can't be repeated from a link. Save what it has recorded, and send the file:</p>
       <p><a id="share-save" class="link" href="/api/v1/trace" download="trace.jsonl">Save the trace: trace.jsonl</a></p>
       <p>Or in one HTML file that opens without a server:</p>
-      <pre tabindex="0"> trace convert trace.jsonl --as html --to run.html</pre>
+      <pre tabindex="0">txnsim trace convert trace.jsonl --as html --to run.html</pre>
       <p class="hint">The file holds record values; --redact leaves them out.</p>
       <${Form} title="Issue" text=${sharedLive()} />`}
     ${forms.length > 0 && html`<p class="hint">The run is played again from its scenario, seed and inputs: the same events, on any machine with this version.</p>`}

@@ -24,7 +24,7 @@ export function Zoo() {
     setBusy(`Playing ${name} ${run} …`);
     try {
       await play(name, run, take, 1, { paused: stop });
-      choose("log");
+      choose("stage");
     } finally {
       setBusy("");
     }

@@ -1,0 +1,46 @@
+// @ts-check
+// Why is the last stable offset of a partition where it is? What the server's reader says, and the cure.
+
+import { act, drive, post } from "../api.js";
+import { html } from "../html.js";
+import { at, canAct, driven, events, explained, go, live, source } from "../store.js";
+import { Event } from "./event.js";
+
+/** What the causes of txnsim.txn.withheld are called here. */
+const CAUSES = { nothing: "no transaction holds readers back", "marker outstanding": "the marker is still owed" };
+
+export function Why({ tp }) {
+  const now = events[at.value]?.i;
+  const isStale = explained.value?.at !== now;
+  const found = explained.value?.partitions.find((one) => one.partition === tp);
+  return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
+    <h2>Why is the last stable offset here?</h2>
+    ${!found && html`<p class="hint">${explained.value?.error ?? "Reading the trace …"}</p>`}
+    ${found && html`
+      <p class=${`cause ${found.cause.split(" ")[0]}`}><b>${CAUSES[found.cause] ?? found.cause}</b></p>
+      ${found.sentences.map((one) => html`<p>${one}</p>`)}
+      ${found.evidence.length > 0 && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
+      ${found.repair && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp)}>
+        ${found.marker ? `End it: write the ${found.marker} marker` : "End it: the decision is unknown, write an ABORT marker"}</button> <code>${found.repair}</code></p>`}
+      ${found.repair && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
+        ${driven.value?.back ? " Step back, and you can." : ""}</p>`}
+      <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${explained.value.at}.</p>`}
+  </section>`;
+}
+
+/** Where a bound was moved to where it stands. */
+export function jump(tp, kind) {
+  for (let n = at.value; n >= 0; n -= 1) if (events[n].k === kind && events[n].d.tp === tp) return go(n);
+}
+
+function repair(tp) {
+  live(); // whatever is done is done now
+  if (source.value.kind === "run") {
+    const hanging = explained.value.open.filter((one) => one.partition === tp && one.verdict === "hanging");
+    return act(async () => {
+      for (const one of hanging) await drive({ call: { who: "operator", do: "abort", partition: tp, "start-offset": one.first } });
+    });
+  }
+  const dash = tp.lastIndexOf("-");
+  return act(() => post("/repairs", { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)) }));
+}
