@@ -245,7 +245,7 @@ def test_the_command_says_why_it_tells_none(
     assert main(["logs", "find-hanging", str(log_dir), *as_of, "--accept-damage", "--json"]) == 3
     report = json.loads(capsys.readouterr().out)
     assert (report["schema_version"], report["accepts_damage"]) == (2, True)
-    assert all(one["abort"] for one in report["findings"] if one["verdict"] == "hanging")
+    assert all(one["command"] for one in report["findings"] if one["verdict"] == "hanging")
 
 
 @pytest.mark.parametrize("log_dir", ["clean/file-time-in-future"], indirect=True)

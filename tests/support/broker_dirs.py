@@ -29,23 +29,31 @@ from txnsim.wire.batch import assign, read_batch_header
 
 STATES: Final = {state.wire_name: state for state in TransactionState}
 CLUSTER_ID: Final = "jZBrwHxmQ1OLy3yW0kLkTA"
+TOPIC_ID: Final = uuid.UUID(int=1)
 
 
 class BrokerDir:
     """A broker's log directory, as it grows."""
 
-    def __init__(self, path: Path, broker: int = 1) -> None:
+    def __init__(self, path: Path, broker: int = 1, *, cluster_id: str = CLUSTER_ID) -> None:
         self.path = path
         self._offsets: dict[TopicPartition, int] = {}
         path.mkdir(parents=True)
-        meta = MetaProperties(cluster_id=CLUSTER_ID, node_id=broker)
+        meta = MetaProperties(cluster_id=cluster_id, node_id=broker)
         (path / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
 
-    def replica(self, driver: LogDriver, topic: str = "orders", partition: int = 0) -> Path:
+    def replica(
+        self,
+        driver: LogDriver,
+        topic: str = "orders",
+        partition: int = 0,
+        *,
+        topic_id: uuid.UUID = TOPIC_ID,
+    ) -> Path:
         """A replica with a log as it is now."""
         whose = TopicPartition(topic, partition)
         folder = self.path / names.directory_name(whose)
-        write_partition(folder, driver.log, topic_id=uuid.UUID(int=1))
+        write_partition(folder, driver.log, topic_id=topic_id)
         self._offsets[whose] = driver.log.high_watermark
         return folder
 

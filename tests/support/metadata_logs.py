@@ -26,6 +26,11 @@ def topic(name: str, topic_id: Any) -> bytes:
     return encoded(2, schema.TopicRecord(name=name, topic_id=topic_id))
 
 
+def removed(topic_id: Any) -> bytes:
+    """A RemoveTopicRecord."""
+    return encoded(9, schema.RemoveTopicRecord(topic_id=topic_id))
+
+
 def partition(
     topic_id: Any,
     index: int = 0,

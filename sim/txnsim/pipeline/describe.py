@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 
-from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, untold
+from txnsim.pipeline.forensics.identity import identities_in
+from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, topic_id_of, untold
 from txnsim.pipeline.scan.segments import Replica, replicas_in
 from txnsim.storage.names import PartitionDirectory
 from txnsim.storage.replica_summary import ReplicaSummary, summarize
@@ -30,6 +31,10 @@ class Described(ReplicaSummary, frozen=True, kw_only=True):
     """
     withheld: int
     """From there to the high watermark."""
+    topic_id: str | None
+    """None where it is not told, as before Kafka 2.8."""
+    is_stale: bool
+    """Its topic was deleted, by the copies of the metadata log that are there."""
 
 
 def described(
@@ -50,6 +55,7 @@ def described(
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
+    identities = identities_in(paths, topics)
     directory_at = cache(partial(LogDirectory.at, on_problem=on_problem))
     for replica in replicas_in(paths, topics, on_problem):
         directory = directory_at(Path(replica.log_dir))
@@ -63,10 +69,12 @@ def described(
             file = error.filename or replica.path
             on_problem(f"{file}: {error.strerror or error}; its replica is passed by")
             continue
-        yield described_of(replica, directory, summary)
+        yield described_of(replica, directory, summary, is_stale=identities.is_stale(replica))
 
 
-def described_of(replica: Replica, directory: LogDirectory, summary: ReplicaSummary) -> Described:
+def described_of(
+    replica: Replica, directory: LogDirectory, summary: ReplicaSummary, *, is_stale: bool = False
+) -> Described:
     """What a replica's log and the notes about it come to."""
     whose = replica.topic_partition
     noted = directory.high_watermarks.get(whose)
@@ -83,4 +91,6 @@ def described_of(replica: Replica, directory: LogDirectory, summary: ReplicaSumm
         high_watermark=high_watermark,
         last_stable_offset=stable,
         withheld=until - stable,
+        topic_id=topic_id_of(Path(replica.path)),
+        is_stale=is_stale,
     )

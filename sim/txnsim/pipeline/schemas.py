@@ -467,6 +467,7 @@ TABLES: Final = {
         broker int Whose replica that is; -1 where its directory does not tell.
         topic string Where the transaction is open.
         partition int Where the transaction is open.
+        topic_id string Of the replica's `partition.metadata`; null where it has none.
         producer_id bigint Whose transaction.
         producer_epoch int Of its last batch.
         coordinator_epoch int Of the producer's last marker; null before the first.
@@ -496,7 +497,7 @@ TABLES: Final = {
             where the evidence is not sound.
         """,
         nullable=(
-            *("coordinator_epoch", "started_at", "transactional_id", "state"),
+            *("topic_id", "coordinator_epoch", "started_at", "transactional_id", "state"),
             *("outcome", "timeout_ms", "command"),
         ),
     ),

@@ -87,6 +87,10 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """No block has held this id yet, nor any above."""
     controller_epoch: int
     """Epoch of the controller that wrote the end of the log."""
+    removed: frozenset[uuid.UUID] = frozenset()
+    """Ids of topics that were deleted, as far back as its records go."""
+    is_torn: bool = False
+    """What lies behind a torn batch is not known."""
 
     @property
     def age(self) -> tuple[int, int]:
@@ -111,11 +115,11 @@ def read_metadata_log(folder: Path, *, cluster_id: str) -> StoredMetadata | None
     )
     if snapshot is not None:
         start = snapshot[0]
-        for batch in _batches(snapshot[1]):
+        for batch in _batches(snapshot[1], found.torn):
             found.take(batch, snapshot[1])
         found.end_offset = start
     for _, path in numbered_files(folder, LOG_SUFFIX):
-        for batch in _batches(path):
+        for batch in _batches(path, found.torn):
             if batch.header.base_offset >= start:
                 found.take(batch, path)
     return found.frozen(cluster_id) if found.batches else None
@@ -125,9 +129,8 @@ def _snapshot_of(path: Path) -> re.Match[str] | None:
     return _SNAPSHOT.fullmatch(path.name)
 
 
-def _batches(path: Path) -> Iterator[StoredBatch]:
+def _batches(path: Path, torn: list[TornTail]) -> Iterator[StoredBatch]:
     """Up to a torn tail: a controller, too, cuts it off (KafkaRaftLog.recover)."""
-    torn: list[TornTail] = []
     return read_log_file(path, on_torn=torn.append)
 
 
@@ -144,6 +147,8 @@ class _Metadata:
 
     def __init__(self) -> None:
         self.batches = 0
+        self.torn: list[TornTail] = []
+        self._removed: set[uuid.UUID] = set()
         self.end_offset = 0
         self._controller_epoch = 0
         self._topics: dict[uuid.UUID, _Topic] = {}
@@ -214,6 +219,7 @@ class _Metadata:
                 partitions[record.partition_id] = _changed(partitions[record.partition_id], record)
             case Key.REMOVE_TOPIC:
                 gone = self._topics.pop(record.topic_id)
+                self._removed.add(record.topic_id)
                 self._configs[Resource.TOPIC].pop(gone.name, None)
             case Key.CONFIG:
                 self._configure(record)
@@ -274,6 +280,8 @@ class _Metadata:
             broker_ids=frozenset(self._broker_ids),
             next_producer_id=self._next_producer_id,
             controller_epoch=self._controller_epoch,
+            removed=frozenset(self._removed),
+            is_torn=bool(self.torn),
         )
 
 

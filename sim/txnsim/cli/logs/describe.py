@@ -64,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
         print_line(line)
     print_line(table_of(COLUMNS, found))
     for one in found:
+        if one.is_stale:
+            print_line(f"{one.directory} on broker {one.broker} is stale: its topic was deleted")
         if one.torn is not None:
             print_line(
                 f"{one.directory}/{one.torn_file}, byte {one.torn.position}: {one.torn.reason}; "

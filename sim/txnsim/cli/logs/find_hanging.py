@@ -183,6 +183,7 @@ def _below(one: Finding) -> Iterator[str]:
 def summarize(report: Report) -> None:
     """What was looked at, and how many of which verdict, for people."""
     from txnsim.cli.output import time_text
+    from txnsim.pipeline.forensics.identity import stale_words
     from txnsim.txn.withheld import OpenTxnStatus
 
     source = report.source
@@ -197,6 +198,8 @@ def summarize(report: Report) -> None:
     }
     parts = [f"replicas: {source.replicas}, scanned: {source.scanned}"]
     parts += [f"{word}: {counts[verdict]}" for verdict, word in words.items() if counts[verdict]]
+    if source.stale:
+        parts.append(f"stale replicas: {len(source.stale)}")
     unsound = sum(not one.evidence.is_sound for one in report.findings)
     if unsound:
         parts.append(f"evidence not sound: {unsound}")
@@ -206,6 +209,8 @@ def summarize(report: Report) -> None:
     warn("; ".join(parts) + f"; as of {time_text(report.as_of_ms)}.")
     if source.transaction_log_gap:
         warn(f"Not everything can be judged: {source.transaction_log_gap}.")
+    for line in stale_words(source.stale):
+        warn(line)
     for cut in source.cut_off:
         warn(f"{cut}; a broker cuts that off when it starts")
     for problem in source.problems:

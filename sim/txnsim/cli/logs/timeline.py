@@ -59,6 +59,8 @@ def _read(args: argparse.Namespace) -> Timeline:
 
 
 def _print(found: Timeline) -> None:
+    from txnsim.pipeline.forensics.identity import stale_words
+
     if not found.events:
         warn(f"{found.transactional_id}: no coordinator's log in these directories has it")
         return
@@ -77,6 +79,8 @@ def _print(found: Timeline) -> None:
             f"{_time(stay.first_timestamp_ms)}, producer {stay.producer_id} epoch "
             f"{stay.producer_epoch}; the coordinator's newest record: {stay.state or 'none'}"
         )
+    for line in stale_words(found.stale):
+        warn(line)
     for text in found.disagreements:
         print_line(f"Disagreement: {text}")
 

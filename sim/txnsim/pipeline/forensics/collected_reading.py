@@ -8,7 +8,7 @@ evidence is incomplete.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -29,7 +29,7 @@ from txnsim.pipeline.forensics.collection import (
 )
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.coordinator_log import Replayed, read_coordinators
-from txnsim.pipeline.forensics.evidence import Assignment, ReplicaFacts
+from txnsim.pipeline.forensics.evidence import ReplicaFacts
 from txnsim.pipeline.forensics.find_hanging import (
     CoordinatorLogs,
     Opened,
@@ -39,11 +39,13 @@ from txnsim.pipeline.forensics.find_hanging import (
     find_hanging,
 )
 from txnsim.pipeline.forensics.findings import Report, Source
+from txnsim.pipeline.forensics.metadata_copies import KnownTopics
 from txnsim.pipeline.forensics.read_notes import ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.verdicts import ReplicaEnds, Spread
 from txnsim.pipeline.scan.log_dirs import OnProblem
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.pipeline.scan.segments import refuse_two_clusters
+from txnsim.types import TRANSACTION_STATE_TOPIC
 
 
 def find_hanging_in_archives(search: Search, *, progress: Progress) -> Report:
@@ -82,6 +84,7 @@ class CollectedReading(Reading):
     def states(self) -> tuple[ReplicaState, ...]:
         """Every replica."""
         topics = self._search.topics
+        refuse_two_clusters((str(path), manifest_of(path).cluster_id) for path in self._archives)
         for number, path in enumerate(self._archives, 1):
             self._progress(f"archive {number} of {len(self._archives)}: {path}")
             manifest = manifest_of(path)
@@ -145,13 +148,22 @@ class CollectedReading(Reading):
 
         return read_coordinators(logs, self._problem, replay)
 
-    def assignments(self) -> Mapping[TopicPartition, Assignment]:
-        """Which replicas exist, by the newest copy of the metadata log."""
-        aged = [(age, path) for path in self._archives if (age := manifest_of(path).metadata_age)]
+    def known_topics(self) -> KnownTopics:
+        """What the copies of the metadata log said."""
+        manifests = [(manifest_of(path), path) for path in self._archives]
+        aged = [(one.metadata_age, path) for one, path in manifests if one.metadata_age]
         if not aged:
-            return {}
+            return KnownTopics()
         _, path = max(aged)
-        return dict(member_of(path, METADATA, CollectedMetadata).assignments)
+        newest = member_of(path, METADATA, CollectedMetadata)
+        return KnownTopics(
+            assignments=dict(newest.assignments),
+            topic_ids=newest.topic_ids,
+            removed=newest.removed,
+            brokers=frozenset(
+                broker for one, _ in manifests if one.is_metadata_whole for broker in one.brokers
+            ),
+        )
 
     def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
         """Whether a replica has a marker of a producer at or behind an offset."""
@@ -163,11 +175,9 @@ class CollectedReading(Reading):
         self._unasked[ends.replica.path] = known.markers_from
         return True
 
-    def facts_on(
-        self, spread: Spread, replicas: Sequence[ReplicaState], assignment: Assignment | None
-    ) -> ReplicaFacts:
+    def facts_on(self, spread: Spread, replicas: Sequence[ReplicaState]) -> ReplicaFacts:
         """What is known of the replica whose word counts about a transaction."""
-        facts = super().facts_on(spread, replicas, assignment)
+        facts = super().facts_on(spread, replicas)
         state = facts.state
         one = self._txns[state.replica.path, spread.transaction.producer_id]
         for other in spread.behind:

@@ -12,7 +12,7 @@ of them; a replica whose end was caught in the middle of a write is read again.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -28,12 +28,14 @@ from txnsim.pipeline.forensics.find_hanging import (
     Reading,
     Search,
 )
-from txnsim.pipeline.forensics.metadata_copies import assignments_of, newest_copy
+from txnsim.pipeline.forensics.metadata_copies import assignments_of, newest_copy, topic_ids_of
 from txnsim.pipeline.forensics.read_notes import Gap, ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.start_batch import dated, gaps_behind, start_batch_of
 from txnsim.pipeline.forensics.verdicts import OpenTxn
+from txnsim.pipeline.scan.log_dirs import meta_of
 from txnsim.pipeline.targets import refuse_existing
+from txnsim.storage.metadata_files import uuid_text
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.wire.control import ABORT, COMMIT
 
@@ -83,6 +85,10 @@ class CollectedMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """A copy of the metadata log."""
 
     assignments: tuple[tuple[TopicPartition, Assignment], ...]
+    topic_ids: Mapping[str, str] | None = None
+    """Name -> id of the topics that live; None in archives of older releases."""
+    removed: frozenset[str] = frozenset()
+    """Ids of topics that were deleted, as far back as its records go."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +111,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The newest time that the broker's notes bear."""
     metadata_age: tuple[int, int] | None
     """Of the copy of the metadata log; null where there is none."""
+    is_metadata_whole: bool = False
+    """That copy is there, and not torn."""
+    cluster_id: str = ""
     problems: tuple[str, ...]
 
 
@@ -172,14 +181,25 @@ def collect(paths: Sequence[Path], *, now_ms: int, progress: Progress) -> Collec
             read_again=len(again),
             newest_ms=reading.newest_note_ms,
             metadata_age=None if copy is None else copy.age,
+            is_metadata_whole=copy is not None and not copy.is_torn,
+            cluster_id=_cluster_of(log_dirs),
             problems=tuple(sorted(problems)),
         ),
         replicas=(*found, *coordinators),
         logs=logs,
         metadata=None
         if copy is None
-        else CollectedMetadata(assignments=tuple(assignments_of(copy).items())),
+        else CollectedMetadata(
+            assignments=tuple(assignments_of(copy).items()),
+            topic_ids=topic_ids_of(copy),
+            removed=frozenset(map(uuid_text, copy.removed)),
+        ),
     )
+
+
+def _cluster_of(log_dirs: Iterable[str]) -> str:
+    told = (meta_of(Path(log_dir)) for log_dir in log_dirs)
+    return next((meta.cluster_id for meta in told if meta is not None), "")
 
 
 def _judged(states: Sequence[ReplicaState]) -> list[ReplicaState]:

@@ -132,6 +132,8 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     start_batch: StartBatch
     seen: tuple[int, ...]
     assignment: Assignment | None = None
+    undecided: str = ""
+    """Why nobody knows whether it is of the topic that lives; empty where that is known."""
 
     @property
     def lost_end(self) -> str:
@@ -254,6 +256,8 @@ def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Found:
 
 
 def _of_replicas(facts: ReplicaFacts) -> Found:
+    if facts.undecided:
+        yield Status.INCOMPLETE, "nothing tells whether this replica is of the topic that lives"
     assignment = facts.assignment
     if assignment is None or assignment.leader < 0 or assignment.leader in facts.seen:
         return

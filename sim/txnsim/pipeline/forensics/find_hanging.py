@@ -29,7 +29,7 @@ from txnsim.pipeline.forensics.coordinator_log import (
     read_coordinators,
     replayed,
 )
-from txnsim.pipeline.forensics.evidence import Assignment, ReplicaFacts
+from txnsim.pipeline.forensics.evidence import ReplicaFacts
 from txnsim.pipeline.forensics.findings import (
     BOOTSTRAP,
     NEVER,
@@ -42,7 +42,8 @@ from txnsim.pipeline.forensics.findings import (
     finding_of,
     owed_by,
 )
-from txnsim.pipeline.forensics.metadata_copies import assignments_in, completed
+from txnsim.pipeline.forensics.identity import Identities, identified
+from txnsim.pipeline.forensics.metadata_copies import KnownTopics, completed, known_topics_in
 from txnsim.pipeline.forensics.open_transactions import open_after
 from txnsim.pipeline.forensics.read_here import ReadHere, read_here
 from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes, seen_again
@@ -53,7 +54,13 @@ from txnsim.pipeline.hadoop.mirror import is_mirrored
 from txnsim.pipeline.libraries import require_libraries
 from txnsim.pipeline.scan.log_dirs import OnProblem
 from txnsim.pipeline.scan.log_seek import marked_producers
-from txnsim.pipeline.scan.segments import Replica, replicas_in
+from txnsim.pipeline.scan.segments import (
+    Replica,
+    by_topic_id,
+    log_dirs_in,
+    one_cluster,
+    replicas_in,
+)
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
@@ -129,8 +136,8 @@ def find_hanging(
         MissingExtraError: Spark is needed and not installed.
     """
     reading = reading or Reading(search, new_session, progress)
-    states = reading.states()
-    logs = logs_of(states)
+    states = reading.living_states()
+    logs = reading.coordinators_logs(states)
     data = [one for one in states if one.replica.topic not in NOT_JUDGED]
     coordinators: Coordinators | None
     if reading.is_for_spark(data):
@@ -145,9 +152,8 @@ def find_hanging(
     if coordinators is None:
         producer_ids = {producer_id for found in opened.values() for producer_id in found}
         coordinators = reading.coordinators_by_spark(logs, producer_ids)
-    assignments = reading.assignments() if any(opened.values()) else {}
     seen = {partition: _brokers_of(ranked) for partition, ranked in logs.items()}
-    coordinators = completed(coordinators, assignments, seen)
+    coordinators = completed(coordinators, reading.known.assignments, seen)
     states = reading.as_read(states)
     question = Question(
         as_of_ms=reading.as_of_ms(states, coordinators),
@@ -157,7 +163,7 @@ def find_hanging(
         accepts_damage=search.accepts_damage,
     )
     progress("comparing replicas")
-    findings, figures = _judged(states, opened, coordinators, question, reading, assignments)
+    findings, figures = _judged(states, opened, coordinators, question, reading)
     return Report(
         as_of_ms=question.as_of_ms,
         max_transaction_timeout_ms=question.max_transaction_timeout_ms,
@@ -192,6 +198,9 @@ class Reading:
         self._log_dirs: tuple[str, ...] = ()
         self._newest_ms = -1
         self._markers = _Markers(())
+        self.known = KnownTopics()
+        """By the metadata log."""
+        self._identities = Identities()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -211,12 +220,29 @@ class Reading:
         paths = [path.absolute() for path in self._search.paths]
         replicas = replicas_in(paths, wanted, self._problem)
         self._log_dirs = _log_dirs(replicas)
+        one_cluster(log_dirs_in(paths))
         if any(map(is_mirrored, paths)) and not self._search.never_spark:
             found = self._looked_at_by_spark(replicas)
         else:
             found = self._looked_at_here(replicas)
         self._markers = _Markers(found)
         return tuple(found)
+
+    def living_states(self) -> tuple[ReplicaState, ...]:
+        """Those of topics that live; the stale ones are named in ``source``."""
+        states = self.states()
+        self.known = self.known_topics()
+        found = identified(((one.replica, one.topic_id) for one in states), self.known)
+        self._identities = found
+        return tuple(one for one in states if not found.is_stale(one.replica))
+
+    def coordinators_logs(self, states: Sequence[ReplicaState]) -> CoordinatorLogs:
+        """The replicas of ``__transaction_state``; none where nobody knows which of them live."""
+        doubt = self._identities.undecided.get(TRANSACTION_STATE_TOPIC)
+        if doubt is None:
+            return logs_of(states)
+        self._problem(doubt)
+        return {}
 
     def _looked_at_by_spark(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
         session = self._spark()
@@ -378,35 +404,36 @@ class Reading:
         self._problem(f"{whose}: a time in the future, {time_ms} ms since 1970; not used")
         return -1
 
-    def assignments(self) -> Mapping[TopicPartition, Assignment]:
-        """Which replicas exist, by the newest copy of the metadata log."""
-        return assignments_in(map(Path, self._log_dirs), self._problem)
+    def known_topics(self) -> KnownTopics:
+        """What the copies of the metadata log say."""
+        paths = [path.absolute() for path in self._search.paths]
+        return known_topics_in(log_dirs_in(paths), self._problem)
 
     def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
         """Whether a replica has a marker of a producer at or behind an offset."""
         return self._markers.has_marker(ends, offset, producer_id)
 
-    def facts_on(
-        self, spread: Spread, replicas: Sequence[ReplicaState], assignment: Assignment | None
-    ) -> ReplicaFacts:
+    def facts_on(self, spread: Spread, replicas: Sequence[ReplicaState]) -> ReplicaFacts:
         """What is known of the replica whose word counts about a transaction.
 
         Args:
             spread: Who has it open.
-            replicas: All that were seen.
-            assignment: Which ones exist.
+            replicas: All of the topic that were seen.
         """
         holder = spread.counts if spread.is_open_there else leading(spread.open_on)
         state = next(one for one in replicas if one.replica == holder.replica)
         notes = self.notes_on(state)
         txn = spread.transaction
+        whose = holder.replica.topic_partition
+        undecided = self._identities.undecided.get(whose.topic, "")
         return ReplicaFacts(
             state=state,
             notes=notes,
             gaps=gaps_behind(state, notes, txn.start_offset),
             start_batch=start_batch_of(state, txn),
             seen=tuple(sorted(one.replica.broker for one in replicas)),
-            assignment=assignment,
+            assignment=None if undecided else self.known.assignments.get(whose),
+            undecided=undecided,
         )
 
     def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
@@ -425,6 +452,7 @@ class Reading:
             transaction_log_gap=coordinators.gap,
             cut_off=(*(cut.text for cut in cuts if cut), *coordinators.cut_off.values()),
             problems=self.problems,
+            stale=self._identities.stale,
         )
 
     def _bytes_read(self, state: ReplicaState) -> int | None:
@@ -494,7 +522,6 @@ def _judged(
     coordinators: Coordinators,
     question: Question,
     reading: Reading,
-    assignments: Mapping[TopicPartition, Assignment],
 ) -> tuple[tuple[Finding, ...], tuple[PartitionFigures, ...]]:
     """Every open transaction, and how its partition stood."""
     by_partition: dict[TopicPartition, list[ReplicaState]] = {}
@@ -502,7 +529,12 @@ def _judged(
         by_partition.setdefault(state.replica.topic_partition, []).append(state)
     findings: list[Finding] = []
     figures: list[PartitionFigures] = []
-    for partition, replicas in sorted(by_partition.items()):
+    of_one_topic = (
+        (partition, replicas)
+        for partition, named in sorted(by_partition.items())
+        for replicas in by_topic_id(named, lambda one: one.topic_id)
+    )
+    for partition, replicas in of_one_topic:
         txns_of = {
             one.replica.path: dated(one, opened[one.replica.path])
             for one in replicas
@@ -515,7 +547,7 @@ def _judged(
             }
             spread = spread_of(ends, opens, reading.has_marker)
             if spread is not None:
-                facts = reading.facts_on(spread, replicas, assignments.get(partition))
+                facts = reading.facts_on(spread, replicas)
                 findings.append(finding_of(spread, partition, coordinators, question, facts))
         counts = leading(ends)
         mine = txns_of.get(counts.replica.path)

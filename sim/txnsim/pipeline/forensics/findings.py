@@ -13,6 +13,7 @@ import msgspec
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.evidence import Evidence, ReplicaFacts, evidence_of
+from txnsim.pipeline.forensics.identity import Stale
 from txnsim.pipeline.forensics.verdicts import (
     MARKERS,
     OpenTxn,
@@ -53,6 +54,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     topic: str
     partition: int
+    topic_id: Annotated[
+        str | None, _said("Of partition.metadata; null where the replica has none.")
+    ]
     producer_id: int
     producer_epoch: int
     coordinator_epoch: Annotated[
@@ -173,7 +177,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """What was read, and how."""
 
     directories: tuple[str, ...]
-    replicas: int
+    replicas: Annotated[int, _said("Without the stale ones.")]
     from_snapshots: Annotated[
         int, _said("Replicas whose last producer snapshot lies at the log's end: none was scanned.")
     ]
@@ -193,6 +197,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     problems: Annotated[
         tuple[str, ...], _said("Files that make no sense otherwise, each with its place.")
     ]
+    stale: Annotated[
+        tuple[Stale, ...],
+        _said("Replicas of topics that were deleted, by the metadata log; they are not judged."),
+    ] = ()
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,10 +259,8 @@ def finding_of(
     evidence = evidence_of(spread, opinion, coordinators, facts)
     written_ms = _written_ms(txn, facts, question)
     age_ms = question.as_of_ms - txn.last_timestamp_ms
-    verdict, reason = _verdict(spread, opinion, question.as_of_ms - written_ms, question)
-    lost = _may_have_ended(verdict, txn, facts)
-    if lost:
-        verdict, reason = OpenTxnStatus.UNKNOWN, f"it may have ended: {lost}"
+    judged = _verdict(spread, opinion, question.as_of_ms - written_ms, question)
+    verdict, reason = _doubted(*judged, txn, facts)
     reason += _by_the_file(txn, written_ms)
     newest = None if opinion.entry is None else opinion.entry.newest
     timeout_ms = None if newest is None else newest.timeout_ms
@@ -262,6 +268,7 @@ def finding_of(
     return Finding(
         topic=partition.topic,
         partition=partition.partition,
+        topic_id=facts.state.topic_id,
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
         coordinator_epoch=txn.coordinator_epoch,
@@ -302,17 +309,26 @@ def finding_of(
     )
 
 
+def _doubted(
+    verdict: OpenTxnStatus, reason: str, txn: OpenTxn, facts: ReplicaFacts
+) -> tuple[OpenTxnStatus, str]:
+    """The verdict and its reason, where nothing that is missing may say otherwise."""
+    doubt = facts.undecided or _may_have_ended(verdict, txn, facts)
+    return (OpenTxnStatus.UNKNOWN, doubt) if doubt else (verdict, reason)
+
+
 def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, facts: ReplicaFacts) -> str:
-    """Where its marker may lie, though none was seen; empty where nothing suggests it."""
+    """Where its marker may lie though none was seen: a sentence, or nothing."""
     if verdict is OpenTxnStatus.REPLICAS_DISAGREE:
         return ""
     if facts.notes.damage:
-        return facts.notes.damage[0]
+        return f"it may have ended: {facts.notes.damage[0]}"
     if verdict not in (OpenTxnStatus.HANGING, OpenTxnStatus.RECENT):
         return ""  # its coordinator tells, whatever the end of the log was
     end_offset = facts.state.ends.end_offset
     is_behind = txn.start_offset >= end_offset
-    return facts.lost_end or (f"the log ends at offset {end_offset}" if is_behind else "")
+    lost = facts.lost_end or (f"the log ends at offset {end_offset}" if is_behind else "")
+    return f"it may have ended: {lost}" if lost else ""
 
 
 def _recent_until_ms(verdict: OpenTxnStatus, written_ms: int, question: Question) -> int | None:

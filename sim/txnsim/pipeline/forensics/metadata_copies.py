@@ -1,12 +1,12 @@
-"""Which replicas a partition has, its leader and who is in sync: by the copies of the metadata log
-that are among the directories (``__cluster_metadata-0``). The newest copy counts.
+"""Which topics live, which replicas a partition has, its leader and who is in sync: by the copies
+of the metadata log that are among the directories (``__cluster_metadata-0``). The newest counts.
 
 Kafka's counterparts: MetadataRecordSerde, PartitionRegistration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,8 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.evidence import Assignment
 from txnsim.pipeline.scan.log_dirs import OnProblem
-from txnsim.pipeline.scan.segments import UNKNOWN_BROKER
+from txnsim.pipeline.scan.segments import UNKNOWN_BROKER, broker_of
+from txnsim.storage.metadata_files import uuid_text
 from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
@@ -60,17 +61,36 @@ def _listed(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(brokers))) or "none"
 
 
-def assignments_in(
-    log_dirs: Iterable[Path], on_problem: OnProblem
-) -> Mapping[TopicPartition, Assignment]:
-    """Partition -> its replicas; empty where no copy can be read.
+class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
+    """What copies of the metadata log say of topics."""
+
+    assignments: Mapping[TopicPartition, Assignment] = {}
+    """By the newest copy."""
+    topic_ids: Mapping[str, str] | None = None
+    """Name -> id of the topics that live, by the newest copy; None without any."""
+    removed: frozenset[str] = frozenset()
+    """Ids of topics that were deleted, as far back as the records of the newest copy go."""
+    brokers: frozenset[int] = frozenset()
+    """Whose copy is among them, and whole."""
+
+
+def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTopics:
+    """What the copies in log directories say.
 
     Args:
         log_dirs: Where copies may lie.
         on_problem: Called with a copy that can't be read.
     """
-    newest = newest_copy(log_dirs, on_problem)
-    return {} if newest is None else assignments_of(newest)
+    copies = [(broker_of(log_dir), copy) for log_dir, copy in _copies(log_dirs, on_problem)]
+    if not copies:
+        return KnownTopics()
+    newest = max((copy for _, copy in copies), key=lambda one: one.age)
+    return KnownTopics(
+        assignments=assignments_of(newest),
+        topic_ids=topic_ids_of(newest),
+        removed=frozenset(map(uuid_text, newest.removed)),
+        brokers=frozenset(broker for broker, copy in copies if not copy.is_torn) - {UNKNOWN_BROKER},
+    )
 
 
 def newest_copy(log_dirs: Iterable[Path], on_problem: OnProblem) -> StoredMetadata | None:
@@ -80,7 +100,13 @@ def newest_copy(log_dirs: Iterable[Path], on_problem: OnProblem) -> StoredMetada
         log_dirs: Where copies may lie.
         on_problem: Called with a copy that can't be read.
     """
-    copies: list[StoredMetadata] = []
+    copies = (copy for _, copy in _copies(log_dirs, on_problem))
+    return max(copies, key=lambda one: one.age, default=None)
+
+
+def _copies(
+    log_dirs: Iterable[Path], on_problem: OnProblem
+) -> Iterator[tuple[Path, StoredMetadata]]:
     for log_dir in log_dirs:
         try:
             copy = read_metadata_log(log_dir / FOLDER_NAME, cluster_id="")
@@ -88,8 +114,12 @@ def newest_copy(log_dirs: Iterable[Path], on_problem: OnProblem) -> StoredMetada
             on_problem(f"{log_dir / FOLDER_NAME}: {error}; passed by")
             continue
         if copy is not None:
-            copies.append(copy)
-    return max(copies, key=lambda one: one.age, default=None)
+            yield log_dir, copy
+
+
+def topic_ids_of(copy: StoredMetadata) -> dict[str, str]:
+    """Name -> id of its topics, as Kafka writes it."""
+    return {name: uuid_text(topic.topic_id) for name, topic in copy.image.topics.items()}
 
 
 def assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, Assignment]:

@@ -19,7 +19,7 @@ import msgspec
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.pipeline.forensics.verdicts import ReplicaEnds
-from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, read_small
+from txnsim.pipeline.scan.log_dirs import LogDirectory, OnProblem, read_small, topic_id_of
 from txnsim.pipeline.scan.log_seek import tail_of
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, segments_of
 from txnsim.storage import checkpoints, names, producer_snapshot
@@ -58,6 +58,8 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """How its files tell that the log was longer; empty if they don't."""
     newest_ms: int = -1
     """When a segment was last written to."""
+    topic_id: str | None = None
+    """None where it is not told, as before Kafka 2.8."""
 
     @property
     def replica(self) -> Replica:
@@ -159,6 +161,7 @@ def state_of(
             recovery_point=None if directory.is_clean else recovery_point,
         ),
         newest_ms=max((_modified_ms(Path(segment.path)) for segment in segments), default=-1),
+        topic_id=topic_id_of(Path(replica.path), on_problem),
     )
 
 

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.pipeline.forensics.identity import Stale
 from txnsim.types import TopicPartition
 
 NO_ID: Final = -1
@@ -138,6 +139,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[OpenStay, ...]
     disagreements: tuple[str, ...]
     """What the two sides, or replicas, tell differently."""
+    stale: tuple[Stale, ...] = ()
+    """Replicas of topics that were deleted; they are left out."""
 
 
 def timeline_of(

@@ -20,6 +20,7 @@ from txnsim.pipeline.forensics.timeline_here import (
     PLACE,
     in_transactions,
     stays_in,
+    timeline_identities,
     told_by,
 )
 from txnsim.pipeline.options import FORMAT
@@ -64,7 +65,8 @@ def read_timeline(
     records = _table(spark, paths, "transactions", frozenset({TRANSACTION_STATE_TOPIC})).where(
         (sql.col("transactional_id") == transactional_id) & sql.col("problem").isNull()
     )
-    return told_by(transactional_id, _rows_of(records), read_stays)
+    identities = timeline_identities(paths, topics)
+    return told_by(transactional_id, _rows_of(records), read_stays, identities)
 
 
 def _cut(rows: pa.Table) -> pa.Table:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txnsim.pipeline.forensics.identity import Identities, identities_in
 from txnsim.pipeline.forensics.timeline import (
     CoordinatorRecord,
     Stay,
@@ -56,13 +57,21 @@ def read_timeline_here(
         transactional_id,
         _coordinator_rows(paths, transactional_id),
         lambda producer_ids: stay_rows(paths, producer_ids, topics),
+        timeline_identities(paths, topics),
     )
+
+
+def timeline_identities(paths: Sequence[Path], topics: frozenset[str]) -> Identities:
+    """Which replicas are stale: of these topics, and of the coordinators' log in any case."""
+    wanted = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
+    return identities_in([path.absolute() for path in paths], wanted)  # as rows have them
 
 
 def told_by(
     transactional_id: str,
     records_read: Iterable[dict[str, Any]],
     read_stays: Callable[[Sequence[int]], Iterable[dict[str, Any]]],
+    identities: Identities,
 ) -> Timeline:
     """The timeline of rows that were read, with Spark or without.
 
@@ -71,15 +80,20 @@ def told_by(
         records_read: Sound rows of the table ``transactions`` about the id.
         read_stays: Producer ids -> a row per transaction on each replica, as ``stays_in`` has
             them.
+        identities: Rows of replicas that are stale are left out.
     """
-    records, apart = merged_records(records_read)
+    records, apart = merged_records(identities.living(records_read))
     producer_ids = producer_ids_of(records)
     if not producer_ids:
         return timeline_of(transactional_id, records, ())
-    stays, behind = merged_stays(read_stays(producer_ids))
+    stays, behind = merged_stays(identities.living(read_stays(producer_ids)))
     timeline = timeline_of(transactional_id, records, stays)
-    disagreements = (*apart, *behind, *timeline.disagreements)
-    return msgspec.structs.replace(timeline, disagreements=disagreements)
+    doubts = identities.undecided.values()
+    return msgspec.structs.replace(
+        timeline,
+        disagreements=(*doubts, *apart, *behind, *timeline.disagreements),
+        stale=identities.stale,
+    )
 
 
 def producer_ids_here(paths: Sequence[Path], transactional_id: str) -> tuple[int, ...]:

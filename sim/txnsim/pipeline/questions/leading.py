@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from txnsim.pipeline.forensics.identity import identities_in
 from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_or_none
 from txnsim.pipeline.forensics.verdicts import leading
 from txnsim.pipeline.scan.log_dirs import OnProblem
@@ -24,8 +25,14 @@ def leading_states(
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
+    named = [path.absolute() for path in paths]
+    identities = identities_in(named, frozenset({topic}), on_problem)
+    for doubt in identities.undecided.values():
+        on_problem(doubt)
     by_partition: dict[int, list[ReplicaState]] = {}
-    for replica in replicas_in([path.absolute() for path in paths], frozenset({topic}), on_problem):
+    for replica in replicas_in(named, frozenset({topic})):
+        if identities.is_stale(replica):
+            continue
         notes = notes_of(Path(replica.log_dir), on_problem)
         state = state_or_none(replica, notes, on_problem)
         if state is not None:

@@ -55,7 +55,7 @@ def write_report(
     unread: dict[str, None] = {}
     waiting = waiting_by(report, positions_in(search.paths, unread.setdefault), unread)
     progress("reading the transactions that ended")
-    lives = Lives([one for one in reading.states() if one.replica.topic not in NOT_JUDGED])
+    lives = Lives([one for one in reading.living_states() if one.replica.topic not in NOT_JUDGED])
     lives.read()
     progress("drawing")
     text = page(Contents(report=report, waiting=waiting, lives=lives))

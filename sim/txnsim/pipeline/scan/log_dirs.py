@@ -15,7 +15,12 @@ import msgspec
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.storage import checkpoints, names
-from txnsim.storage.metadata_files import MetaProperties, decode_meta_properties
+from txnsim.storage.metadata_files import (
+    MetaProperties,
+    decode_meta_properties,
+    decode_partition_metadata,
+    uuid_text,
+)
 from txnsim.storage.regular_file import SMALL_BYTES_MAX, read_regular
 from txnsim.types import TopicPartition
 
@@ -76,6 +81,13 @@ def meta_of(path: Path) -> MetaProperties | None:
     """Whose log directory it is; None where it does not tell."""
     file = path / names.META_PROPERTIES_NAME
     return read_small(file, decode_meta_properties, untold)
+
+
+def topic_id_of(folder: Path, on_problem: OnProblem = untold) -> str | None:
+    """The id of a replica's topic, as Kafka writes it; None where the folder does not tell."""
+    file = folder / names.PARTITION_METADATA_NAME
+    found = read_small(file, decode_partition_metadata, on_problem)
+    return None if found is None else uuid_text(found)
 
 
 def _offsets_of(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] | None:

@@ -9,9 +9,9 @@ itself. Kafka's counterparts: LogManager.loadLogs, UnifiedLog.parseTopicPartitio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from txnsim.storage import names
 from txnsim.storage.replica_files import replica_files
 from txnsim.types import TopicPartition
 
+T = TypeVar("T")
 UNKNOWN_BROKER: Final = -1
 _GOING: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
 
@@ -167,6 +168,49 @@ def broker_of(log_dir: Path) -> int:
     """Whose directory it is; ``UNKNOWN_BROKER`` where it does not tell."""
     meta = meta_of(log_dir)
     return UNKNOWN_BROKER if meta is None else meta.node_id
+
+
+def one_cluster(log_dirs: Iterable[Path]) -> None:
+    """Refuse log directories of two clusters, where replicas are to be compared.
+
+    Raises:
+        BadInputError: They are of two clusters; the message names a directory of each.
+    """
+    found = ((str(log_dir), meta_of(log_dir)) for log_dir in log_dirs)
+    refuse_two_clusters(
+        (log_dir, "" if meta is None else meta.cluster_id) for log_dir, meta in found
+    )
+
+
+def refuse_two_clusters(owned: Iterable[tuple[str, str]]) -> None:
+    """The same of (place, cluster id); one without an id goes with all others.
+
+    Raises:
+        BadInputError: They are of two clusters.
+    """
+    seen: dict[str, str] = {}
+    for place, cluster_id in owned:
+        if cluster_id:
+            seen.setdefault(cluster_id, place)
+    if len(seen) > 1:
+        (one, place), (other, elsewhere), *_ = seen.items()
+        raise BadInputError(
+            f"{place} is of cluster {one}, {elsewhere} of cluster {other}: replicas of two clusters"
+            " can't be compared, name the directories of one"
+        )
+
+
+def by_topic_id(
+    replicas: Sequence[T], topic_id_of: Callable[[T], str | None]
+) -> tuple[tuple[T, ...], ...]:
+    """The replicas of a partition, those together that are of one topic: a name is used again, an
+    id is not. One without an id goes with all others where these have one id.
+    """
+    ids = {topic_id_of(one) for one in replicas}
+    if len(ids - {None}) <= 1:
+        return (tuple(replicas),)
+    ordered = sorted(ids, key=lambda one: one or "")
+    return tuple(tuple(one for one in replicas if topic_id_of(one) == its) for its in ordered)
 
 
 # Finding

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.pipeline.scan.log_dirs import topic_id_of
 from txnsim.pipeline.scan.segments import Replica
 from txnsim.pipeline.soundness.violations import (
     Broken,
@@ -69,6 +70,8 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     cleaned_until: int
     """Below, the cleaner has been at work: 0 where it has not, ``END`` where that is unknown.
     """
+    topic_id: str | None = None
+    """None where it is not told."""
     compare_from: int = 0
     compare_until: int = 0
     """Where replicas must hold the same; nothing where there is no other."""
@@ -150,5 +153,6 @@ def replica_facts(
         else known.recovery_points.get(whose, 0),
         log_start=known.log_starts.get(whose),
         cleaned_until=known.cleaned.get(whose, unknown),
+        topic_id=topic_id_of(Path(replica.path)),
         producer_expiration_ms=producer_expiration_ms,
     )

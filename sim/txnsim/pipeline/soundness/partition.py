@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from txnsim.log.producer_state import SnapshotEntry
+from txnsim.pipeline.scan.segments import by_topic_id
 from txnsim.pipeline.soundness.chain import judge_replica
 from txnsim.pipeline.soundness.replica_rules import Replica, judge_replicas
 from txnsim.pipeline.soundness.violations import Broken, Violation, read_or_tell
@@ -30,7 +31,8 @@ def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
         for one in broken:
             yield facts.finding(one, segment_end=parts[-1].end_offset)
         yield from judge_replica(facts, parts, snapshots)
-    yield from judge_replicas(replicas)
+    for of_one_topic in by_topic_id(replicas, lambda one: one[0].topic_id):
+        yield from judge_replicas(of_one_topic)
 
 
 def read_snapshots(

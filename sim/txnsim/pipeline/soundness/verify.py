@@ -19,7 +19,7 @@ import msgspec
 
 from txnsim.pipeline.hadoop.mirror import carried, carry
 from txnsim.pipeline.scan.sections import cuts_of, sections_at
-from txnsim.pipeline.scan.segments import SegmentFile, replicas_in
+from txnsim.pipeline.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
 from txnsim.pipeline.soundness.facts import (
     PRODUCER_EXPIRATION_MS,
     LogDirFacts,
@@ -103,6 +103,7 @@ def plan(
             known[replica.log_dir] = read_log_dir(Path(replica.log_dir))
         facts = replica_facts(known[replica.log_dir], replica, producer_expiration_ms)
         partitions[replica.topic_partition].append(facts)
+    one_cluster(map(Path, known))
     seen = {facts.replica.log_dir: facts for many in partitions.values() for facts in many}
     for log_dir, facts in seen.items():
         nowhere = msgspec.structs.replace(facts.replica, topic="", partition=-1)
@@ -112,7 +113,8 @@ def plan(
     works = [
         work
         for _, replicas in sorted(partitions.items())
-        for work in _works(sorted(replicas, key=_by_broker), findings.append)
+        for of_one_topic in by_topic_id(replicas, lambda one: one.topic_id)
+        for work in _works(sorted(of_one_topic, key=_by_broker), findings.append)
     ]
     total = sum(work.segment.size for work in works)
     task_bytes = min(task_bytes, max(1, total // TASKS_MIN))

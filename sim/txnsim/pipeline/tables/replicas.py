@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from txnsim.pipeline.scan.log_dirs import LogDirectory, read_small, untold
+from txnsim.pipeline.scan.log_dirs import LogDirectory, topic_id_of
 from txnsim.pipeline.scan.segments import Replica, size_of
 from txnsim.pipeline.schemas import ReplicaRow
 from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
-from txnsim.storage import names
-from txnsim.storage.metadata_files import decode_partition_metadata, uuid_text
 from txnsim.storage.replica_files import replica_files
 
 
@@ -33,7 +31,7 @@ def _row(replica: Replica, directory: LogDirectory) -> ReplicaRow:
     return ReplicaRow(
         directory=replica.path,
         cluster_id=directory.meta.cluster_id if directory.meta is not None else None,
-        topic_id=_topic_id(folder),
+        topic_id=topic_id_of(folder),
         segments=len(segments),
         size_bytes=sum(size_of(one.log) for one in segments),
         first_segment_offset=first,
@@ -47,8 +45,3 @@ def _row(replica: Replica, directory: LogDirectory) -> ReplicaRow:
         last_snapshot_offset=snapshots[-1][0] if snapshots else None,
         is_clean=directory.is_clean,
     )
-
-
-def _topic_id(folder: Path) -> str | None:
-    found = read_small(folder / names.PARTITION_METADATA_NAME, decode_partition_metadata, untold)
-    return None if found is None else uuid_text(found)

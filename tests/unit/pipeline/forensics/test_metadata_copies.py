@@ -5,10 +5,12 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from tests.support.metadata_logs import partition, topic, write_metadata_log
+from tests.support.broker_dirs import BrokerDir
+from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
 from txnsim.pipeline.forensics.coordinator_entries import coordinators_of
 from txnsim.pipeline.forensics.evidence import Assignment
-from txnsim.pipeline.forensics.metadata_copies import assignments_in, completed
+from txnsim.pipeline.forensics.metadata_copies import KnownTopics, completed, known_topics_in
+from txnsim.storage.metadata_files import uuid_text
 from txnsim.storage.metadata_log import FOLDER_NAME
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
@@ -31,26 +33,42 @@ def test_the_newest_copy_counts(tmp_path: Path) -> None:
     )
     expected = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
     for order in ([old, new], [new, old]):
-        assert assignments_in(order, print) == {TopicPartition("orders", 0): expected}
+        found = known_topics_in(order, print)
+        assert found.assignments == {TopicPartition("orders", 0): expected}
+        assert found.topic_ids == {"orders": uuid_text(ID)}
 
 
 def test_an_eligible_leader_counts_where_the_last_one_in_sync_has_stopped(tmp_path: Path) -> None:
     stopped = partition(ID, replicas=(1,), isr=(), leader=-1, elr=(1,))
     log_dir = copy_in(tmp_path / "b1", topic("orders", ID), stopped)
     expected = Assignment(replicas=(1,), in_sync=(1,), leader=-1)
-    assert assignments_in([log_dir], print) == {TopicPartition("orders", 0): expected}
+    found = known_topics_in([log_dir], print)
+    assert found.assignments == {TopicPartition("orders", 0): expected}
 
 
 def test_without_a_copy_nothing_is_known(tmp_path: Path) -> None:
-    assert assignments_in([tmp_path], print) == {}
+    assert known_topics_in([tmp_path], print) == KnownTopics()
 
 
 def test_a_copy_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     log_dir = copy_in(tmp_path / "b1", b"\x01\x02\x63what?")
     problems: list[str] = []
-    assert assignments_in([log_dir], problems.append) == {}
+    assert known_topics_in([log_dir], problems.append) == KnownTopics()
     assert len(problems) == 1
     assert problems[0].startswith(str(log_dir))
+
+
+def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) -> None:
+    made = BrokerDir(tmp_path / "b1", 1)
+    write_metadata_log(made.path / FOLDER_NAME, [topic("orders", ID), removed(ID)])
+    torn = BrokerDir(tmp_path / "b2", 2)
+    write_metadata_log(torn.path / FOLDER_NAME, [topic("orders", ID)])
+    (log,) = torn.path.glob("*/*.log")
+    log.write_bytes(log.read_bytes() + b"torn")
+    found = known_topics_in([made.path, torn.path], print)
+    assert found == KnownTopics(
+        topic_ids={}, removed=frozenset({uuid_text(ID)}), brokers=frozenset({1})
+    )
 
 
 STATE = {

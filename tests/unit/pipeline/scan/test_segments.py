@@ -11,6 +11,7 @@ from tests.support.logs import plain
 from txnsim.errors import BadInputError
 from txnsim.pipeline.scan.segments import (
     UNKNOWN_BROKER,
+    by_topic_id,
     log_dirs_in,
     replicas_in,
     segments_of,
@@ -146,3 +147,19 @@ def test_a_folder_without_segments_has_none(tmp_path: Path) -> None:
     (broker_dir(tmp_path) / "orders-0").mkdir()
     (found,) = replicas_in([tmp_path])
     assert list(segments_of(found)) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "groups"),
+    [
+        (("a", "a"), [("a", "a")]),
+        (("a", None), [("a", None)]),
+        ((None, None), [(None, None)]),
+        (("b", "a", "b"), [("a",), ("b", "b")]),
+        (("b", None, "a"), [(None,), ("a",), ("b",)]),
+    ],
+)
+def test_replicas_of_one_topic_are_together(
+    ids: tuple[str | None, ...], groups: list[tuple[str | None, ...]]
+) -> None:
+    assert list(by_topic_id(ids, lambda its: its)) == groups

@@ -1,0 +1,238 @@
+"""A topic was deleted and made again while a broker was down (``tests.support.remade_topic``): its
+old log is not taken for that of the new one, in any way of reading.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pytest
+
+from tests.support.broker_dirs import BrokerDir
+from tests.support.logs import NOW, driven_log
+from tests.support.no_spark import no_session
+from tests.support.remade_topic import GONE_ID, NEW_ID, OLD_ID, remade_topic
+from txnsim.cli.main import main
+from txnsim.pipeline.forensics.collected_reading import find_hanging_in_archives
+from txnsim.pipeline.forensics.collection import collect, write_archive
+from txnsim.pipeline.forensics.evidence import Status
+from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
+from txnsim.pipeline.forensics.findings import Report
+from txnsim.pipeline.questions.leading import leading_states
+from txnsim.storage import names
+from txnsim.txn.withheld import OpenTxnStatus
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HOUR_MS: Final = 3_600_000
+LATER: Final = 9_000_000_000_000
+SEARCH: Final = Search(paths=(), as_of_ms=NOW + HOUR_MS)
+AS_OF: Final = ("--as-of", str(NOW + HOUR_MS))
+Ask = Callable[[Path], Report]
+
+
+def here(path: Path, **wanted: Any) -> Report:
+    search = msgspec.structs.replace(SEARCH, paths=(path,), **wanted)
+    return find_hanging(search, new_session=no_session, progress=lambda _: None)
+
+
+def everything(path: Path) -> Report:
+    return here(path, use_snapshots=False)
+
+
+def archives(path: Path) -> Report:
+    made = []
+    for log_dir in sorted(path.iterdir()):
+        made.append(path.with_name(f"{log_dir.name}.zip"))
+        write_archive(made[-1], collect([log_dir], now_ms=LATER, progress=lambda _: None))
+    search = msgspec.structs.replace(SEARCH, paths=tuple(made))
+    return find_hanging_in_archives(search, progress=lambda _: None)
+
+
+@pytest.fixture(
+    params=[here, everything, "compiled", archives, pytest.param("spark", marks=pytest.mark.spark)]
+)
+def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """A way of reading."""
+    if callable(request.param):
+        return request.param  # type: ignore[no-any-return] # one of the functions above
+    if request.param == "compiled":
+        monkeypatch.setattr("txnsim.pipeline.forensics.find_hanging.INTERPRETED_BYTES_MAX", -1)
+        return everything
+    spark = request.getfixturevalue("spark")
+
+    def by_spark(path: Path) -> Report:
+        search = msgspec.structs.replace(
+            SEARCH, paths=(path,), use_snapshots=False, with_spark=True
+        )
+        return find_hanging(search, new_session=lambda: spark, progress=lambda _: None)
+
+    return by_spark
+
+
+@pytest.mark.parametrize("old_epoch", [7, 0], ids=["newer-epoch", "equal-epoch"])
+def test_the_old_log_is_named_and_does_not_hide_what_hangs(
+    tmp_path: Path, ask: Ask, old_epoch: int
+) -> None:
+    report = ask(remade_topic(tmp_path / "disks", old_epoch=old_epoch, clean=old_epoch > 0))
+    (found,) = report.findings
+    assert (found.verdict, found.topic, found.topic_id) == (
+        OpenTxnStatus.HANGING,
+        "orders",
+        NEW_ID,
+    )
+    assert (found.producer_id, found.start_offset, found.open_on) == (8, 1, (1,))
+    assert found.evidence.is_sound
+    assert found.command is not None
+    stale = [(one.topic, one.broker, one.topic_id) for one in report.source.stale]
+    assert stale == [("gone", 2, GONE_ID), ("orders", 2, OLD_ID)]
+    assert (report.source.replicas, report.source.problems) == (1, ())
+    assert [one.broker for one in report.partitions] == [1]
+
+
+@pytest.mark.parametrize(
+    ("copies", "forgets"), [((), False), ((2,), False), ((1,), True)], ids=["none", "old", "short"]
+)
+def test_where_no_copy_of_the_metadata_log_decides_nothing_is_guessed(
+    tmp_path: Path, ask: Ask, copies: tuple[int, ...], *, forgets: bool
+) -> None:
+    report = ask(remade_topic(tmp_path / "disks", copies=copies, forgets=forgets))
+    found = {one.topic_id: one for one in report.findings if one.topic == "orders"}
+    assert found.keys() == {NEW_ID, OLD_ID}
+    for one in found.values():
+        assert (one.verdict, one.command) == (OpenTxnStatus.UNKNOWN, None)
+        assert one.reason.startswith("orders was deleted and made again (id ")
+        assert one.evidence.status is Status.INCOMPLETE
+    assert report.source.stale == ()
+
+
+def test_the_same_coordinators_log_of_two_topics_is_not_used(tmp_path: Path) -> None:
+    path = remade_topic(tmp_path)
+    for log_dir, topic_id in (("broker-1", NEW_ID), ("broker-2", OLD_ID)):
+        folder = path / log_dir / "__transaction_state-0"
+        folder.mkdir(exist_ok=True)
+        metadata = folder / names.PARTITION_METADATA_NAME
+        metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    for copy in path.glob("*/__cluster_metadata-0/*.log"):
+        copy.unlink()
+    report = here(path)
+    assert {one.verdict for one in report.findings} == {OpenTxnStatus.UNKNOWN}
+    assert any("__transaction_state was deleted" in one for one in report.source.problems)
+
+
+# Commands
+
+
+def test_the_exit_status_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = remade_topic(tmp_path / "told")
+    assert main(["logs", "find-hanging", str(told), *AS_OF]) == 3
+    shown = capsys.readouterr()
+    assert "stale replicas: 2" in shown.err
+    assert f"stale: orders, partition 0, on broker 2 has topic id {OLD_ID}" in shown.err
+    assert "repair --topic orders --partition 0" in shown.out
+    untold = remade_topic(tmp_path / "untold", copies=())
+    assert main(["logs", "find-hanging", str(untold), *AS_OF]) == 4
+    assert "replica" not in capsys.readouterr().out.replace("this replica is of the topic", "")
+
+
+@pytest.mark.parametrize(
+    "command", [["find-hanging"], ["verify"], ["describe"], ["timeline", "report"]]
+)
+def test_two_clusters_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    for broker, cluster_id in ((1, "one"), (2, "other")):
+        made = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
+        made.replica(driven_log())
+        made.stop()
+    assert main(["logs", *command, str(tmp_path)]) == 2
+    assert "replicas of two clusters can't be compared" in capsys.readouterr().err
+
+
+def test_archives_of_two_clusters_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = []
+    for broker, cluster_id in ((1, "one"), (2, "other")):
+        disk = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
+        disk.replica(driven_log())
+        made.append(str(tmp_path / f"b{broker}.zip"))
+        assert main(["logs", "collect", str(disk.stop()), "--to", made[-1]]) == 0
+    assert main(["logs", "find-hanging", *made]) == 2
+    assert "of cluster one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "way", [[], pytest.param(["--master", "local[2]"], marks=pytest.mark.spark)]
+)
+@pytest.mark.parametrize("copies", [(1, 2), ()], ids=["told", "untold"])
+def test_verify_compares_replicas_of_one_topic_only(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+    way: list[str],
+    copies: tuple[int, ...],
+) -> None:
+    if way:
+        request.getfixturevalue("spark")
+    path = remade_topic(tmp_path, copies=copies)
+    main(["logs", "verify", "--json", "--topic", "orders", str(path), *way])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [one for one in findings if one["rule"] == "replicas"] == []
+
+
+@pytest.mark.parametrize(
+    "way", [[], pytest.param(["--master", "local[2]"], marks=pytest.mark.spark)]
+)
+def test_a_timeline_leaves_the_old_log_out(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    way: list[str],
+) -> None:
+    if way:
+        request.getfixturevalue("spark")
+    told, untold = remade_topic(tmp_path / "told"), remade_topic(tmp_path / "untold", copies=())
+    monkeypatch.chdir(tmp_path)
+    main(["logs", "timeline", "report", "--json", told.name, *way])
+    timeline = json.loads(capsys.readouterr().out)
+    assert timeline["open"] == []
+    assert [one["topic"] for one in timeline["stale"]] == ["gone", "orders"]
+    assert main(["logs", "timeline", "report", "--json", str(untold), *way]) != 0
+    timeline = json.loads(capsys.readouterr().out)
+    assert [one["topic"] for one in timeline["open"]] == ["gone", "orders"]
+    assert "orders was deleted and made again" in timeline["disagreements"][0]
+
+
+def test_describe_marks_the_old_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", "describe", "--json", str(remade_topic(tmp_path))]) == 0
+    found = json.loads(capsys.readouterr().out)
+    stale = {(one["topic"], one["broker"], one["topic_id"]) for one in found if one["is_stale"]}
+    assert stale == {("orders", 2, OLD_ID), ("gone", 2, GONE_ID)}
+    main(["logs", "describe", str(tmp_path)])
+    assert "orders-0 on broker 2 is stale: its topic was deleted" in capsys.readouterr().out
+
+
+def test_questions_about_one_topic_read_the_log_of_the_living_one(tmp_path: Path) -> None:
+    problems: list[str] = []
+    told, untold = remade_topic(tmp_path / "told"), remade_topic(tmp_path / "untold", copies=())
+    (found,) = leading_states([told], "orders", problems.append)
+    assert (found.replica.broker, problems) == (1, [])
+    assert not list(leading_states([told], "gone", problems.append))
+    list(leading_states([untold], "orders", problems.append))
+    assert len(problems) == 1
+    assert problems[0].startswith("orders was deleted and made again")
+
+
+@pytest.mark.spark
+def test_the_table_has_the_verdicts(spark: SparkSession, tmp_path: Path) -> None:
+    path = remade_topic(tmp_path)
+    read = spark.read.format("kafka_log").option("path", str(path)).option("asOf", str(AS_OF[1]))
+    (row,) = read.option("table", "findings").load().collect()
+    assert (row.verdict, row.topic_id, row.producer_id) == ("hanging", NEW_ID, 8)

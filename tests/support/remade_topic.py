@@ -1,0 +1,85 @@
+"""Directories of two brokers: the topic ``orders`` was deleted and made again while broker 2 was
+down, and ``gone`` was deleted. A real Kafka 4.3.1 leaves the same files.
+
+Broker 2 has the old logs, of a greater leader epoch, with what was alive when it went. Broker 1 has
+the new log of ``orders``, in which producer 8 hangs, the coordinators' log, and a newer copy of the
+metadata log.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import LogDriver, plain
+from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
+from txnsim.storage.metadata_files import uuid_text
+from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+
+OLD: Final = uuid.UUID(int=1)
+NEW: Final = uuid.UUID(int=2)
+GONE: Final = uuid.UUID(int=3)
+STATE: Final = uuid.UUID(int=4)
+OLD_ID: Final = uuid_text(OLD)
+NEW_ID: Final = uuid_text(NEW)
+GONE_ID: Final = uuid_text(GONE)
+ORDERS: Final = TopicPartition("orders", 0)
+_BEFORE: Final = (
+    *(topic(TRANSACTION_STATE_TOPIC, STATE), partition(STATE)),
+    *(topic("orders", OLD), partition(OLD, replicas=(2,))),
+    *(topic("gone", GONE), partition(GONE, replicas=(2,))),
+)
+
+
+def remade_topic(
+    path: Path,
+    *,
+    copies: Collection[int] = (1, 2),
+    old_epoch: int = 7,
+    forgets: bool = False,
+    clean: bool = True,
+) -> Path:
+    """Write them below a folder.
+
+    Args:
+        path: The folder.
+        copies: Brokers with a copy of the metadata log.
+        old_epoch: Leader epoch of the old logs; that of the new one is 0.
+        forgets: The newer copy no longer has the records of what was deleted, as behind a snapshot.
+        clean: Both brokers stopped in order; without, they were killed.
+    """
+    old = LogDriver(leader_epoch=old_epoch)
+    old.append(plain(count=5))
+    old.txn(0)
+    two = BrokerDir(path / "broker-2", 2)
+    two.replica(old, topic_id=OLD)
+    two.replica(old, "gone", topic_id=GONE)
+    new = LogDriver()
+    new.append(plain())
+    new.txn(0, pid=8)
+    new.append(plain())
+    one = BrokerDir(path / "broker-1", 1)
+    one.replica(new, topic_id=NEW)
+    one.coordinator(
+        move("Ongoing", ORDERS, TopicPartition("gone", 0), name="report"),
+        move("Empty", name="billing", pid=8),
+    )
+    after = (topic("orders", NEW), partition(NEW))
+    newer: tuple[bytes, ...]
+    if forgets:
+        newer = (*_BEFORE[:2], *after, *(partition(NEW),) * 4)
+    else:
+        newer = (*_BEFORE, removed(OLD), removed(GONE), *after)
+    for broker, records in ((one, newer), (two, _BEFORE)):
+        number = 1 if broker is one else 2
+        if number in copies:
+            write_metadata_log(broker.path / FOLDER_NAME, records)
+        if clean:
+            broker.stop()
+        else:
+            broker.kill()
+    return path
