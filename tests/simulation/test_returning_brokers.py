@@ -133,6 +133,31 @@ async def test_what_was_noted_at_a_stop_in_order_is_known_after_a_kill(
     assert bounds(cluster, B2) == (3, 6, 6)
 
 
+@within(run_cluster, brokers=2, topics=())
+async def test_a_deletion_right_after_an_election_reaches_the_follower(
+    cluster: VirtualCluster,
+) -> None:
+    """Apache Kafka 4.3.1: broker 1, which was there all the time, begins at 5."""
+    await six_records(cluster, B2, B1)
+    await delete_before(cluster, 3)
+    await cluster.sim.stop_broker(B2)
+    await cluster.sim.start_broker(B2)
+    await in_sync(cluster, P0, 2)
+    deletion = delete_records({P0: 5}, timeout_ms=10_000)
+    async with cluster.client() as client:
+        await client.ask(B2, deletion)  # refused, but the connection is there
+        cluster.sim.move_leader(P0, B2)
+        for _ in range(1_000):  # turns: the follower shall not have asked yet
+            if P0 in cluster.sim.brokers[B2].replicas.led:
+                break
+            await asyncio.sleep(0)
+        (topic,) = (await client.ask(B2, deletion)).topics
+        assert [one.low_watermark for one in topic.partitions] == [5]
+    await cluster.sim.kill_broker(B2)
+    await in_sync(cluster, P0, 1)
+    assert bounds(cluster, B1) == (5, 6, 6)
+
+
 @pytest.mark.parametrize(
     ("advance_ms", "start"), [(0, 0), (29_000, 0), (31_000, 4), (91_000, 5)], ids=str
 )

@@ -291,7 +291,9 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             broker_epoch=broker_epoch,
             now_ms=now_ms,
         )
-        if wanted.fetch_offset < log.log_end_offset:
+        # Records may have been deleted while this follower was known to nobody here.
+        is_behind = wanted.log_start_offset < log.log_start_offset
+        if is_behind or wanted.fetch_offset < log.log_end_offset:
             session.news[topic_partition] = None
         else:
             session.news.pop(topic_partition, None)

@@ -195,6 +195,17 @@ def test_an_append_ends_the_wait_after_the_present_callback() -> None:
     assert [batch.base_offset for batch in told.batches] == [0, 1]
 
 
+def test_who_has_more_than_the_leader_hears_at_once_where_the_log_starts() -> None:
+    follower = Follower()
+    follower.bench.append(plain(4))
+    follower.bench.leader.log.advance_high_watermark(4)
+    follower.bench.leader.log.delete_records_before(3)
+    (told,) = follower.fetch(position(4, last_fetched_epoch=0)).partitions
+    assert (told.log_start_offset, told.batches) == (3, ())
+    parked = follower.park(position(4, last_fetched_epoch=0, log_start_offset=3))
+    assert not parked.done()
+
+
 def test_a_wait_without_news_ends_at_its_deadline() -> None:
     follower = Follower()
     first = follower.park(position(), max_wait_ms=300)
