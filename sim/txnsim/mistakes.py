@@ -143,6 +143,11 @@ def _in_words(given: object, kind: Any, otherwise: str) -> str:
     choices += [member.value for one in enums for member in one]
     if choices and isinstance(given, str):
         return unknown("value", _short(given), [str(choice) for choice in choices])
+    structs = _structs(kind)
+    if structs and isinstance(given, str):
+        tag = structs[0].__struct_config__.tag_field
+        if tag is not None and given in {one.__struct_config__.tag for one in structs}:
+            return f'{in_short(given)} is a name alone: say {{"{tag}": "{given}"}}'
     words = [_word(one) for one in kinds if one is not type(None)]
     if None in words:
         return _own_words(otherwise)

@@ -57,7 +57,7 @@ def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
             "action.delay_ms: expected a whole number, found 0.5",
         ),
         ({"action": {"do": "delay", "delay_ms": -1}}, "action: delay_ms"),
-        ({"action": "hold"}, "action: expected fields, as NAME: VALUE, found 'hold'"),
+        ({"action": "hold"}, 'action: \'hold\' is a name alone: say {"do": "hold"}'),
         ({"occurrences": [1, "x"]}, "occurrences.2: expected a whole number, found 'x'"),
         ({"occurrences": 3}, "occurrences: expected a list, found 3"),
         ({"api": []}, "api: expected a text or a whole number, found []"),

@@ -19,6 +19,11 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_all(given: str, said: 
     assert unknown("mode", given, ("V-", "TV2")) == said
 
 
+def test_words_in_another_order_are_recognised() -> None:
+    errors = ("PRODUCER_FENCED", "INVALID_TXN_STATE", "NOT_COORDINATOR", "FENCED_INSTANCE_ID")
+    assert "did you mean PRODUCER_FENCED?" in unknown("error", "FENCD_PRODUCER", errors)
+
+
 def test_a_long_list_is_left_out() -> None:
     many = [f"name-{index}" for index in range(100)]
     assert unknown("name", "name-x", many).startswith("no name 'name-x'; did you mean name-")

@@ -127,8 +127,9 @@ def tell(
         print_line(table_of(shown, value))
         return
     lines = shown(value)
-    for line in [lines] if isinstance(lines, str) else lines:
-        print_line(line)
+    text = lines if isinstance(lines, str) else "\n".join(lines)
+    if text or isinstance(lines, str):
+        print_line(text)  # in one piece: no line of a log stands in the middle of a table
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -144,7 +145,7 @@ def print_json(value: object) -> None:
 
 def print_line(text: str = "") -> None:
     """Print a line to standard output, at once: a reader at the other end of a pipe sees it."""
-    print(_shown(text), flush=True)
+    print(f"{_shown(text)}\n", end="", flush=True)
 
 
 def complain(text: str) -> None:

@@ -120,6 +120,8 @@ class FaultRule(
 def _about_action(rule: FaultRule) -> Iterator[str]:
     if not rule.id:
         yield "id is empty"
+    if "/" in rule.id:
+        yield f"id {rule.id!r}: leave out the slash, as ids are parts of addresses: /faults/ID"
     action, point = rule.action, rule.point
     why = refusal(point, action)
     if why is not None:

@@ -41,6 +41,7 @@ from txnsim.injection.running_actions import ClusterActs, ClusterControl
 from txnsim.injection.stalls import Stalls
 from txnsim.runtime.env import Clock, Rng, Tasks
 from txnsim.runtime.trace import Tracer
+from txnsim.suggestions import unknown
 from txnsim.types import BrokerId
 from txnsim.wire.apis import api_name
 
@@ -65,6 +66,13 @@ Doubts = Callable[[FaultRule, bool], str | None]
 
 class CannotStrikeError(ValueError):
     """The cluster of this injector can't do the action of a rule."""
+
+
+class UnknownRuleError(KeyError):
+    """No rule of that id is in force."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would show it as Python writes it
 
 
 class Injector:
@@ -142,9 +150,9 @@ class Injector:
             How many crossings went on, and things ended.
 
         Raises:
-            KeyError: No such rule.
+            UnknownRuleError: No such rule.
         """
-        state = self._rules[rule_id]
+        state = self._known(rule_id)
         ended = self._acts.end_all(state)
         held = dict(state.held)
         if not held:
@@ -164,9 +172,9 @@ class Injector:
         """Take a rule out of force, let go what it holds and end what lasts of it.
 
         Raises:
-            KeyError: No such rule.
+            UnknownRuleError: No such rule.
         """
-        state = self._rules[rule_id]
+        state = self._known(rule_id)
         state.is_disarmed = True  # before the release: its event says so
         self.release(rule_id)
         del self._rules[rule_id]
@@ -178,6 +186,13 @@ class Injector:
         """Disarm every rule, oldest first."""
         for rule_id in list(self._rules):
             self.disarm(rule_id)
+
+    def _known(self, rule_id: str) -> ArmedRule:
+        armed = self._rules.get(rule_id)
+        if armed is None:
+            said = unknown("armed rule", rule_id, self._rules)
+            raise UnknownRuleError(said if self._rules else f"no rule {rule_id!r}: none is armed")
+        return armed
 
     def rules(self) -> tuple[ArmedRule, ...]:
         """The rules in force, oldest first."""
@@ -214,11 +229,11 @@ class Injector:
         """Wait until a rule has struck ``count`` crossings since it was armed.
 
         Raises:
-            KeyError: No such rule.
+            UnknownRuleError: No such rule.
             LookupError: It was disarmed before, or its action on the cluster failed.
             TimeoutError: It has not struck so often within ``timeout_ms`` (monotonic).
         """
-        state = self._rules[rule_id]
+        state = self._known(rule_id)
         future = state.until_struck(count)
 
         def expire() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.client.admin import TOPIC_RESOURCE
-from txnsim.client.errors import ClientError
+from txnsim.client.errors import ClientError, code_name
 from txnsim.client.partition_requests import alter_partition_reassignments
 from txnsim.client.requests import ConfigChange, incremental_alter_configs
 from txnsim.controller import growth
@@ -195,7 +195,7 @@ async def _reassign(stage: Stage, cluster: SimCluster, act: ClusterAct) -> None:
     message = await admin.cluster.ask_any(request)
     errors = [row.error_code for topic in message.responses for row in topic.partitions]
     if any(errors):
-        raise StoryFailedError(f"{place} is not given to {replicas}: error {errors[0]}")
+        raise StoryFailedError(f"{place} is not given to {replicas}: {code_name(errors[0])}")
 
     async def holds() -> bool:
         partition = cluster.metadata.image.partition(place)

@@ -19,7 +19,7 @@ from txnsim.scenario.players.base import PLAYERS
 from txnsim.scenario.steps import ELSE
 from txnsim.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Call, ClusterAct, Step
 from txnsim.suggestions import unknown
-from txnsim.types import TopicPartition
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 Place = tuple[int | str, ...]
 """Keys and positions from the top of the document down."""
@@ -257,6 +257,8 @@ class _Checks:
             self._topics[act.topic] = max(count, there)
             if act.leaders and len(act.leaders) != count:
                 yield (*place, "leaders"), f"expected {count}, one per partition"
+            return
+        if act.do == "configure" and act.topic in INTERNAL_TOPICS:
             return
         if act.topic not in self._topics:
             yield (*place, "topic"), unknown("topic", act.topic, self._topics)

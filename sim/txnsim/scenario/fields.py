@@ -42,6 +42,22 @@ class Model(BaseModel):
         arbitrary_types_allowed=True,
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _both_spellings(cls, value: Any) -> Any:
+        """``transactional_id`` is ``transactional-id``: rules of faults are written so."""
+        if not isinstance(value, dict):
+            return value
+        own = {field.alias or name for name, field in cls.model_fields.items()}
+        made: dict[Any, Any] = {}
+        for name, one in value.items():
+            hyphened = name.replace("_", "-") if isinstance(name, str) else name
+            field = hyphened if hyphened in own else name
+            if field in made:
+                raise ValueError(f"{field} is given twice")
+            made[field] = one
+        return made
+
 
 Change = Callable[[Model | None, str, Any], Any]
 """(part of a step, its field, a single value there) -> the value that stands there instead."""
@@ -111,7 +127,18 @@ def fault_rule(value: Any) -> Any:
     """The fields of a fault rule; a hold unless it says otherwise."""
     if not isinstance(value, dict):
         raise ValueError("expected the fields of a fault rule")
-    return converted({"action": {"do": "hold"}, **value}, FaultRule)
+    return converted({"action": {"do": "hold"}, **_with_underscores(value)}, FaultRule)
+
+
+def _with_underscores(value: Any) -> Any:
+    """Names of fields, here and inside, with underscores: those of rules have no hyphens."""
+    if isinstance(value, dict):
+        return {_underscored(name): _with_underscores(one) for name, one in value.items()}
+    return [_with_underscores(one) for one in value] if isinstance(value, list) else value
+
+
+def _underscored(name: Any) -> Any:
+    return name.replace("-", "_") if isinstance(name, str) else name
 
 
 def content(value: Any) -> Any:

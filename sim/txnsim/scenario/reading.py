@@ -97,9 +97,15 @@ def _field(place: Place) -> str:
 
 def _line(lines: dict[Place, int], place: Place) -> int:
     """Where that is, or the nearest place around it that has a line."""
+    if place not in lines:  # in its other spelling, perhaps
+        lines, place = {_hyphened(one): line for one, line in lines.items()}, _hyphened(place)
     while place not in lines:
         place = place[:-1]
     return lines[place]
+
+
+def _hyphened(place: Place) -> Place:
+    return tuple(part.replace("_", "-") if isinstance(part, str) else part for part in place)
 
 
 # YAML

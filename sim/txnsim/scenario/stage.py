@@ -63,6 +63,8 @@ class Stage:
         self.background: dict[str, Background] = {}
         self.armed: dict[str, ArmedRule] = {}
         """Every fault of the story, also those that are not in force any more."""
+        self.armed_at: dict[str, str] = {}
+        """Where the file arms each, as ``late.yaml:24: steps.3.hold: ``; empty without a file."""
         self.healed = False
         """Nothing is broken on purpose any more, the story says."""
         self._touched: set[TopicPartition] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold, Pass
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.scenario.actors.asking import ASKED_AGAIN
 from txnsim.scenario.actors.base import Actor
 from txnsim.scenario.answers import ANY, NONE, CallResult, StoryFailedError
 from txnsim.scenario.conditions import expect, still_held, until_struck, wait_until
@@ -20,6 +21,7 @@ from txnsim.scenario.fields import ByRun, OffsetByRun, Situation
 from txnsim.scenario.final_observation import look_at_everything
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim.scenario.steps_model import Awaited, Call, ClusterAct, Step
+from txnsim.suggestions import unknown
 from txnsim.trace.story import ONLOOKER_SUFFIX
 
 T = TypeVar("T")
@@ -47,6 +49,7 @@ async def act(stage: Stage, step: Step) -> None:
         await _give_up(stage, step.give_up)
     elif step.rule is not None:
         await _arm(stage, step.rule)
+        stage.armed_at[step.rule.id] = f"{step.place}: " if step.place else ""
     elif step.release is not None:
         await _release(stage, step.release)
     elif step.disarm is not None:
@@ -75,7 +78,33 @@ def need_strikes(stage: Stage) -> None:
     """
     for rule_id, armed in stage.armed.items():
         if armed.struck == 0:
-            raise StoryFailedError(f"the fault {rule_id} never struck: the story was not played")
+            where = stage.armed_at.get(rule_id, "")
+            raise StoryFailedError(
+                "; ".join(
+                    [
+                        f"{where}the fault {rule_id} never struck: the story was not played",
+                        *_strangers(stage, armed.rule),
+                    ]
+                )
+            )
+
+
+def _strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
+    """The names of a rule that nobody in the story has, with the nearest."""
+    cast = stage.scenario.cast
+    clients = {name: actor.client_id or name for name, actor in cast.items()}
+    ids = [
+        actor.transactional_id or name
+        for name, actor in cast.items()
+        if actor.plays in ("wire", "application")
+    ]
+    for what, given, known in (
+        ("transactional id", rule.transactional_id, ids),
+        ("client id", rule.client_id, [*clients.values()]),
+        ("topic", rule.topic, [*stage.ground.topics]),
+    ):
+        if given is not None and given not in known:
+            yield unknown(what, given, known)
 
 
 async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
@@ -152,7 +181,9 @@ async def _await(stage: Stage, awaited: str | Awaited) -> None:
     given = call.error if isinstance(awaited, str) or awaited.error is None else awaited.error
     offset = call.offset if isinstance(awaited, str) or awaited.offset is None else awaited.offset
     wanted = expected_error(given, stage.situation)
-    _compare(stage, f"{call.who}: {call.do} ({name})", answer, wanted, offset)
+    took_first = call.error is None and answer.error in ASKED_AGAIN
+    hint = "; it took its first answer: write `error: NONE`" if took_first else ""
+    _compare(stage, f"{call.who}: {call.do} ({name})", answer, wanted, offset, hint=hint)
 
 
 async def _settled(stage: Stage, name: str) -> CallResult:
@@ -210,14 +241,21 @@ def _by_run(given: Mapping[str, T], situation: Situation) -> T | None:
 
 
 def _compare(
-    stage: Stage, what: str, answer: CallResult, wanted: str, given: OffsetByRun | None
+    stage: Stage,
+    what: str,
+    answer: CallResult,
+    wanted: str,
+    given: OffsetByRun | None,
+    *,
+    hint: str = "",
 ) -> None:
     if answer.error != NONE or wanted not in (NONE, ANY):
         stage.say(what.split(":")[0], f"{what.split(': ')[1]} is answered {answer.error}")
     if wanted not in (ANY, answer.error):
         because = f" ({answer.because})" if answer.because else ""
         raise StoryFailedError(
-            f"{what} is answered {answer.error}{because}, expected {wanted}", answered=answer.error
+            f"{what} is answered {answer.error}{because}, expected {wanted}{hint}",
+            answered=answer.error,
         )
     offset = expected_offset(given, stage.situation)
     if offset is not None and answer.error == NONE and answer.offset != offset:

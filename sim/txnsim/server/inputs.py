@@ -51,13 +51,15 @@ def input_event(environment: Environment, do: str, **args: object) -> Iterator[N
     }
     if do not in _GOES_WITHOUT_SAYING:
         _log.info(f"user.{do}", **{name: _shortened(value) for name, value in given.items()})
-    if not tracer.on:
-        yield
-        return
-    data = {"do": do, "args": given, "at": environment.clock.now_ms()}
-    before = tracer.caused_by(tracer.emit("input", USER_NODE, data=data))
+    before = tracer.cause
+    if tracer.on:
+        data = {"do": do, "args": given, "at": environment.clock.now_ms()}
+        tracer.caused_by(tracer.emit("input", USER_NODE, data=data))
     try:
         yield
+    except Exception as error:
+        _log.info("user.refused", do=do, why=str(error))
+        raise
     finally:
         tracer.caused_by(before)
 

@@ -57,10 +57,10 @@ class Faults(_Front[AsyncFaults]):
         **fields: Any,
     ) -> Fault:
         """See ``AsyncFaults.arm``."""
-        faults = self.asynchronous
-        armed = faults.cluster_loop.block(faults.arm(rule, may_miss=may_miss, **fields))
-        return Fault(armed)
+        __tracebackhide__ = True
+        return Fault(self._arm(rule, may_miss=may_miss, **fields))
 
+    _arm = blocking(AsyncFaults.arm)
     release = blocking(AsyncFaults.release)
     disarm = blocking(AsyncFaults.disarm)
     disarm_all = blocking(AsyncFaults.disarm_all)

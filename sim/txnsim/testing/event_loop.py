@@ -15,11 +15,16 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
+from txnsim.errors import ConfigError
+from txnsim.injection.injector import UnknownRuleError
+from txnsim.mistakes import WrongValueError
 from txnsim.runtime.real import new_event_loop
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+MISTAKES: Final = (ConfigError, UnknownRuleError, WrongValueError)
+"""What the caller has got wrong, as the message says: where it was found out would bury that."""
 JOIN_SECONDS: Final = 10
 """How long a loop's thread may take to end."""
 
@@ -113,7 +118,11 @@ def in_cluster_loop(
 
     @functools.wraps(method)
     async def run(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.cluster_loop.run(method(self, *args, **kwargs))
+        __tracebackhide__ = True
+        try:
+            return await self.cluster_loop.run(method(self, *args, **kwargs))
+        except MISTAKES as mistake:
+            raise mistake.with_traceback(None) from None
 
     return run
 
@@ -132,6 +141,8 @@ def blocking(
         cluster_loop: ClusterLoop = resident.cluster_loop
         try:
             return cluster_loop.block(method(resident, *args, **kwargs))
+        except MISTAKES as mistake:
+            raise mistake.with_traceback(None) from None
         except AssertionError as verdict:
             if is_verdict:  # the message says it all; how it was found out would bury it
                 raise verdict.with_traceback(None) from None

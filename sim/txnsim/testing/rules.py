@@ -24,7 +24,8 @@ def fault_rule(
 
     Args:
         given: A rule, its fields, or its YAML text.
-        fields: Fields on top. ``action`` may be the mere name of an action without particulars.
+        fields: Fields on top. ``action`` and ``then`` may be the mere name of an action without
+            particulars.
         default_id: Its id where none is given.
 
     Raises:
@@ -47,9 +48,10 @@ def _spelled_out(fields: Mapping[str, Any]) -> dict[str, Any]:
     its name.
     """
     found = {name: value for name, value in fields.items() if value is not None}
-    action = found.get("action")
-    if isinstance(action, str):
-        found["action"] = {"do": action}
-    elif isinstance(action, msgspec.Struct):
-        found["action"] = msgspec.to_builtins(action)
+    for name in found.keys() & {"action", "then"}:
+        action = found[name]
+        if isinstance(action, str):
+            found[name] = {"do": action}
+        elif isinstance(action, msgspec.Struct):
+            found[name] = msgspec.to_builtins(action)
     return found

@@ -3,6 +3,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -121,3 +122,11 @@ def test_what_was_found_is_told_in_lines_in_a_table_or_as_json(
     assert capsys.readouterr().out == printed
     tell(argparse.Namespace(json=True), [1, 2], shown)
     assert json.loads(capsys.readouterr().out) == [1, 2]
+
+
+def test_what_was_found_is_printed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line of a log, which goes to standard error, can stand in its middle."""
+    written: list[str] = []
+    monkeypatch.setattr(sys.stdout, "write", lambda text: written.append(text))
+    tell(argparse.Namespace(json=False), [1, 2], lambda found: map(str, found))
+    assert [text for text in written if text] == ["1\n2\n"]

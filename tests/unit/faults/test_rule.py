@@ -29,6 +29,7 @@ def made(fields: dict[str, Any]) -> FaultRule:
     ("fields", "message"),
     [
         ({"id": ""}, "id is empty"),
+        ({"id": "a/b"}, "id 'a/b': leave out the slash"),
         ({"point": P.PEER_RESPONSE, "action": Duplicate()}, "one answer per request"),
         ({"point": P.LOG_INDEX}, "hold has no meaning at log.index"),
         ({"point": P.NOW}, "hold has no meaning at now"),

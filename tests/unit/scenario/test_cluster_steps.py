@@ -145,3 +145,15 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
         [do("age", transactional_id="app", epoch=9), do("age", transactional_id="app", epoch=9)]
     )
     assert failure(past) == "INVALID_PRODUCER_EPOCH: app is at epoch 9 already"
+
+
+def test_internal_topics_are_configured_and_reassigned_once_they_are_there() -> None:
+    offsets = "__consumer_offsets"
+    move = do("reassign", partition=f"{offsets}-0", replicas=[2, 3])
+    early = told([move])
+    assert failure(early) == f"{offsets}-0 is not given to (2, 3): UNKNOWN_TOPIC_OR_PARTITION"
+    there = [INIT, call("begin"), call("add-offsets", group="g", always=True)]
+    there += [call("commit-offsets", group="g", offsets={"t-0": 1}), call("commit")]
+    configure = do("configure", topic=offsets, name="retention.ms", value="1000")
+    result = told([*there, configure, move])
+    assert result.as_declared, result.verdict

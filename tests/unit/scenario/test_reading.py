@@ -88,3 +88,24 @@ def test_a_single_step_is_read_or_refused_with_its_field() -> None:
         read_step({"advance": 5})
     with pytest.raises(ConfigError, match="step: nonsense: no field"):
         read_step({"release": "late", "nonsense": 1})
+
+
+def test_fields_are_taken_in_both_spellings_and_told_with_their_line() -> None:
+    other = (
+        TEXT.replace("transactional-id:", "transactional_id:")
+        .replace("wait-until:", "wait_until:")
+        .replace("transactional_id: app}", "transactional-id: app}")
+    )
+    assert other != TEXT
+    ours, theirs = read("story.yaml", TEXT), read("story.yaml", other)
+    assert theirs == ours
+    slow = "{id: a, point: client.request, client-id: x, action: {do: delay, delay-ms: 5}}"
+    assert "steps:\n" in TEXT
+    scenario = read("story.yaml", TEXT.replace("steps:\n", f"steps:\n  - arm: {slow}\n", 1))
+    assert scenario.steps[0].arm is not None
+    assert scenario.steps[0].arm.client_id == "x"
+    wrong = other.replace("wait_until: {struck: ", "wait_until: {struck: no-", 1)
+    line = next(at for at, one in enumerate(wrong.splitlines(), 1) if "struck: no-" in one)
+    assert problems(wrong)[0].startswith(f"story.yaml:{line}: steps.")
+    twice = TEXT.replace("do: begin}", "do: begin, member-id: a, member_id: b}", 1)
+    assert "member-id is given twice" in problems(twice)[0]

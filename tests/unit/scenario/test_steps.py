@@ -64,6 +64,38 @@ def test_a_fault_that_never_strikes_fails_its_story() -> None:
     assert "there is nothing to release" in because(early)
 
 
+def test_a_fault_that_never_strikes_names_its_line_and_whom_it_may_mean() -> None:
+    hold = {"hold": {**HOLD["hold"], "transactional_id": "ap", "topic": "T", "client_id": "q"}}
+    (why,) = told([*BEGUN, hold, call("abort")]).verdict.because
+    assert why.startswith("small.yaml:36: steps.3.hold: the fault late never struck")
+    assert "no transactional id 'ap'; did you mean app?" in why
+    assert "no topic 'T'; did you mean t?" in why
+    assert "no client id 'q'; there are: " in why
+
+
+def test_a_call_in_the_background_without_an_error_took_its_first_answer() -> None:
+    hold = {"hold": {"id": "late", "point": "peer.request", "api": "WriteTxnMarkers"}}
+    steps = [
+        *BEGUN,
+        call("produce", partition="t-0", value="r1"),
+        hold,
+        call("commit"),
+        call("begin"),
+        {"wait-until": {"struck": "late"}},
+        call("add-partitions", partitions="t-0", background="added"),
+        {"wait-until": {"answered": "added"}},
+        {"release": "late"},
+        {"await": "added"},
+    ]
+    assert because(steps) == (
+        "P: add-partitions (added) is answered CONCURRENT_TRANSACTIONS, expected NONE; it took its "
+        "first answer: write `error: NONE`"
+    )
+    steps[8]["call"]["error"] = "NONE"
+    del steps[9]
+    assert told([*steps, call("abort")]).as_declared
+
+
 @pytest.mark.parametrize(
     "again",
     [{"release": "late"}, {"disarm": "late"}, {"wait-until": {"struck": "late"}}],

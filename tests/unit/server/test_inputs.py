@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import structlog
 from structlog.testing import capture_logs
 
 from tests.support.within import within
+from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.inputs import LOGGED_CHARACTERS_MAX, advance, input_event
@@ -55,6 +57,8 @@ def test_what_a_user_does_is_logged_also_without_a_trace() -> None:
         with input_event(env, "create-topics"):
             pass
         advance(env, 31_000)
+        with pytest.raises(ConfigError), input_event(env, "stop", broker=9):
+            raise ConfigError("there is no broker 9")
 
     structlog.reset_defaults()  # other tests have set a least level
     with capture_logs() as logs:
@@ -64,7 +68,10 @@ def test_what_a_user_does_is_logged_also_without_a_trace() -> None:
         ("user.kill", "info"),
         ("user.create-topic", "info"),
         ("user.advance", "info"),
+        ("user.stop", "info"),
+        ("user.refused", "info"),
     ]
+    assert (logs[4]["do"], logs[4]["why"]) == ("stop", "there is no broker 9")
     assert (logs[0]["broker"], logs[2]["ms"]) == (2, 31_000)
     assert len(logs[1]["configs"]) == LOGGED_CHARACTERS_MAX + 1
     assert "lose_unflushed" not in logs[0]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from txnsim.errors import ConfigError
+from txnsim.injection.injector import UnknownRuleError
+from txnsim.mistakes import WrongValueError
 from txnsim.testing import blocking, cluster, faults, histories, life, members, recording, topics
 from txnsim.testing.blocking import SimulatedKafka
 from txnsim.testing.event_loop import LoopThread
@@ -38,6 +41,25 @@ def test_a_twin_has_every_coroutine_of_its_model(twin: type[Any]) -> None:
         if inspect.iscoroutinefunction(member) and not name.startswith("_")
     }
     assert coroutines - vars(twin).keys() == set()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda kafka: kafka.faults.arm(point="client.reqest", action="drop"),
+        lambda kafka: kafka.faults.release("nope"),
+        lambda kafka: kafka.leaders.move("nope"),
+    ],
+)
+def test_a_mistake_of_the_caller_shows_the_callers_line_alone(
+    make: Callable[[SimulatedKafka], object],
+) -> None:
+    """In pytest it was 66 lines of library."""
+    mistakes = (WrongValueError, UnknownRuleError, ConfigError)
+    with SimulatedKafka(brokers=1) as kafka, pytest.raises(mistakes) as failed:
+        make(kafka)
+    shown = [one for one in failed.traceback if not one.ishidden(failed)]
+    assert {one.path.name for one in shown} == {"test_blocking.py"}
 
 
 def test_everything_can_be_done_from_a_thread_that_blocks() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.testing_plays import client
 from tests.support.within import within
 from txnsim.client.producer import Producer
-from txnsim.faults.actions import Hold
+from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.testing.cluster import AsyncSimulatedKafka
@@ -52,8 +52,20 @@ async def test_a_wait_in_vain_ends_in_time(kafka: AsyncSimulatedKafka) -> None:
     with pytest.raises(TimeoutError, match="0 of 1 strikes within 500 ms"):
         await kafka.faults.wait_until_struck("late", timeout_ms=500)
     await kafka.faults.disarm_all()
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError) as nothing:
         await kafka.faults.release("late")
+    assert str(nothing.value) == "no rule 'late': none is armed"
+    await kafka.faults.arm(id="later", **HELD)
+    with pytest.raises(KeyError) as other:
+        await kafka.faults.disarm("late")
+    assert str(other.value) == "no armed rule 'late'; did you mean later? there are: later"
+
+
+@within(run_virtual, topics=["orders"])
+async def test_then_is_an_action_by_its_name_too(kafka: AsyncSimulatedKafka) -> None:
+    move = {"do": "move-leader", "topic": "orders", "partition": 0}
+    fault = await kafka.faults.arm(point="client.request", action=move, then="drop")
+    assert fault.rule.then == Drop()
 
 
 @within(run_virtual)

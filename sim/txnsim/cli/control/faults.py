@@ -144,7 +144,9 @@ def _arm(port: ControlPort, args: argparse.Namespace) -> Json:
     if given:
         raise ConfigError(f"--file {args.file}: it has the whole rule; leave out {given[0]}")
     rules = _read(args.file)
-    return port.post("faults", "plan", body=rules if isinstance(rules, list) else [rules])
+    if isinstance(rules, list):
+        return port.post("faults", "plan", body=rules)
+    return [port.post("faults", body=rules)]
 
 
 def _read(file: str) -> Any:

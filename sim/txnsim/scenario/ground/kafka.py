@@ -14,7 +14,7 @@ import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
-from txnsim.client.errors import ClientError
+from txnsim.client.errors import ClientError, code_name
 from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.client.partition_requests import (
     alter_partition_reassignments,
@@ -319,7 +319,7 @@ class KafkaGround:
         message = await self._cluster.ask_any(request)
         errors = [row.error_code for topic in message.responses for row in topic.partitions]
         if any(errors):
-            raise StoryFailedError(f"{place} is not given to {replicas}: error {errors[0]}")
+            raise StoryFailedError(f"{place} is not given to {replicas}: {code_name(errors[0])}")
 
         async def is_so() -> bool:
             led = await self._led(place)

@@ -22,6 +22,7 @@ from txnsim.scenario.ground.kafka import REALLY_WAITED_MS
 from txnsim.scenario.ground.log_care import RETAINED_MS
 from txnsim.scenario.model import Run, Scenario
 from txnsim.scenario.steps_model import ClusterAct, Step
+from txnsim.types import INTERNAL_TOPICS
 
 OLDEST_HERE: Final = (3, 6)
 """A release before it is compared with this one."""
@@ -185,6 +186,8 @@ def _of_cluster(act: ClusterAct, *, is_ours: bool) -> Iterator[str]:
         yield "a broker loses what it had not flushed"
     elif not is_ours and act.do in OUR_BROKERS:
         yield f"it has to {OUR_BROKERS[act.do]}, and these brokers are yours"
+    elif not is_ours and act.topic in INTERNAL_TOPICS:
+        yield f"it configures {act.topic}"
     elif not is_ours and act.coordinator_of is not None:
         yield "it moves a leader of __transaction_state"
 

@@ -92,6 +92,16 @@ def test_what_is_wrong_is_said(txnsim: Ask, words: tuple[str, ...], complaint: s
     assert complaint in said.err
 
 
+def test_a_single_rule_of_a_file_is_no_plan(txnsim: Ask, tmp_path: Path) -> None:
+    """Its mistakes began with the index of a plan: 1.point."""
+    file = tmp_path / "rule.json"
+    file.write_text(json.dumps({"id": "p", "point": "peer.reqest", "action": "drop"}))
+    said = txnsim("faults", "arm", "--file", str(file)).err
+    assert "1.point" not in said
+    assert "point: no value 'peer.reqest'" in said
+    assert """action: 'drop' is a name alone: say {"do": "drop"}""" in said
+
+
 def test_a_file_that_is_no_json_is_named(txnsim: Ask, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text("id: x")
