@@ -540,7 +540,18 @@ def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
         for entry in contract("Cores are pure")["ignore_imports"]
     }
     pure = set().union(*rows_below_runtime())
-    assert excused == set().union(*layers()) - pure
+    assert excused == set().union(*layers()) - (pure - {"loggers"})
+
+
+def test_no_core_logs() -> None:
+    """``loggers`` knows structlog for all others, from the ground."""
+    cores = [set(row) for row in rows_below_runtime()]
+    wrong = [
+        name
+        for name in python_files("sim/txnsim")
+        if name.split("/")[2] in set().union(*cores) and "txnsim.loggers" in source(name)
+    ]
+    assert_none(wrong, "a core logs nothing: what it wants to say is in the value it returns")
 
 
 def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:

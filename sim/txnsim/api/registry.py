@@ -1,52 +1,93 @@
 """The handler of each API, and the advertised versions.
 
-Adding an API: write its module in one of the folders below (see ``api.request.Handler``), add its
-test. ApiVersions lists computed ranges: our handlers' versions within the ranges of the emulated
-release.
+Adding an API: write its module in one of the folders (see ``api.request.Handler``), its row below
+and its test. A module is imported with the first request for it, so the row repeats its versions.
+ApiVersions lists computed ranges: our handlers' versions within the ranges of the emulated release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from importlib import import_module
-from pkgutil import iter_modules
+from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
-from txnsim.api import configs, groups, identities, nodes, partitions, records, transactions
-from txnsim.api.configs import list_config_resources
-from txnsim.api.nodes import get_telemetry_subscriptions, push_telemetry
-from txnsim.api.request import ApiTable, Handler, no_subject
+from txnsim.api.request import ApiTable, Handler
 from txnsim.metadata.image import CLIENT_LISTENER
 from txnsim.releases import RELEASE_4_3, RELEASES, Release
-from txnsim.wire.apis import api_name
 
-_FOLDERS: Final = (configs, groups, identities, nodes, partitions, records, transactions)
-"""Each of their modules that has a ``KEY`` is the handler of that API."""
-
-
-def _handlers() -> Iterator[Handler]:
-    for folder in _FOLDERS:
-        for found in iter_modules(folder.__path__, f"{folder.__name__}."):
-            module = import_module(found.name)
-            if hasattr(module, "KEY"):
-                yield Handler(
-                    key=module.KEY,
-                    name=api_name(module.KEY),
-                    versions=module.VERSIONS,
-                    handle=module.handle,
-                    refuse=module.refuse,
-                    subject=getattr(module, "subject", no_subject),
-                    check=getattr(module, "check", None),
-                )
-
+_MODULES: Final[Mapping[int, tuple[str, tuple[int, int]]]] = {
+    0: ("records.produce", (3, 13)),
+    1: ("records.fetch", (4, 18)),
+    2: ("records.list_offsets", (1, 11)),
+    3: ("partitions.metadata", (0, 13)),
+    8: ("groups.offset_commit", (2, 10)),
+    9: ("groups.offset_fetch", (1, 10)),
+    10: ("nodes.find_coordinator", (0, 6)),
+    11: ("groups.join_group", (0, 9)),
+    12: ("groups.heartbeat", (0, 4)),
+    13: ("groups.leave_group", (0, 5)),
+    14: ("groups.sync_group", (0, 5)),
+    15: ("groups.describe_groups", (0, 6)),
+    16: ("groups.list_groups", (0, 5)),
+    17: ("identities.sasl_handshake", (0, 1)),
+    18: ("nodes.api_versions", (0, 4)),
+    19: ("partitions.create_topics", (2, 7)),
+    20: ("partitions.delete_topics", (1, 6)),
+    21: ("records.delete_records", (0, 2)),
+    22: ("transactions.init_producer_id", (0, 6)),
+    23: ("records.offset_for_leader_epoch", (2, 4)),
+    24: ("transactions.add_partitions_to_txn", (0, 5)),
+    25: ("transactions.add_offsets_to_txn", (0, 4)),
+    26: ("transactions.end_txn", (0, 5)),
+    27: ("transactions.write_txn_markers", (1, 2)),
+    28: ("transactions.txn_offset_commit", (0, 5)),
+    29: ("identities.describe_acls", (1, 3)),
+    30: ("identities.create_acls", (1, 3)),
+    31: ("identities.delete_acls", (1, 3)),
+    32: ("configs.describe_configs", (1, 4)),
+    33: ("configs.alter_configs", (0, 2)),
+    34: ("partitions.alter_replica_log_dirs", (1, 2)),
+    35: ("partitions.describe_log_dirs", (1, 5)),
+    36: ("identities.sasl_authenticate", (0, 2)),
+    37: ("partitions.create_partitions", (0, 3)),
+    38: ("identities.create_delegation_token", (1, 3)),
+    39: ("identities.renew_delegation_token", (1, 2)),
+    40: ("identities.expire_delegation_token", (1, 2)),
+    41: ("identities.describe_delegation_token", (1, 3)),
+    42: ("groups.delete_groups", (0, 2)),
+    43: ("partitions.elect_leaders", (0, 2)),
+    44: ("configs.incremental_alter_configs", (0, 1)),
+    45: ("partitions.alter_partition_reassignments", (0, 1)),
+    46: ("partitions.list_partition_reassignments", (0, 0)),
+    47: ("groups.offset_delete", (0, 0)),
+    48: ("configs.describe_client_quotas", (0, 1)),
+    49: ("configs.alter_client_quotas", (0, 1)),
+    50: ("identities.describe_user_scram_credentials", (0, 0)),
+    51: ("identities.alter_user_scram_credentials", (0, 0)),
+    55: ("nodes.describe_quorum", (0, 2)),
+    57: ("nodes.update_features", (0, 2)),
+    60: ("nodes.describe_cluster", (0, 2)),
+    61: ("transactions.describe_producers", (0, 0)),
+    64: ("nodes.unregister_broker", (0, 0)),
+    65: ("transactions.describe_transactions", (0, 0)),
+    66: ("transactions.list_transactions", (0, 2)),
+    68: ("groups.consumer_group_heartbeat", (0, 1)),
+    69: ("groups.consumer_group_describe", (0, 1)),
+    71: ("nodes.get_telemetry_subscriptions", (0, 0)),
+    72: ("nodes.push_telemetry", (0, 0)),
+    74: ("configs.list_config_resources", (0, 1)),
+    75: ("partitions.describe_topic_partitions", (0, 0)),
+}
+"""API key -> the module of its handler, and the versions that it understands."""
 
 HANDLERS: Final[Mapping[int, Handler]] = {
-    handler.key: handler for handler in sorted(_handlers(), key=lambda handler: handler.key)
+    key: Handler(key=key, module=f"txnsim.api.{module}", versions=versions)
+    for key, (module, versions) in _MODULES.items()
 }
 
-
-TELEMETRY: Final = (get_telemetry_subscriptions.KEY, push_telemetry.KEY)
+TELEMETRY: Final = (71, 72)
 """API keys that a release has, but lists only where the broker takes client metrics."""
+_LIST_CONFIG_RESOURCES: Final = 74
 
 
 def _accepted(release: Release, *, unstable: bool, telemetry: bool) -> dict[int, tuple[int, int]]:
@@ -57,7 +98,7 @@ def _accepted(release: Release, *, unstable: bool, telemetry: bool) -> dict[int,
     (KIP-896), and Kafka 3.x had them all.
     """
     ranges = {}
-    if telemetry and list_config_resources.KEY in release.api_versions:
+    if telemetry and _LIST_CONFIG_RESOURCES in release.api_versions:
         # All of KIP-714 came with the same release.
         ranges.update({key: HANDLERS[key].versions for key in TELEMETRY})
     for key, handler in HANDLERS.items():
@@ -92,14 +133,6 @@ def _table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTable:
     )
 
 
-_TABLES: Final = {
-    (name, unstable, telemetry): _table(release, unstable=unstable, telemetry=telemetry)
-    for name, release in RELEASES.items()
-    for unstable in (False, True)
-    for telemetry in (False, True)
-}
-
-
 def shipped(release: Release, *, unstable: bool = False, telemetry: bool = False) -> ApiTable:
     """What the ordinary listener of a broker of this release speaks.
 
@@ -108,7 +141,12 @@ def shipped(release: Release, *, unstable: bool = False, telemetry: bool = False
         unstable: With the versions that are not stable yet (``unstable.api.versions.enable``).
         telemetry: With those of client metrics: the broker takes them.
     """
-    return _TABLES[release.name, unstable, telemetry]
+    return _shipped(release.name, unstable=unstable, telemetry=telemetry)
+
+
+@cache
+def _shipped(name: str, *, unstable: bool, telemetry: bool) -> ApiTable:
+    return _table(RELEASES[name], unstable=unstable, telemetry=telemetry)
 
 
 SHIPPED: Final = shipped(RELEASE_4_3)

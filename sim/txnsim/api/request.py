@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
 from enum import Enum
 from functools import partial
+from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
@@ -27,6 +28,7 @@ from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.security.acls import Operation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec
+from txnsim.wire.apis import api_name
 
 NO_THROTTLE: Final = timedelta(0)
 
@@ -188,22 +190,68 @@ Reply = object
 """A message of the response schema, its encoded body as ``bytes``, or an ``NoResponse``."""
 
 
-class Handler(msgspec.Struct, frozen=True, kw_only=True):
-    """A handler module as ``api.registry`` keeps it."""
+class Handler:
+    """A handler as ``api.registry`` knows it. Its module is imported when it is first needed."""
 
-    key: int
-    name: str
-    versions: tuple[int, int]
     handle: Callable[[Request], Coroutine[Any, Any, Reply]]
     """Answers the request."""
     refuse: Callable[[Request, ErrorCode], Reply]
     """Fails the whole request with one error."""
     subject: Callable[[Request], Subject]
     """Whom the request is about."""
-    decode: Callable[[codec.RequestHeader, bytes], Any] = codec.decode_request
+    decode: Callable[[codec.RequestHeader, bytes], Any]
     """From a frame to the message."""
-    check: Callable[[Any], None] | None = None
+    check: Callable[[Any], None] | None
     """Raises MalformedFrameError where a message can't be read although its bytes can."""
+
+    def __init__(
+        self, *, key: int, module: str, versions: tuple[int, int], **instead: Callable[..., Any]
+    ) -> None:
+        """A handler.
+
+        Args:
+            key: Of its API.
+            module: By its whole name.
+            versions: The lowest and the highest that it understands.
+            instead: Parts that take the place of those of the module.
+        """
+        self.key = key
+        self.name = api_name(key)
+        self.versions = versions
+        self._module = module
+        self._instead = instead
+        self.__dict__.update(instead)
+
+    def __getattr__(self, part: str) -> Any:
+        if part not in _PARTS:
+            raise AttributeError(part)
+        found = getattr(import_module(self._module), part, _PARTS[part])
+        setattr(self, part, found)
+        return found
+
+    def but(self, *, versions: tuple[int, int] | None = None, **instead: Any) -> Handler:
+        """The same handler with other parts."""
+        return Handler(
+            key=self.key,
+            module=self._module,
+            versions=versions or self.versions,
+            **{**self._instead, **instead},
+        )
+
+
+def no_subject(_request: Request) -> Subject:
+    """The subject of requests that name no transaction, partition or group."""
+    return NO_SUBJECT
+
+
+_PARTS: Final[Mapping[str, Any]] = {
+    "handle": None,
+    "refuse": None,
+    "subject": no_subject,
+    "decode": codec.decode_request,
+    "check": None,
+}
+"""The parts of a module that are a handler's, and what serves where it does not have one."""
 
 
 class ApiTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,11 +292,6 @@ def at_top(*, names_it: bool = False, **values: object) -> Callable[[Request, Er
         return request.answer(error_code=error, **values)
 
     return refuse
-
-
-def no_subject(_request: Request) -> Subject:
-    """The subject of requests that name no transaction, partition or group."""
-    return NO_SUBJECT
 
 
 def may_describe(request: Request) -> Callable[[str], bool] | None:

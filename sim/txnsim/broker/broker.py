@@ -11,8 +11,6 @@ import uuid
 from collections.abc import Awaitable, Callable, Generator
 from typing import Final
 
-import structlog
-
 from txnsim.broker.coordinator_host import CoordinatorHost
 from txnsim.broker.fetch import Fetching
 from txnsim.broker.group_host import GroupHost
@@ -32,6 +30,7 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
+from txnsim.loggers import Logger
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics import ClientMetrics
 from txnsim.metadata.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
@@ -76,7 +75,7 @@ from txnsim.types import (
 )
 
 _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
-_log: Final = structlog.get_logger("txnsim.cluster")
+_log: Final = Logger("txnsim.cluster")
 
 
 class Broker:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final, Protocol
 
-import structlog
-
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.crossings import FaultEffect
 from txnsim.faults.points import FaultPoint
@@ -20,6 +18,7 @@ from txnsim.log.answers import Appended
 from txnsim.log.leader_append import append_coordinator
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.verification import SENTINEL
+from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.log_gate import COORDINATOR
@@ -29,7 +28,7 @@ from txnsim.replication.commits import Commits
 from txnsim.replication.leader_appends import Batch, LeaderAppends
 from txnsim.types import BrokerId, CoordinatorEpoch, LeaderEpoch, TopicPartition
 
-_log: Final = structlog.get_logger("txnsim.cluster")
+_log: Final = Logger("txnsim.cluster")
 
 _NOT_LED: Final = Rejection(
     error=ErrorCode.not_leader_or_follower, reason="the broker does not lead the partition"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -29,7 +30,11 @@ SeenT = TypeVar("SeenT", bound=Seen)
 DerivedT = TypeVar("DerivedT")
 
 _ENCODER: Final = msgspec.json.Encoder()
-_DECODER: Final[msgspec.json.Decoder[Seen]] = msgspec.json.Decoder(Seen)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Seen]:
+    return msgspec.json.Decoder(Seen)
 
 
 class HistoryError(Exception):
@@ -132,7 +137,7 @@ class History:
             if not line.strip() or line.lstrip().startswith(b"#"):
                 continue
             try:
-                history.add(_DECODER.decode(line))
+                history.add(_decoder().decode(line))
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise HistoryError(f"line {number}: {error}") from None
         return history

@@ -10,14 +10,20 @@ import logging
 import sys
 from collections.abc import Iterable, MutableMapping
 from enum import StrEnum
-from typing import Any, Final
-
-import structlog
-from structlog.typing import Processor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.log_floods import Floods
 from txnsim.cli.output import may_colour
+from txnsim.loggers import Logger, before_first_line
+from txnsim.on_demand import OnDemand
 from txnsim.runtime import real
+
+if TYPE_CHECKING:
+    import structlog
+    from structlog.typing import Processor
+else:
+    structlog = OnDemand("structlog")
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 LEVEL_DEFAULT: Final = "info"
@@ -34,14 +40,6 @@ class LogFormat(StrEnum):
     """An object a line."""
 
 
-class _Named(structlog.PrintLogger):
-    """A logger that knows its name."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(sys.stderr)
-        self.name = name
-
-
 def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat.CONSOLE) -> None:
     """From now on logs go to standard error.
 
@@ -54,6 +52,17 @@ def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat
     loop_log.removeFilter(_floods)
     _floods = Floods(real.monotonic_ms)
     loop_log.addFilter(_floods)
+    before_first_line(partial(_configure, level, log_format))
+
+
+def _configure(level: str, log_format: LogFormat) -> None:
+    class Named(structlog.PrintLogger):
+        """A logger that knows its name."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__(sys.stderr)
+            self.name = name
+
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -66,7 +75,7 @@ def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        logger_factory=lambda *names: _Named(names[0] if names else "txnsim"),
+        logger_factory=lambda *names: Named(names[0] if names else "txnsim"),
     )
 
 
@@ -84,7 +93,7 @@ def tell_left_out(*, at_once: bool = False) -> None:
         at_once: Also where it goes on.
     """
     for (name, event, *_), count in _floods.rest(at_once=at_once):
-        structlog.get_logger(name).warning(event, left_out=count)
+        Logger(str(name)).warning(event, left_out=count)
 
 
 _floods = Floods(real.monotonic_ms)

@@ -14,8 +14,6 @@ from collections.abc import Callable, MutableMapping
 from types import TracebackType
 from typing import Any, Final
 
-import structlog
-
 ONCE_MS: Final = 1_000
 KINDS_MAX: Final = 1_000
 """Kinds that are remembered; more than the code can tell apart."""
@@ -42,7 +40,9 @@ class Floods:
         kind = (logger.name, event["event"], *_raised(event.get("exc_info")))
         left_out = self.admit(kind)
         if left_out is None:
-            raise structlog.DropEvent
+            from structlog import DropEvent
+
+            raise DropEvent
         if left_out:
             event["left_out"] = left_out
         return event

@@ -8,19 +8,19 @@ values from the environment, has ``rewrite(arguments)`` too.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
-import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Final
 
 from txnsim.cli.commands import COMMANDS, GROUPS, add_examples
 from txnsim.cli.output import complain
-from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, VersionAction
+from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
 from txnsim.variables import unknown_variables
+from txnsim.version import TXNSIM
 
 _NAME_WIDTH: Final = max(map(len, COMMANDS))
 
@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_standard_files()
     if argv is None:
         _leave_out_conveniences()
+        gc.disable()  # modules stay, so there is nothing to collect while they are imported
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((one for one in arguments if not one.startswith("-")), None)
     module = _load(name) if name in COMMANDS else None
@@ -111,6 +112,15 @@ def parser_of(name: str) -> CommandParser:
 class _Parser(CommandParser):
     """The first level, which knows whose commands the others are."""
 
+    def format_help(self) -> str:
+        """What there is, in groups."""
+        groups = "\n\n".join(f"{title}:\n{_lines(names)}" for title, names in GROUPS.items())
+        self.description = (
+            "A simulator of a Kafka cluster for transactions: real clients, real states,"
+            f" faults on demand.\n\n{groups}"
+        )
+        return super().format_help()
+
     def _elsewhere(self, name: str) -> str | None:
         from txnsim.cli.completion import levels
 
@@ -121,26 +131,24 @@ class _Parser(CommandParser):
 
 
 def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
-    """The argument tree; only the chosen command's branch has leaves."""
-    groups = "\n\n".join(f"{title}:\n{_lines(names)}" for title, names in GROUPS.items())
+    """The argument tree: every command, or the branch of the chosen one."""
     parser = _Parser(
         prog="txnsim",
         usage="txnsim [-h] [--version] COMMAND ...",
-        description="A simulator of a Kafka cluster for transactions: real clients, real states,"
-        f" faults on demand.\n\n{groups}",
         epilog="`txnsim COMMAND --help` shows what a command takes, with examples.\n\nexamples:\n"
         "  txnsim serve --topic orders:3 --http\n"
         "  txnsim txns --bootstrap-server localhost:9092 list",
     )
-    parser.add_argument("--version", action=VersionAction, help="print the version")
+    parser.add_argument("--version", action="version", version=TXNSIM, help="print the version")
     # Without a line of help a branch is not listed: the groups above list them.
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", prog="txnsim", parser_class=CommandParser,
         help=argparse.SUPPRESS,
     )  # fmt: skip
-    for name, (_, line) in COMMANDS.items():
+    for name in COMMANDS if module is None else (chosen or "",):
+        line = COMMANDS[name][1]
         branch = commands.add_parser(name, description=line[0].upper() + line[1:] + ".")
-        if name == chosen and module is not None:
+        if module is not None:
             module.add_arguments(branch)
             add_examples(branch, name)
     return parser
@@ -148,6 +156,9 @@ def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
 
 def _lines(names: Sequence[str]) -> str:
     """Commands with what they do, as argparse lists them."""
+    import shutil  # for help alone
+    import textwrap
+
     indent = " " * (_NAME_WIDTH + 6)
     width = shutil.get_terminal_size().columns - 2
     return "\n".join(
@@ -165,6 +176,7 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
     # It knows kio's error codes: slow to import.
     from txnsim.errors import BadInputError, MissingExtraError, TxnsimError
 
+    gc.enable()
     try:
         status: int = module.run(args)
         # Written here, where a reader that went away (`| head`) is still no bug.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
 
@@ -29,6 +28,8 @@ class HelpFormatter(argparse.HelpFormatter):
     """Wraps the lines of a text one by one, and leaves those that are indented as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
+        import textwrap  # for help alone
+
         return "\n".join(
             line
             if line.startswith("  ")
@@ -127,18 +128,3 @@ class CommandParser(argparse.ArgumentParser):
         if wrong is not None and wrong[2] in _WORDS:
             return f"{wrong[1]}: expected {_WORDS[wrong[2]]}, found {wrong[3]}"
         return problem
-
-
-class VersionAction(argparse.Action):
-    """Reads the version only when it is asked for: the package's metadata take a while to find."""
-
-    def __init__(self, option_strings: Sequence[str], **options: Any) -> None:
-        options["dest"] = argparse.SUPPRESS
-        super().__init__(option_strings, nargs=0, **options)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print it and end."""
-        from importlib.metadata import version
-
-        sys.stdout.write(f"txnsim {version('txnsim')}\n")
-        parser.exit(0)

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,11 +37,11 @@ from txnsim.server.options import (
     topics_of,
 )
 from txnsim.server.security_demo import LISTENERS, DemoFiles, demo_security
-from txnsim.storage.disks import Disks
 from txnsim.variables import words_of
 
 if TYPE_CHECKING:
     from txnsim.runtime.nursery import Nursery
+    from txnsim.storage.disks import Disks
 
 HTTP_PORT_DEFAULT: Final = 9080
 PORT_MAX: Final = 65_535
@@ -392,6 +391,8 @@ def _secured(
     """
     directory: Path | None = args.security_dir
     if directory is None:
+        import tempfile  # it takes hashes and chance along
+
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-")))
     directory.mkdir(parents=True, exist_ok=True)
     hosts = dict.fromkeys(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,6 +15,7 @@ from txnsim.cli.output import print_line
 from txnsim.metadata.image import TRANSACTION_VERSION
 from txnsim.server.cluster import SimCluster
 from txnsim.settings import Settings
+from txnsim.version import VERSION
 
 if TYPE_CHECKING:
     from txnsim.http.server import ControlServer
@@ -111,7 +111,7 @@ def _facts(
         "bootstrap": cluster.bootstrap,
         "http": http,
         "pid": os.getpid(),
-        "version": version("txnsim"),
+        "version": VERSION,
         "release": " and ".join(players),
     }
     if token is not None:

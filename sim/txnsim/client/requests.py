@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import msgspec
 
 from txnsim.client.errors import ErrorCode, NotSupportedError
 from txnsim.client.versions import ANY, Api, Request, VersionRange
+from txnsim.on_demand import OnDemand
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
-from txnsim.wire.messages import write_txn_markers_kip_664 as kip_664
+
+if TYPE_CHECKING:
+    from txnsim.wire.messages import write_txn_markers_kip_664 as kip_664
+else:
+    kip_664 = OnDemand("txnsim.wire.messages.write_txn_markers_kip_664")
 
 COORDINATOR_TRANSACTION = 1
 """KeyType of FindCoordinator."""

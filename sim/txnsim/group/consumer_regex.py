@@ -9,10 +9,9 @@ handleRegularExpressionsResult, TopicRegexResolver.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-import re2
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_commands import MayDescribe
@@ -26,6 +25,9 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.topics_hash import topics_hash
 from txnsim.metadata.image import ClusterImage
+from txnsim.on_demand import OnDemand
+
+re2: Final[Any] = OnDemand("re2")
 
 REFRESH_MIN_MS: Final = 10_000
 """Expressions are looked up again no sooner than that
@@ -168,7 +170,7 @@ def _check(regex: str) -> Rejection | None:
     return None
 
 
-def _in_words_of_java(error: re2.error) -> str:
+def _in_words_of_java(error: Exception) -> str:
     """The error in the words of RE2/J; the library here words some errors differently."""
     text = error.args[0]
     said = text.decode() if isinstance(text, bytes) else str(text)

@@ -11,18 +11,23 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.group.record_kinds import KIND_OF, KINDS, message_of, record_of
+from txnsim.group.record_kinds import KIND_OF, kinds, message_of, record_of
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
+from txnsim.on_demand import OnDemand
 from txnsim.types import TopicPartition
 from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, pack_batch
 from txnsim.wire.decoder import DecodeFaultError, reader
 from txnsim.wire.encoder import writer
-from txnsim.wire.messages import group_records as schema
 from txnsim.wire.records import Record
 from txnsim.wire.records import encode_record as framed_record
+
+if TYPE_CHECKING:
+    from txnsim.wire.messages import group_records as schema
+else:
+    schema = OnDemand("txnsim.wire.messages.group_records")
 
 _KIND: Final = struct.Struct("!h")
 
@@ -95,7 +100,7 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _offset_key(record.group_id, record.topic_partition), None
         case _:
             number = KIND_OF[type(record)]
-            kind = KINDS[number]
+            kind = kinds()[number]
             key = _written(number, message_of(kind.key, record))
             if isinstance(record, kind.deleted):
                 return key, None
@@ -155,7 +160,7 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
         (number,) = _KIND.unpack_from(key)
         if number in (_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT):
             return _decode_offset(key, value)
-        kind = KINDS.get(number)
+        kind = kinds().get(number)
         if kind is None or not kind.values:
             return None
         if value is None:

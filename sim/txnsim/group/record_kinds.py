@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from itertools import groupby
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -34,8 +35,14 @@ from txnsim.group.consumer_records import (
     TopicsDeleted,
 )
 from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
-from txnsim.wire.messages import consumer_group_records as schema
-from txnsim.wire.messages.group_records import GROUP_METADATA_VALUES, MEMBERS, GroupMetadataKey
+from txnsim.on_demand import OnDemand
+
+if TYPE_CHECKING:
+    from txnsim.wire.messages import consumer_group_records as schema
+    from txnsim.wire.messages import group_records
+else:
+    schema = OnDemand("txnsim.wire.messages.consumer_group_records")
+    group_records = OnDemand("txnsim.wire.messages.group_records")
 
 GROUP_METADATA: Final = 2
 PARTITION_METADATA: Final = 4
@@ -52,25 +59,42 @@ class Kind(msgspec.Struct, frozen=True):
     version_written: int = 0
 
 
-KINDS: Final[Mapping[int, Kind]] = {
-    GROUP_METADATA: Kind(
-        GroupMetadataKey, GROUP_METADATA_VALUES, ClassicGroupStored, ClassicGroupDeleted, 3
-    ),
-    3: Kind(schema.GroupKey, (schema.GroupMetadataValue,), EpochStored, EpochDeleted),
+@cache
+def kinds() -> Mapping[int, Kind]:
+    """Each kind by its number."""
+    group = schema.GroupKey
+    member = schema.MemberKey
+    return {
+        GROUP_METADATA: Kind(
+            group_records.GroupMetadataKey,
+            group_records.GROUP_METADATA_VALUES,
+            *_RECORDS[GROUP_METADATA],
+            version_written=3,
+        ),
+        3: Kind(group, (schema.GroupMetadataValue,), *_RECORDS[3]),
+        PARTITION_METADATA: Kind(group, (), *_RECORDS[PARTITION_METADATA]),
+        5: Kind(member, (schema.MemberMetadataValue,), *_RECORDS[5]),
+        6: Kind(group, (schema.TargetMetadataValue,), *_RECORDS[6]),
+        7: Kind(member, (schema.TargetMemberValue,), *_RECORDS[7]),
+        8: Kind(member, (schema.CurrentAssignmentValue,), *_RECORDS[8]),
+        16: Kind(schema.RegularExpressionKey, (schema.RegularExpressionValue,), *_RECORDS[16]),
+    }
+
+
+_RECORDS: Final[Mapping[int, tuple[Any, Any]]] = {
+    GROUP_METADATA: (ClassicGroupStored, ClassicGroupDeleted),
+    3: (EpochStored, EpochDeleted),
     # The topics of a group, which was written up to 4.0 and is skipped.
-    PARTITION_METADATA: Kind(schema.GroupKey, (), None, TopicsDeleted),
-    5: Kind(
-        schema.MemberKey, (schema.MemberMetadataValue,), SubscriptionStored, SubscriptionDeleted
-    ),
-    6: Kind(schema.GroupKey, (schema.TargetMetadataValue,), TargetEpochStored, TargetEpochDeleted),
-    7: Kind(schema.MemberKey, (schema.TargetMemberValue,), TargetStored, TargetDeleted),
-    8: Kind(schema.MemberKey, (schema.CurrentAssignmentValue,), CurrentStored, CurrentDeleted),
-    16: Kind(
-        schema.RegularExpressionKey, (schema.RegularExpressionValue,), RegexStored, RegexDeleted
-    ),
+    PARTITION_METADATA: (None, TopicsDeleted),
+    5: (SubscriptionStored, SubscriptionDeleted),
+    6: (TargetEpochStored, TargetEpochDeleted),
+    7: (TargetStored, TargetDeleted),
+    8: (CurrentStored, CurrentDeleted),
+    16: (RegexStored, RegexDeleted),
 }
+"""What is stored and deleted, by kind."""
 KIND_OF: Final[Mapping[type, int]] = {
-    record: number for number, kind in KINDS.items() for record in (kind.stored, kind.deleted)
+    record: number for number, records in _RECORDS.items() for record in records
 }
 """Class of a record -> its kind."""
 
@@ -148,7 +172,9 @@ def _assigned(epochs: Epochs) -> tuple[Any, ...]:
 _WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
     "assigned_partitions": _assigned,
     "classic_member_metadata": _classic_message,
-    "members": lambda members: tuple(message_of(MEMBERS[3], each) for each in members),
+    "members": lambda members: tuple(
+        message_of(group_records.MEMBERS[3], each) for each in members
+    ),
     "partitions_pending_revocation": _assigned,
     "subscribed_topic_regex": lambda regex: regex or "",
     "supported_protocols": lambda protocols: tuple(

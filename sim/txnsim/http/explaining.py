@@ -10,7 +10,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.requests import Request
@@ -27,7 +27,7 @@ from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import Body, RefusedError, number_of
 from txnsim.http.topics import partition_of
 from txnsim.http.work_thread import WorkThread
-from txnsim.scenario import told_hang
+from txnsim.on_demand import OnDemand
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
 from txnsim.trace.reading import recording
@@ -35,6 +35,11 @@ from txnsim.trace.remembered import Remembered
 from txnsim.trace.state import TraceState, state_at
 from txnsim.txn.decided import Decision
 from txnsim.txn.withheld import program_at
+
+if TYPE_CHECKING:
+    from txnsim.scenario import told_hang
+else:
+    told_hang = OnDemand("txnsim.scenario.told_hang")
 
 PARTITIONS_MAX: Final = 200
 """So many are explained at once, unless one is named."""

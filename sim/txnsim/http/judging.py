@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.requests import Request
 
 from txnsim.check.history import History, HistoryError
-from txnsim.check.judge import judge
 from txnsim.check.observations import Seen
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
@@ -23,11 +22,17 @@ from txnsim.client.errors import ClientError
 from txnsim.http.operation import PREFIX, Noun, Operation
 from txnsim.http.replies import Body, RefusedError
 from txnsim.http.topics import partition_of
+from txnsim.on_demand import OnDemand
 from txnsim.runtime.env import Environment
 from txnsim.scenario.onlooker import ONLOOKER, look
 from txnsim.scenario.recorder import Recorder
 from txnsim.server.cluster import SimCluster
 from txnsim.types import TopicPartition
+
+if TYPE_CHECKING:
+    from txnsim.check import judge as judges
+else:
+    judges = OnDemand("txnsim.check.judge")
 
 LOOK_TIMEOUT_MS: Final = 10_000
 
@@ -130,7 +135,7 @@ class JudgingRoutes(Noun):
     async def judge(self, _request: Request, body: Body[list[Seen]]) -> VerdictView:
         """What the checkers make of a history: an array of observations, in order."""
         try:
-            verdict = judge(History(await body.read()))
+            verdict = judges.judge(History(await body.read()))
         except HistoryError as error:
             raise RefusedError(422, str(error)) from None
         return VerdictView(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -13,8 +13,15 @@ from txnsim.errors import ConfigError
 from txnsim.http.life import broker_id_of
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import RefusedError
-from txnsim.server.log_dirs import log_dir_in_steps
-from txnsim.storage.stored_file import StoredFile, tar_of
+from txnsim.on_demand import OnDemand
+
+if TYPE_CHECKING:
+    from txnsim.server import log_dirs
+    from txnsim.storage import stored_file
+    from txnsim.storage.stored_file import StoredFile
+else:
+    stored_file = OnDemand("txnsim.storage.stored_file")
+    log_dirs = OnDemand("txnsim.server.log_dirs")
 
 TAR: Final = "application/x-tar"
 TURN_BYTES: Final = 262_144
@@ -32,7 +39,7 @@ class LogDirRoutes(ClusterNoun):
         """
         broker_id = broker_id_of(request)
         now_ms = self._cluster.environment.clock.now_ms()
-        steps = log_dir_in_steps(self._cluster, broker_id)
+        steps = log_dirs.log_dir_in_steps(self._cluster, broker_id)
         while True:
             try:
                 next(steps)
@@ -51,7 +58,7 @@ async def _in_pieces(files: Sequence[StoredFile], now_ms: int) -> AsyncIterator[
     Small pieces are sent together, and a large one in parts. Sending alone gives others no turn.
     """
     gathered = bytearray()
-    for piece in tar_of(files, modified_ms=now_ms):
+    for piece in stored_file.tar_of(files, modified_ms=now_ms):
         for start in range(0, len(piece), TURN_BYTES):
             gathered += piece[start : start + TURN_BYTES]
             if len(gathered) >= TURN_BYTES:

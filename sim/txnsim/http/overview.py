@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.requests import Request
@@ -11,10 +13,14 @@ from starlette.responses import Response
 from txnsim import settings as settings_module
 from txnsim.http.messages import Health
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
-from txnsim.metrics.exposition import CONTENT_TYPE, exposition
-from txnsim.server.cluster import SimCluster
+from txnsim.on_demand import OnDemand
 from txnsim.server.views.readings import readings
 from txnsim.settings import DEFAULTS
+
+if TYPE_CHECKING:
+    from txnsim.metrics import exposition
+else:
+    exposition = OnDemand("txnsim.metrics.exposition")
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,9 +51,9 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 class LookRoutes(ClusterNoun):
     """The routes over one cluster."""
 
-    def __init__(self, cluster: SimCluster) -> None:
-        super().__init__(cluster)
-        self._metrics = exposition(lambda: readings(cluster))
+    @cached_property
+    def _metrics(self) -> Callable[[], bytes]:
+        return exposition.exposition(lambda: readings(self._cluster))
 
     @Operation("get", "/healthz")
     async def health(self, _request: Request) -> Health:
@@ -63,7 +69,7 @@ class LookRoutes(ClusterNoun):
     @Operation("get", "/metrics", media_type="text/plain")
     async def metrics(self, _request: Request) -> Response:
         """Metrics for Prometheus."""
-        return Response(self._metrics(), media_type=CONTENT_TYPE)
+        return Response(self._metrics(), media_type=exposition.CONTENT_TYPE)
 
     @Operation("get", f"{PREFIX}/cluster")
     async def cluster(self, _request: Request) -> ClusterView:

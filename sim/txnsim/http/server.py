@@ -7,27 +7,35 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Final
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import MissingExtraError, pip_line
-from txnsim.proxy.fault_proxy import FaultProxy
+from txnsim.on_demand import OnDemand
 from txnsim.runtime.nursery import Nursery
 from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
 
 try:
     import anyio.lowlevel
-    import prometheus_client
     import starlette
     import uvicorn
+
+    if find_spec("prometheus_client") is None:  # imported when metrics are asked for
+        raise ModuleNotFoundError(name="prometheus_client")
 except ImportError as error:
     raise MissingExtraError(f"the control port needs {error.name}: {pip_line('http')}") from error
 
 from txnsim.http.app import ControlApi
 from txnsim.http.guard import Doorkeeper, is_loopback
-from txnsim.http.proxy import ProxyApi
 
-NEEDED: Final = (prometheus_client, starlette, uvicorn)
+if TYPE_CHECKING:
+    from txnsim.http import proxy as http_proxy
+    from txnsim.proxy.fault_proxy import FaultProxy
+else:
+    http_proxy = OnDemand("txnsim.http.proxy")
+
+NEEDED: Final = (starlette, uvicorn)
 
 LOOPBACK: Final = "127.0.0.1"
 GRACE_SECONDS: Final = 1
@@ -95,13 +103,13 @@ class ControlServer:
         if self.token is None and not is_near:
             self.token = new_token()
         cluster = self._cluster
-        self._api: ControlApi | ProxyApi
-        if isinstance(cluster, FaultProxy):
-            self._api = ProxyApi(cluster)
-        else:
+        self._api: ControlApi | http_proxy.ProxyApi
+        if isinstance(cluster, SimCluster):
             self._api = ControlApi(cluster, self._nursery)
             if self._page:
                 self._api.warm_up()
+        else:
+            self._api = http_proxy.ProxyApi(cluster)
         config = uvicorn.Config(
             self._api.app(Doorkeeper(token=self.token, is_loopback=is_near)),
             log_config=None,

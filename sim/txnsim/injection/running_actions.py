@@ -12,15 +12,15 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
-import structlog
 
 from txnsim.errors import TxnsimError
 from txnsim.faults.cluster_actions import ClusterAction
 from txnsim.injection.armed import ArmedRule, Lasting, Undo
+from txnsim.loggers import Logger
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.types import BrokerId
 
-_log: Final = structlog.get_logger("txnsim.faults")
+_log: Final = Logger("txnsim.faults")
 
 
 class ClusterControl(Protocol):

@@ -13,9 +13,8 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
-import crc32c
 import msgspec
 
 from txnsim.errors import CorruptBatchError, ErrorCode, Rejection
@@ -25,8 +24,11 @@ from txnsim.metadata.client_metrics_configs import (
     subscription,
 )
 from txnsim.metadata.config_values import Configs, invalid_request
+from txnsim.on_demand import OnDemand
 from txnsim.placement import java_hash
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, decompress
+
+crc32c: Final[Any] = OnDemand("crc32c")
 
 ACCEPTED: Final = (ZSTD, LZ4, GZIP, SNAPPY)
 """Compression types, the best one first."""

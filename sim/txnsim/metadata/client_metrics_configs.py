@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import re2
 
 from txnsim.errors import Rejection
 from txnsim.metadata.config_values import (
@@ -29,6 +28,9 @@ from txnsim.metadata.configs import (
     key_complaint,
     value_of,
 )
+from txnsim.on_demand import OnDemand
+
+re2: Final[Any] = OnDemand("re2")
 
 DEVIATIONS: Final = (
     "Expressions in the match of a subscription for client metrics are RE2's, which take linear "

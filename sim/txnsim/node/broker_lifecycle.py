@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-import structlog
 
 from txnsim.errors import ErrorCode, PeerError
 from txnsim.interbroker.lifecycle import (
@@ -21,6 +20,7 @@ from txnsim.interbroker.lifecycle import (
     BrokerRegistrationCommand,
     BrokerRegistrationReply,
 )
+from txnsim.loggers import Logger
 from txnsim.node.peers import Peers
 from txnsim.runtime.env import Clock, TimerHandle
 from txnsim.runtime.pending import Pending
@@ -32,7 +32,7 @@ SOON_MS: Final = 10
 SHUTDOWN_PAUSE_MS: Final = 50
 """Before the second heartbeat of a controlled shutdown: it is often over by then."""
 
-_log: Final = structlog.get_logger("txnsim.broker")
+_log: Final = Logger("txnsim.broker")
 
 
 class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):

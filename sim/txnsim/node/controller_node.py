@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-import structlog
-
 from txnsim.controller.broker_sessions import BrokerSessions, BrokerState
 from txnsim.controller.elections import elect_unclean, rebalance_leaders
 from txnsim.controller.isr_requests import decide_alter_partition
@@ -37,6 +35,7 @@ from txnsim.interbroker.lifecycle import (
 )
 from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply
 from txnsim.interbroker.transactions import AllocateProducerIdsCommand, AllocateProducerIdsReply
+from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
@@ -46,7 +45,7 @@ from txnsim.runtime.trace import NO_CAUSE
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID, ProducerIdAllocator
 from txnsim.types import BrokerId, ProducerId
 
-_log: Final = structlog.get_logger("txnsim.controller")
+_log: Final = Logger("txnsim.controller")
 
 
 class ControllerNode:

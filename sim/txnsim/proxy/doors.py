@@ -12,10 +12,9 @@ import errno
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
-import structlog
-
 from txnsim.errors import ConfigError
 from txnsim.faults.points import CLIENT, PEER
+from txnsim.loggers import Logger
 from txnsim.proxy import addresses, crossings
 from txnsim.proxy.addresses import Endpoint
 from txnsim.proxy.ends import BrokerEnd, ClientEnd, Joined
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 PORT_MAX: Final = 65_535
 
-_log: Final = structlog.get_logger("txnsim.proxy")
+_log: Final = Logger("txnsim.proxy")
 
 
 class House(Protocol):

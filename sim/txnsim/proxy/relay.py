@@ -19,13 +19,13 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 import msgspec
-import structlog
 
 from txnsim.api.request import NoResponse
 from txnsim.errors import BadInputError
 from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.plan import Asked
 from txnsim.faults.points import FaultPoint
+from txnsim.loggers import Logger
 from txnsim.proxy import addresses, crossings, peek, sasl
 from txnsim.proxy.crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
 from txnsim.proxy.doors import Door
@@ -34,7 +34,7 @@ from txnsim.proxy.frame_stream import SIZE_BYTES, Course, FrameStream
 from txnsim.server.crossings import LOST_COPY, PASS, crossed, opening, tell
 from txnsim.wire.apis import API_VERSIONS, api_name
 
-_log: Final = structlog.get_logger("txnsim.proxy")
+_log: Final = Logger("txnsim.proxy")
 
 BACKLOG_BYTES: Final = 1_048_576
 """What may wait for a fault before a side is no longer read (``queued.max.request.bytes``)."""

@@ -24,8 +24,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
-import structlog
-
 from txnsim.errors import (
     ErrorCode,
     PeerAnsweredError,
@@ -41,6 +39,7 @@ from txnsim.faults.crossings import (
 )
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject, subject_of
+from txnsim.loggers import Logger
 from txnsim.runtime.clock import Clock, TimerHandle
 from txnsim.runtime.link_cuts import Cut, Link, LinkCuts
 from txnsim.runtime.link_pipe import Pipe
@@ -59,7 +58,7 @@ from txnsim.types import BrokerId
 from txnsim.wire.apis import api_name
 
 _POLL, _CAUSE, _MESSAGES = TracedAs.POLL, TracedAs.CAUSE, TracedAs.MESSAGES
-_log: Final = structlog.get_logger("txnsim.network")
+_log: Final = Logger("txnsim.network")
 
 
 class PeerLinks:

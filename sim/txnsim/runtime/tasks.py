@@ -19,14 +19,14 @@ from contextvars import Context, copy_context
 from typing import Any, Final
 
 import msgspec
-import structlog
 
+from txnsim.loggers import Logger
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.runtime.turns import Turns
 from txnsim.runtime.unpacker import Unpacker
 
-_log: Final = structlog.get_logger("txnsim.tasks")
+_log: Final = Logger("txnsim.tasks")
 
 FAILURES_KEPT_MAX: Final = 16
 """Exceptions of background tasks kept for ``close``; every one of them is logged."""

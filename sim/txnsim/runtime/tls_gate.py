@@ -15,9 +15,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, cast
 
-import structlog
+from txnsim.loggers import Logger
 
-_log: Final = structlog.get_logger(__name__)
+_log: Final = Logger(__name__)
 
 HANDSHAKE_TIMEOUT_S: Final = 60.0
 """asyncio's own."""

@@ -5,8 +5,9 @@ by path.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import txnsim
 from txnsim.errors import ConfigError
@@ -36,6 +37,17 @@ def scenarios() -> dict[Path, Scenario]:
     read once.
     """
     return {path: _load_once(path, path.stat().st_mtime_ns) for path in _files()}
+
+
+def heads() -> Iterator[Mapping[str, Any]]:
+    """What the files of those scenarios say at their top level, by name. Nothing is checked: these
+    files are ours, and a model of them takes longer to import than all of them to read.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is in PyYAML's wheels
+    for path in _files():
+        yield yaml.load(path.read_bytes(), loader)
 
 
 def _files() -> list[Path]:

@@ -7,11 +7,10 @@ What ``txnsim serve``, the scenarios, the control port and tests start. It only 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from txnsim.api.authorization.gate import guarded
-from txnsim.api.kip_text import table as kip_text
 from txnsim.api.registry import shipped
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
@@ -25,6 +24,7 @@ from txnsim.metadata.image import CLIENT_LISTENER, TopicImage
 from txnsim.node.controller_node import ControllerNode
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
+from txnsim.on_demand import OnDemand
 from txnsim.releases import Release, fleet_from, release_named
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Environment
@@ -36,7 +36,6 @@ from txnsim.server.connection import Connection
 from txnsim.server.first_image import first_image, registered
 from txnsim.server.inputs import described, input_event
 from txnsim.server.listener import BrokerListener, Door
-from txnsim.server.loading import LoadedCluster
 from txnsim.server.member import Member, MemberState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
 from txnsim.server.quiesce import end_starts, let_end, undisturb
@@ -50,6 +49,14 @@ from txnsim.types import (
     ProducerId,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    from txnsim.api.authorization import gate
+    from txnsim.api.kip_text import table as kip_text
+    from txnsim.server.loading import LoadedCluster
+else:
+    gate = OnDemand("txnsim.api.authorization.gate")
+    kip_text = OnDemand("txnsim.api.kip_text.table")
 
 
 class SimCluster:
@@ -481,7 +488,8 @@ class SimCluster:
         """What is spoken at a listener of that name, as far as it is allowed."""
         if listener is not None and listener != apis.listener:
             apis = msgspec.structs.replace(apis, listener=listener)
-        return guarded(apis, self._authorizer)
+        authorizer = self._authorizer
+        return apis if authorizer is None else gate.guarded(apis, authorizer)
 
     def _make_brokers(
         self,

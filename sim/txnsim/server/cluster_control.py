@@ -21,8 +21,6 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Final, Protocol, assert_never
 
-import structlog
-
 from txnsim.controller.elections import resign_leader
 from txnsim.errors import ConfigError, Rejection
 from txnsim.faults.cluster_actions import (
@@ -36,6 +34,7 @@ from txnsim.faults.cluster_actions import (
     ResignLeader,
 )
 from txnsim.injection.armed import Undo
+from txnsim.loggers import Logger
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
@@ -49,7 +48,7 @@ DEVIATIONS: Final = (
     "that are given to it meanwhile are offline, too, instead of in the other directory.",
 )
 
-_log: Final = structlog.get_logger("txnsim.faults")
+_log: Final = Logger("txnsim.faults")
 
 
 class ControlledCluster(Protocol):

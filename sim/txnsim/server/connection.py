@@ -16,13 +16,12 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import structlog
-
 from txnsim.api.parsing import Parsed, encoded_with_breaks, parsed, parsed_with_breaks
 from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request
 from txnsim.errors import BadInputError, ErrorCode
 from txnsim.faults.crossings import FaultEffect, SubmitOutcome
 from txnsim.faults.damage import damaged
+from txnsim.loggers import Logger
 from txnsim.metrics.requests import NO_METER, ApiMeter
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, Pace
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from txnsim.server.channel_builder import ChannelBuilder
     from txnsim.server.listener import BrokerListener
 
-_log: Final = structlog.get_logger("txnsim.server")
+_log: Final = Logger("txnsim.server")
 
 
 class Connection(asyncio.Protocol):

@@ -21,7 +21,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import structlog
 
 from txnsim.api.request import Handler, NoResponse, Request
 from txnsim.errors import BadInputError, ErrorCode
@@ -36,6 +35,7 @@ from txnsim.faults.crossings import (
 from txnsim.faults.damage import SIZE_BYTES, damaged
 from txnsim.faults.points import CLIENT, PEER, FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
+from txnsim.loggers import Logger
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCH, api_name
 from txnsim.wire.rewriting import rewritten
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from txnsim.runtime.trace import Tracer
     from txnsim.server.listener import BrokerListener
 
-_log: Final = structlog.get_logger("txnsim.server")
+_log: Final = Logger("txnsim.server")
 
 PASS: Final = FaultEffect(outcome=SubmitOutcome.PASS)
 PRODUCE: Final = 0

@@ -15,10 +15,10 @@ from txnsim.security.acls import NO_ACLS
 from txnsim.security.options import SecurityOptions
 from txnsim.server.channel_builder import first_credentials
 from txnsim.server.listener import Door
-from txnsim.server.loading import LoadedCluster
 from txnsim.settings import Settings
 
 if TYPE_CHECKING:
+    from txnsim.server.loading import LoadedCluster
     from txnsim.server.options import ClusterOptions
 
 EVERYWHERE: Final = ("", "0.0.0.0", "::")

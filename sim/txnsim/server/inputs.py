@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import cache
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import structlog
 
+from txnsim.loggers import Logger
 from txnsim.runtime.env import Clock, Environment
 from txnsim.runtime.trace import RunInfo
 from txnsim.settings import DEFAULTS, documentation
+from txnsim.version import VERSION
 
 if TYPE_CHECKING:
     from txnsim.server.options import ClusterOptions
 
-_log: Final = structlog.get_logger("txnsim.cluster")
+_log: Final = Logger("txnsim.cluster")
 
 USER_NODE: Final = "user"
 _GOES_WITHOUT_SAYING: Final = ("create-topics", "stop-cluster")
@@ -71,12 +70,6 @@ def _shortened(value: object) -> object:
     return f"{text[:LOGGED_CHARACTERS_MAX]}…"
 
 
-@cache
-def _version() -> str:
-    """Of what is installed; the file that says it is parsed once in a process."""
-    return version("txnsim")
-
-
 def described(known: RunInfo, options: ClusterOptions) -> RunInfo:
     """What a trace's header tells of a run, with what its cluster was started with: settings that
     differ from the defaults, behaviours that were switched by hand.
@@ -90,7 +83,7 @@ def described(known: RunInfo, options: ClusterOptions) -> RunInfo:
     }
     return msgspec.structs.replace(
         known,
-        sim=_version(),
+        sim=VERSION,
         settings=tuple((name, _plain(value)) for name, value in sorted(given.items())),
         brokers=options.brokers,
         releases=options.as_version,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -12,9 +12,11 @@ from txnsim.errors import ConfigError
 from txnsim.metadata.image import TRANSACTION_VERSION
 from txnsim.releases import fleet_from
 from txnsim.security.options import NO_SECURITY, SecurityOptions
-from txnsim.server.loading import LoadedCluster
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId
+
+if TYPE_CHECKING:
+    from txnsim.server.loading import LoadedCluster
 
 KIP_TEXT_PORT_DISTANCE: Final = 100
 """From the first client port to the first one that answers by the letter of the KIPs."""

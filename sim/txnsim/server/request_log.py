@@ -12,11 +12,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-from structlog.contextvars import bound_contextvars
-
 from txnsim.api.request import Handler, NoResponse, Request
 from txnsim.errors import ErrorCode
+from txnsim.loggers import Logger
 from txnsim.server.crossings import Struck
 from txnsim.wire import codec
 from txnsim.wire.apis import api_name
@@ -25,8 +23,8 @@ from txnsim.wire.error_codes import errors_of, position_of_error
 if TYPE_CHECKING:
     from txnsim.server.listener import BrokerListener
 
-_log: Final = structlog.get_logger("txnsim.request")
-_server_log: Final = structlog.get_logger("txnsim.server")
+_log: Final = Logger("txnsim.request")
+_server_log: Final = Logger("txnsim.server")
 
 
 async def logged(
@@ -59,6 +57,8 @@ async def logged(
     }
     if subject.transactional_id:
         bound["transactional_id"] = subject.transactional_id
+    from structlog.contextvars import bound_contextvars  # only where requests are logged
+
     with bound_contextvars(**bound):
         _log.debug("request.received", principal=request.principal)
         started_ns = listener.stopwatch_ns()

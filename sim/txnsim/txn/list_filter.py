@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-import re2
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.on_demand import OnDemand
 from txnsim.txn.state import IDLE_STATES, WIRE_NAMES, TransactionState, TxnMetadata
 from txnsim.types import ProducerId, TransactionalId
+
+re2: Final[Any] = OnDemand("re2")
 
 
 class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):

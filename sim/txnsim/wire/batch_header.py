@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
-from typing import Final
+from typing import Any, Final
 
-import crc32c
 import msgspec
 
 from txnsim.errors import CorruptBatchError
+from txnsim.on_demand import OnDemand
+
+crc32c: Final[Any] = OnDemand("crc32c")
 
 Buffer = bytes | bytearray | memoryview
 

@@ -13,7 +13,6 @@ from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin
 
 import msgspec
-from kio.serial._implicit_defaults import get_tagged_field_default
 
 REQUIRED: Final = object()
 """Default of a field that has none."""
@@ -93,6 +92,8 @@ def _row(field: Field[Any]) -> FieldRow:
     default = field.default if field.default is not MISSING else REQUIRED
     if default is REQUIRED and tag is not None:
         # A tagged field may always be absent, so it has a default even where none is written.
+        from kio.serial._implicit_defaults import get_tagged_field_default
+
         default = get_tagged_field_default(field)
     return FieldRow(
         name=field.name,

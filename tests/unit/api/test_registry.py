@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+
 import pytest
 
+from txnsim.api import configs, groups, identities, nodes, partitions, records, transactions
 from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, shipped
 from txnsim.releases import RELEASES
 from txnsim.releases.kafka import RELEASE_4_0, RELEASE_4_3
 from txnsim.wire import codec
+
+
+def test_each_handler_module_has_its_row() -> None:
+    found = {}
+    for folder in (configs, groups, identities, nodes, partitions, records, transactions):
+        for one in iter_modules(folder.__path__, f"{folder.__name__}."):
+            module = import_module(one.name)
+            if hasattr(module, "KEY"):
+                found[module.KEY] = module
+    assert found.keys() == HANDLERS.keys()
+    for key, handler in HANDLERS.items():
+        assert handler.versions == found[key].VERSIONS, handler.name
+        assert handler.handle is found[key].handle
+        assert handler.refuse is found[key].refuse
+
+
+PROGRAM = """
+import sys
+from txnsim.api.registry import SHIPPED
+print([one for one in sys.modules if one.startswith("txnsim.api.transactions")])
+print(SHIPPED.handlers[26].name, SHIPPED.handlers[26].handle.__module__)
+"""
+
+
+def test_a_handler_is_imported_when_it_is_needed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["[]", "EndTxn txnsim.api.transactions.end_txn"]
+    with pytest.raises(AttributeError):
+        _ = HANDLERS[26].nothing
 
 
 def test_what_is_advertised_lies_within_the_release() -> None:

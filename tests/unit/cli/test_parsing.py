@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, VersionAction
+from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
 
 Captured = pytest.CaptureFixture[str]
 
@@ -26,16 +26,6 @@ def test_options_are_not_abbreviated() -> None:
     parser.add_argument("--partition")
     with pytest.raises(SystemExit):
         parser.parse_args(["--part", "1"])
-
-
-def test_the_version_goes_to_standard_output(capsys: Captured) -> None:
-    parser = CommandParser()
-    parser.add_argument("--version", action=VersionAction)
-    assert "version" not in vars(parser.parse_args([]))
-    with pytest.raises(SystemExit) as end:
-        parser.parse_args(["--version"])
-    assert end.value.code == 0
-    assert capsys.readouterr().out.startswith("txnsim ")
 
 
 @pytest.mark.parametrize(

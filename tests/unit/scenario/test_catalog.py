@@ -76,3 +76,16 @@ def test_a_file_is_read_again_only_when_it_has_changed(
     file.write_text(source.replace("title: A produce", "title: One produce"), "utf-8")
     os.utime(file, ns=(1, 1))
     assert catalog.find("z01")[1].title.startswith("One produce")
+
+
+@pytest.mark.slow
+def test_heads_say_what_the_models_say() -> None:
+    found = {one["name"]: one for one in catalog.heads()}
+    known = {one.name: one for one in catalog.scenarios().values()}
+    assert list(found) == [one.name for one in known.values()]
+    for name, scenario in known.items():
+        head = found[name]
+        assert tuple(head.get("aliases", ())) == scenario.aliases
+        assert head.get("animal", "") == scenario.animal
+        assert head["title"] == scenario.title
+        assert list(head["runs"]) == list(scenario.runs)

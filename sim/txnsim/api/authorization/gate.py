@@ -27,14 +27,12 @@ GUARDS: Final[Mapping[int, Guard]] = {
 }
 
 
-def guarded(apis: ApiTable, authorizer: Authorizer | None) -> ApiTable:
-    """The same table behind the gate; the very same one where there is no authorizer."""
-    if authorizer is None:
-        return apis
+def guarded(apis: ApiTable, authorizer: Authorizer) -> ApiTable:
+    """The same table behind the gate."""
     return msgspec.structs.replace(
         apis,
         handlers={
-            key: msgspec.structs.replace(handler, handle=partial(_handle, handler, authorizer))
+            key: handler.but(handle=partial(_handle, handler, authorizer))
             for key, handler in apis.handlers.items()
         },
     )

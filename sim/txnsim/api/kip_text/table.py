@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from txnsim.api.kip_text import (
     add_partitions_to_txn,
     describe_transactions,
@@ -89,7 +87,7 @@ _OWN: Final[Mapping[int, Mapping[str, Any]]] = {
 
 
 def _by_text(handler: Handler) -> Handler:
-    own = msgspec.structs.replace(handler, **_OWN.get(handler.key, {}))
+    own = handler.but(**_OWN.get(handler.key, {}))
     if handler.key not in _RENAMED:
         return own
     since, renamed = _RENAMED[handler.key]
@@ -99,7 +97,7 @@ def _by_text(handler: Handler) -> Handler:
         is_new = request.api_version >= since and is_transactional
         return own.refuse(request, renamed(error) if is_new else error)
 
-    return msgspec.structs.replace(own, refuse=refuse)
+    return own.but(refuse=refuse)
 
 
 KIP_TEXT: Final = ApiTable(

@@ -14,7 +14,7 @@ from txnsim.cli.scenario.matrix import matrix_of
 from txnsim.cli.scenario.output import facts_of, progress_of, show_of, story_of, table_of
 from txnsim.cli.traces import one_file
 from txnsim.errors import ConfigError
-from txnsim.scenario.catalog import find, scenarios
+from txnsim.scenario.catalog import find, heads, scenarios
 from txnsim.suggestions import unknown
 
 if TYPE_CHECKING:
@@ -156,13 +156,13 @@ def run(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     known = [
         {
-            "name": one.name,
-            "aliases": one.aliases,
-            "animal": one.animal,
-            "title": one.title,
-            "runs": list(one.runs),
+            "name": one["name"],
+            "aliases": one.get("aliases", []),
+            "animal": one.get("animal", ""),
+            "title": one["title"],
+            "runs": list(one["runs"]),
         }
-        for one in scenarios().values()
+        for one in heads()
     ]
     tell(args, known, COLUMNS)
     return 0

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from txnsim.cli.client_properties import bootstrap_of, read_client_properties
 from txnsim.cli.output import complain, time_text, warn
-from txnsim.cli.parsing import MISUSE_STATUS, VersionAction
+from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.txns import commands as txns_commands
 from txnsim.cli.txns import kip_text as txns_kip_text
 from txnsim.cli.txns.audit import AUDIT_FILE
@@ -37,6 +37,7 @@ from txnsim.client.errors import (
 )
 from txnsim.txn.withheld import program_at
 from txnsim.variables import BOOTSTRAP
+from txnsim.version import TXNSIM
 
 FAILED: Final = 1
 """Exit status of what the cluster refuses."""
@@ -45,7 +46,9 @@ FAILED: Final = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare subcommands and options, those of Kafka 4.3's tool."""
     _add_globals(parser, default=None)
-    parser.add_argument("-v", "--version", action=VersionAction, help="print the version")
+    parser.add_argument(
+        "-v", "--version", action="version", version=TXNSIM, help="print the version"
+    )
     commands = parser.add_subparsers(
         dest="txns_command", metavar="COMMAND", title="commands", required=True
     )

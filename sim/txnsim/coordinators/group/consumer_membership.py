@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final, assert_never
 
 import msgspec
-import structlog
 
 from txnsim.coordinators.group.membership import Membership
 from txnsim.coordinators.group.timers import GroupTimers
@@ -45,11 +44,12 @@ from txnsim.group.consumer_regex import resolve
 from txnsim.group.migration import downgrade, not_upgraded, upgrade
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
+from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.settings import Settings
 
-_log: Final = structlog.get_logger("txnsim.group")
+_log: Final = Logger("txnsim.group")
 
 
 class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):

@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-import structlog
-
 from txnsim.coordinators.coordinator_log import NO_GUARD, CoordinatorLog
 from txnsim.coordinators.group.consumer_membership import ConsumerMembership, consumer_settings
 from txnsim.coordinators.group.membership import Membership
@@ -64,6 +62,7 @@ from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import ClassicGroupState, Group
 from txnsim.interbroker.transactions import TxnMarker
+from txnsim.loggers import Logger
 from txnsim.metadata.group_configs import group_intervals
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.crossings import TimerGate, at_once
@@ -74,7 +73,7 @@ from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, CoordinatorEpoch
 
-_log: Final = structlog.get_logger("txnsim.group")
+_log: Final = Logger("txnsim.group")
 
 _NOT_RUNNING: Final = Rejection(
     error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"

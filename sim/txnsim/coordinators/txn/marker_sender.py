@@ -16,13 +16,13 @@ from functools import partial
 from typing import Final
 
 import msgspec
-import structlog
 
 from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode, PeerError
 from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
+from txnsim.loggers import Logger
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
@@ -62,7 +62,7 @@ RECONNECT_PAUSE_MS: Final = 50
 """After a request without an answer (reconnect.backoff.ms)."""
 
 
-_log: Final = structlog.get_logger("txnsim.txn")
+_log: Final = Logger("txnsim.txn")
 
 
 class MarkerSender(msgspec.Struct, kw_only=True, eq=False):

@@ -17,7 +17,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Final, TypeVar
 
 import msgspec
-import structlog
 
 from txnsim.coordinators.coordinator_log import CoordinatorLog
 from txnsim.coordinators.ownership import OwnedPartition, Ownership
@@ -27,6 +26,7 @@ from txnsim.coordinators.txn.marker_sender import MarkerSender, SendMarkers
 from txnsim.coordinators.txn.scans import Scans
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.loggers import Logger
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
@@ -70,7 +70,7 @@ from txnsim.types import (
     TransactionVersion,
 )
 
-_log: Final = structlog.get_logger("txnsim.txn")
+_log: Final = Logger("txnsim.txn")
 
 ReplyT = TypeVar("ReplyT")
 

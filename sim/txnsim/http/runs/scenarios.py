@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
-import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -34,6 +33,7 @@ from txnsim.http.runs.driven_runs import (
 from txnsim.http.runs.lessons import lesson_of
 from txnsim.http.runs.run_requests import RunRequest, RunsView, words_of
 from txnsim.http.work_thread import WorkThread
+from txnsim.loggers import Logger
 from txnsim.runtime.nursery import HAS_FORK, EndedError, Nursery
 from txnsim.scenario.catalog import of_name, scenarios
 from txnsim.scenario.commands import MODULE, Back, Command, Drive, Go, Input, Order
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from txnsim.scenario.model import Scenario
     from txnsim.scenario.runner import RunResult, Telling
 
-_log: Final = structlog.get_logger("txnsim.http")
+_log: Final = Logger("txnsim.http")
 
 WAIT_MS: Final = 10_000
 WAIT_MS_MAX: Final = 300_000

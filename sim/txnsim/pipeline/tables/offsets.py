@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.group.log_format import decode_record
-from txnsim.group.record_kinds import KINDS as GROUP_KINDS
+from txnsim.group.record_kinds import kinds
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan.pieces import Ints
@@ -56,7 +56,7 @@ KINDS: Final = {
 }
 """Key version -> name, as CoordinatorRecordType has it; 0 is an offset commit of before 0.9."""
 UNKNOWN: Final = "unknown"
-DECODED: Final = frozenset({0, 1, *(number for number, kind in GROUP_KINDS.items() if kind.values)})
+DECODED: Final = frozenset({0, 1, *(number for number, kind in kinds().items() if kind.values)})
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:

@@ -12,8 +12,7 @@ from txnsim.security.acls import Operation, ResourceType
 from txnsim.security.authorizer import Authorizer
 
 
-def test_without_an_authorizer_there_is_no_gate() -> None:
-    assert guarded(SHIPPED, None) is SHIPPED
+def test_what_is_advertised_is_the_same_behind_the_gate() -> None:
     assert guarded(SHIPPED, Authorizer()).advertised == SHIPPED.advertised
 
 

@@ -1,0 +1,117 @@
+"""``python -m benchmarks.start``: how long things take to begin.
+
+Each figure is told twice: milliseconds that passed, and milliseconds of CPU that the process used,
+which another program on the machine lengthens less. ``--python`` is the interpreter of another
+installation, as of a wheel. An interpreter that may write no byte code compiles every module again,
+so it is let write it to a folder of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+_POLL_S: Final = 0.001
+_LIMIT_S: Final = 120.0
+_CLUSTERS: Final = 20
+
+Times = tuple[float, float]
+"""Milliseconds that passed, and those of CPU."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.start")
+    parser.add_argument("--python", default=sys.executable, help="whose txnsim (default: this)")
+    parser.add_argument("--rounds", type=int, default=15)
+    args = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="txnsim-start-") as folder:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(Path(folder, "byte-code"))}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        ready = Path(folder, "ready")
+        program = (args.python, "-m", "txnsim")
+        serve = (*program, "serve", "--port", "0", "--json", "--ready-file", str(ready))
+        figures: dict[str, Callable[[], Times]] = {
+            "process start to accepting": lambda: _accepting(serve, ready, environment),
+            "the same with the control port": lambda: _accepting(
+                (*serve, "--http", "0"), ready, environment
+            ),
+            "txnsim scenario list": lambda: _whole((*program, "scenario", "list"), environment),
+        }
+        for name, measure in figures.items():
+            measure()  # writes the byte code
+            _tell(name, [measure() for _ in range(args.rounds)])
+    _tell("a fresh cluster in a test", asyncio.run(_clusters()))
+    return 0
+
+
+def _tell(name: str, found: Sequence[Times]) -> None:
+    passed, used = ([one[at] for one in found] for at in (0, 1))
+    print(
+        f"{name:<32} {median(passed):8.1f} ms (least {min(passed):.1f}),"
+        f" CPU {median(used):.1f} ms (least {min(used):.1f})",
+        flush=True,
+    )
+
+
+def _accepting(command: Sequence[str], ready: Path, environment: dict[str, str]) -> Times:
+    """From the start of a server until it says in its ready file that every listener accepts."""
+    ready.unlink(missing_ok=True)
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    try:
+        while not ready.exists():
+            if process.poll() is not None or time.perf_counter() - started > _LIMIT_S:
+                raise SystemExit(f"{' '.join(command)} did not start")
+            time.sleep(_POLL_S)
+        passed_ms = (time.perf_counter() - started) * 1_000
+        threads = Path(f"/proc/{process.pid}/task").iterdir()
+        used_ns = sum(int(Path(one, "schedstat").read_text().split()[0]) for one in threads)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    return passed_ms, used_ns / 1_000_000
+
+
+def _whole(command: Sequence[str], environment: dict[str, str]) -> Times:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)
+    passed_ms = (time.perf_counter() - started) * 1_000
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return passed_ms, used_s * 1_000
+
+
+async def _clusters() -> list[Times]:
+    """Start clusters of three brokers in this process, each after the one before has ended."""
+    from txnsim.testing.cluster import AsyncSimulatedKafka
+
+    found = []
+    for _ in range(_CLUSTERS + 1):
+        started, used = time.perf_counter(), time.process_time()
+        kafka = AsyncSimulatedKafka()
+        await kafka.__aenter__()
+        found.append(
+            (
+                (time.perf_counter() - started) * 1_000,
+                (time.process_time() - used) * 1_000,
+            )
+        )
+        await kafka.__aexit__(None, None, None)
+    return found[1:]  # the first one imports
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""A logger costs an import with its first line, and its set-up waits for that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from structlog.testing import capture_logs
+
+from txnsim.loggers import Logger, before_first_line
+
+
+def test_the_first_line_sets_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    with monkeypatch.context() as before:
+        before.delitem(sys.modules, "structlog")
+        before_first_line(lambda: done.append("not this one"))
+        before_first_line(lambda: done.append("set up"))
+    assert not done
+    with capture_logs():
+        Logger("txnsim.test").info("first")
+        Logger("txnsim.test").info("second")
+    assert done == ["set up"]
+
+
+def test_without_a_line_nothing_is_imported() -> None:
+    program = "import sys, txnsim.server.cluster; sys.exit('structlog' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_line_has_the_name_of_its_logger_and_set_up_is_done_at_once_where_lines_were() -> None:
+    with capture_logs() as lines:
+        Logger("txnsim.test").warning("odd", broker=1)
+    assert lines == [{"event": "odd", "broker": 1, "log_level": "warning"}]
+    done: list[str] = []
+    before_first_line(lambda: done.append("set up"))
+    assert done == ["set up"]
