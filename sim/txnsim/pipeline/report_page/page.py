@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from txnsim.pipeline.forensics.findings import Finding, PartitionFigures, Report
+from txnsim.pipeline.forensics.identity import stale_words
 from txnsim.pipeline.questions.waiting import Waiting
 from txnsim.pipeline.report_page.elements import Child, document, element, table
 from txnsim.pipeline.report_page.lives import Ended, Life, Lives
@@ -381,6 +382,7 @@ def _source(report: Report) -> Iterator[Element]:
     for caption, lines in (
         ("Torn tails, which a starting broker cuts off", source.cut_off),
         ("What could not be read, or makes no sense", source.problems),
+        ("Replicas of topics that were deleted, which are not judged", stale_words(source.stale)),
     ):
         if lines:
             yield element("h3", caption)

@@ -14,6 +14,7 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
 from tests.support.no_spark import no_session
 from tests.support.position_logs import HERE, at, offsets_log, sent
+from tests.support.remade_topic import remade_topic
 from txnsim.pipeline.forensics.find_hanging import Search
 from txnsim.pipeline.report_page.making import Written, write_report
 from txnsim.pipeline.report_page.page import REMARK
@@ -136,3 +137,11 @@ def test_where_nothing_happened_that_is_said(tmp_path: Path) -> None:
     assert "No transaction is open." in page.texts
     assert "svg" not in page.tags
     assert page.of("src") == []
+
+
+def test_the_log_of_a_deleted_topic_is_named_and_not_drawn(tmp_path: Path) -> None:
+    found = written(remade_topic(tmp_path / "disks"))
+    assert found.done.partitions == 1
+    assert any(
+        text.startswith("stale: orders, partition 0, on broker 2") for text in found.page.texts
+    )
