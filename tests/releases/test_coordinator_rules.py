@@ -416,7 +416,7 @@ def test_the_longest_timeout(rules: Rules, *, expected: bool) -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_end_from_a_future_epoch(committed: bool) -> None:
-    """KAFKA-9600: up to 2.5 only an older epoch was refused."""
+    """KAFKA-9600: up to 2.5 only an older epoch was refused before the end was logged."""
     txn = entry(ONGOING, partitions=frozenset({FOO_0}))
     command = EndTxn(
         transactional_id=TID,
@@ -429,6 +429,9 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
     taken = decide_end_txn(txn, command, now_ms=NOW_MS, rules=old)
     assert isinstance(taken, Decision)
     assert taken.records[0].producer_epoch == txn.producer_epoch
+    assert isinstance(taken.reply, Rejection)
+    assert taken.reply.error is ErrorCode.invalid_producer_epoch
+    assert not taken.effects, "no marker is owed"
     stale = msgspec.structs.replace(command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1))
     for refused, rules in ((command, LATEST), (stale, old)):
         outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, rules=rules)

@@ -6,16 +6,17 @@ from typing import Final
 
 import pytest
 
-from tests.support.coordinator import FOO_0, HOME, World, error_of
+from tests.support.coordinator import FOO_0, HOME, World, error_of, identity
 from tests.support.steps import load_whole
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.releases import LATEST, Rules
 from txnsim.settings import Settings
 from txnsim.txn.state import TransactionState
-from txnsim.types import CoordinatorEpoch, ProducerIdAndEpoch
+from txnsim.types import CoordinatorEpoch, ProducerIdAndEpoch, TransactionVersion
 
 HOUR_MS: Final = 3_600_000
+TV_0: Final = TransactionVersion.TV_0
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
 
 
@@ -58,6 +59,31 @@ async def test_a_clock_set_back_between_two_transactions() -> None:
         assert error_of(await world.add(identity_2, FOO_0)) is error
         again = ErrorCode.none if error is ErrorCode.none else ErrorCode.concurrent_transactions
         assert error_of(await world.add(identity_2, FOO_0)) is again, "locked for good"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committed: bool) -> None:
+    """A real 2.5.1: 47 INVALID_PRODUCER_EPOCH, then 51 to everybody, and no marker."""
+    world = World(rules=Rules(end_needs_exact_epoch=False))
+    own = await world.ready()
+    await world.add(own, FOO_0)
+    future = identity(own.producer_id, own.producer_epoch + 1)
+    told = await world.end(future, committed=committed, version=TV_0)
+    assert error_of(told) is ErrorCode.invalid_producer_epoch
+    await world.settle()
+    prepared = "PrepareCommit" if committed else "PrepareAbort"
+    assert (world.entry().state.wire_name, world.sent) == (prepared, [])
+    for late in (
+        await world.end(future, committed=committed, version=TV_0),
+        await world.end(own, committed=committed, version=TV_0),
+        await world.add(own, FOO_0, version=TV_0),
+        await world.init(),
+    ):
+        assert error_of(late) is ErrorCode.concurrent_transactions
+    assert world.sent == []
+    load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
+    await world.settle()
+    assert world.entry().state.wire_name == prepared.replace("Prepare", "Complete")
 
 
 async def test_an_id_whose_first_record_was_lost_expires() -> None:

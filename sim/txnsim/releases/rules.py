@@ -90,7 +90,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "KAFKA-9600",
         "2.6",
         after="EndTxn of a client before transactions v2 needs exactly the coordinator's epoch",
-        before="an epoch from the future is taken as well, and ends the transaction",
+        before="an epoch from the future is INVALID_PRODUCER_EPOCH too, but only when the end is "
+        "logged: no marker is sent until the coordinator moves",
     )
     failed_fence_keeps_epoch: bool = _switch(
         "KAFKA-9666",

@@ -45,7 +45,7 @@ from txnsim.types import (
     TransactionVersion,
 )
 
-EndDecision = Decision[TxnTransition, ProducerIdAndEpoch, MarkersOwed]
+EndDecision = Decision[TxnTransition, ProducerIdAndEpoch | Rejection, MarkersOwed]
 
 _TV_2: Final = TransactionVersion.TV_2
 _EMPTY: Final = TransactionState.EMPTY
@@ -175,12 +175,26 @@ def _decide_v1(
         return concurrent(txn, "end.v4.pending")
     rule = (_V1_COMMIT_RULES if command.committed else _V1_ABORT_RULES)[txn.state]
     if txn.state is _ONGOING:
-        return _end(to_prepared_v1(txn, committed=command.committed, now_ms=now_ms), rule)
+        end = _end(to_prepared_v1(txn, committed=command.committed, now_ms=now_ms), rule)
+        return _stuck(txn, command, end) if is_future else end
     if txn.state is _EMPTY or not _agrees(txn, command):
         return _invalid_state(txn, command, rule)
     if txn.state in PREPARED_STATES:
         return concurrent(txn, rule)
     return Decision(reply=_identity(txn), rule=rule)
+
+
+def _stuck(txn: TxnMetadata, command: EndTxn, end: EndDecision) -> EndDecision:
+    """Before KAFKA-9600 the end is logged, and the look at the entry behind that finds another
+    epoch: it sends no markers (sendTxnMarkersCallback). The next coordinator does, when it loads.
+    """
+    refusal = Rejection(
+        error=ErrorCode.invalid_producer_epoch,
+        reason=f"{txn.transactional_id}: prepared at epoch {txn.producer_epoch} for epoch "
+        f"{command.producer_epoch}, and no marker is sent",
+        rule="end.v4.wrong-epoch",
+    )
+    return Decision(records=end.records, reply=refusal, rule="end.v4.wrong-epoch")
 
 
 # Version 2
