@@ -5,18 +5,17 @@ fit what they belong to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from txnsim.check.anomaly import Kind
 from txnsim.errors import ErrorCode
 from txnsim.releases.rules import documentation as rules_documentation
 from txnsim.scenario.answers import ANY, LOST
 from txnsim.scenario.cluster_options import leaders_of
-from txnsim.scenario.fields import ByRun, Model, Names
+from txnsim.scenario.fields import ELSE, ByRun, Model, Only
 from txnsim.scenario.model import HEALTHY, RESERVED, Actor, Scenario
 from txnsim.scenario.notation.places import BY_NAME, PLACED
 from txnsim.scenario.players.base import PLAYERS
-from txnsim.scenario.steps import ELSE
 from txnsim.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Call, ClusterAct, Step
 from txnsim.suggestions import unknown
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
@@ -68,7 +67,9 @@ def _head(scenario: Scenario) -> Problems:
                 )
     for name, actor in scenario.actors.items():
         yield from _actor(("actors", name), actor)
-    if scenario.control and not any("control" in step.only for step in scenario.steps):
+    if scenario.control and not any(
+        "control" in group for step in scenario.steps for group in step.only
+    ):
         yield ("control",), "no step has `only: control`"
 
 
@@ -98,14 +99,16 @@ class _Checks:
         """Name -> what the caller plays."""
         self._topics = {name: topic.partitions for name, topic in scenario.topics.items()}
         """Every topic so far -> its partitions, as many as there ever were."""
-        self._values: dict[tuple[TopicPartition, str], list[Names]] = {}
+        self._values: dict[tuple[TopicPartition, str], list[Only]] = {}
         """Records by partition and value -> in which tellings they are written."""
 
     def step(self, place: Place, step: Step) -> Problems:
         """What is wrong with one more step."""
-        for at, word in enumerate(step.only):
-            if word not in self._scenario.words:
-                yield (*place, "only", at), unknown("run, mode or take", word, self._scenario.words)
+        words = self._scenario.words
+        for number, group in enumerate(step.only):
+            for at, word in enumerate(group):
+                if word not in words:
+                    yield (*place, "only", number, at), unknown("run, mode or take", word, words)
         rule = step.rule
         if rule is not None:
             act = "hold" if step.hold is not None else "arm"
@@ -164,11 +167,13 @@ class _Checks:
             return
         needed, possible = can[call.do]
         yield from _fields(place, call.do, call.given, needed, possible)
-        if call.value is not None and call.values is not None:
+        if "value" in call.given and call.values is not None:
             yield (*place, "values"), "either value or values"
-        has_records = call.count is not None or call.value is not None or call.values is not None
+        has_records = not {"count", "value", "values"}.isdisjoint(call.given)
         if call.do in ("produce", "append") and not has_records:
             yield (*place, "do"), f"{call.do} needs value or values"
+        if plays == "application" and has_records and None in call.records:
+            yield (*place, "value"), "a tombstone is sent by a wire actor or a bystander"
         whose = call.first_identity_of
         if whose is not None and (whose not in cast or cast[whose].plays != "wire"):
             wires = [name for name, one in cast.items() if one.plays == "wire"]
@@ -198,8 +203,10 @@ class _Checks:
                 yield (*place, "do"), "abort with producer-id needs epoch, or start-offset"
         yield from self._broker((*place, "broker"), call.broker)
         yield from self._by_run((*place, "error"), call.error)
+        yield from self._words((*place, "reads"), call.reads)
+        yield from self._words((*place, "offset"), call.offset)
 
-    def _records(self, place: Place, call: Call, only: Names) -> Problems:
+    def _records(self, place: Place, call: Call, only: Only) -> Problems:
         """Each record of a telling has a value of its own; a step that says which sequence it sends
         again, or that it may be refused, may send the same record.
         """
@@ -208,6 +215,8 @@ class _Checks:
         if target is None or may_repeat or call.do not in WRITES:
             return
         for value in call.records if call.count is None else (f"{call.value or UPDATE}-0",):
+            if value is None:
+                continue  # tombstones have no names
             before = self._values.setdefault((target, value), [])
             if any(self._together(only, others) for others in before):
                 yield (
@@ -217,7 +226,7 @@ class _Checks:
                 )
             before.append(only)
 
-    def _together(self, one: Names, other: Names) -> bool:
+    def _together(self, one: Only, other: Only) -> bool:
         """Whether some telling has steps that are meant for both."""
         scenario = self._scenario
         return any(
@@ -290,16 +299,29 @@ class _Checks:
             yield place, f"topic {partition.topic} has the partitions 0 to {last}"
 
     def _by_run(self, place: Place, given: ByRun | None) -> Problems:
-        if given is None:
-            return
-        expected: Mapping[str, str] = {"": given} if isinstance(given, str) else given
-        words = (*self._scenario.words, ELSE)
-        for word, error in expected.items():
-            where = place if not word else (*place, word)
-            if word and word not in words:
-                yield where, unknown("run, mode or take", word, words)
-            if error not in _ERRORS:
+        """Words that there are, and errors."""
+        for where, error in self._by_words(place, given):
+            if isinstance(error, str) and error not in _ERRORS:
                 yield where, unknown("error", error, sorted(_ERRORS))
+        yield from self._words(place, given)
+
+    def _by_words(self, place: Place, given: Any) -> Iterator[tuple[Place, Any]]:
+        """What is expected, at its place, however many words lead there."""
+        if not isinstance(given, Mapping):
+            yield place, given
+            return
+        for word, inner in given.items():
+            yield from self._by_words((*place, word), inner)
+
+    def _words(self, place: Place, given: Any) -> Problems:
+        """The words by which something differs between runs."""
+        if not isinstance(given, Mapping):
+            return
+        words = (*self._scenario.words, ELSE)
+        for word, inner in given.items():
+            if word not in words:
+                yield (*place, word), unknown("run, mode or take", word, words)
+            yield from self._words((*place, word), inner)
 
     @staticmethod
     def _known(place: Place, what: str, name: str, known: list[str]) -> Problems:

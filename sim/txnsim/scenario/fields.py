@@ -4,7 +4,7 @@ what differs between runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -155,6 +155,14 @@ def listed(value: Any) -> Any:
     return (value,) if isinstance(value, str | int) else value
 
 
+def groups(value: Any) -> Any:
+    """Words, or groups of words."""
+    if isinstance(value, list | tuple) and any(isinstance(one, list | tuple) for one in value):
+        return tuple(listed(one) for one in value)
+    found = listed(value)
+    return (found,) if found else ()
+
+
 def _shown_content(key: bytes) -> str | dict[str, str]:
     return key.decode() if key.isascii() and key.decode().isprintable() else {"hex": key.hex()}
 
@@ -253,9 +261,23 @@ class RecordAt(Model):
 Inputs = Annotated[
     tuple[RecordAt, ...], BeforeValidator(listed), WithJsonSchema(_one_or_several(_RECORD))
 ]
-ByRun = str | dict[str, str]
-"""What is expected: the same everywhere, or by run, mode or take; ``else`` for the others."""
-OffsetByRun = int | dict[str, int]
+Only = Annotated[
+    tuple[Names, ...],
+    BeforeValidator(groups),
+    PlainSerializer(lambda value: value[0] if len(value) == 1 else value, when_used="json"),
+    WithJsonSchema(_one_or_several(_NAME)),
+]
+"""Groups of words, one around the other: of each one word must fit (``Scenario.meant_for``)."""
+ByRun = str | dict[str, str | dict[str, str]]
+"""What is expected: the same everywhere, or by run, mode or take; ``else`` for the others. By two
+words at once where mappings stand in the mapping.
+"""
+OffsetByRun = int | dict[str, int | dict[str, int]]
+Values = tuple[str | None, ...]
+ValuesByRun = Values | dict[str, Values | dict[str, Values]]
+ELSE: Final = "else"
+HARMLESS: Final = ("disarmed", "control")
+"""Takes in which nothing goes wrong: what runs expect does not hold for them."""
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
@@ -275,3 +297,31 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         if self.take == "armed":
             return (self.run, self.mode, self.take, player)
         return (self.take, self.run, self.mode, player)
+
+
+def by_run(given: Mapping[str, Any], situation: Situation, *, holds: bool | None = None) -> Any:
+    """What a file says for the first word of this run that it has; without the fault, and of a
+    control, only what it says for those. None where it says nothing.
+
+    Args:
+        given: What is said, by words; a mapping in it says more about its word.
+        situation: Which run.
+        holds: Whether a word before has let this take in.
+    """
+    allowed = holds if holds is not None else situation.take not in HARMLESS
+    for word in (*situation.words, ELSE):
+        if word not in given:
+            continue
+        here, found = allowed or word in HARMLESS, given[word]
+        if isinstance(found, dict):
+            found = by_run(found, situation, holds=here)
+        elif not here:
+            found = None
+        if found is not None:
+            return found
+    return None
+
+
+def expected_values(given: ValuesByRun | None, situation: Situation) -> Any:
+    """The values that a run expects to read; None for whatever it is."""
+    return by_run(given, situation) if isinstance(given, dict) else given

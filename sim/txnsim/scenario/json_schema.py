@@ -15,7 +15,7 @@ import msgspec
 from txnsim.faults.plan import FaultRule
 from txnsim.scenario.fields import FAULT_RULE_TITLE
 from txnsim.scenario.model import MODES, Scenario
-from txnsim.scenario.notation.repeating import PARTS, REPEAT, STEPS
+from txnsim.scenario.notation.blocks import ANY_ORDER, ONLY, PARTS, REPEAT, STEPS
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -32,24 +32,29 @@ def scenario_schema() -> dict[str, Any]:
     _point_to(definitions, "FaultRuleOfStory")
     definitions["Topic"] = {"anyOf": [{"type": "integer", "minimum": 1}, definitions["Topic"]]}
     definitions["Run"]["properties"]["mode"]["examples"] = list(MODES)
-    definitions["Repeat"] = _repeat()
+    definitions["Block"] = _block()
+    step = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
     for part in PARTS:
-        step = schema["properties"][part]["items"]
-        schema["properties"][part]["items"] = {"anyOf": [{"$ref": "#/$defs/Repeat"}, step]}
+        schema["properties"][part]["items"] = step
     return {"$schema": DIALECT, **schema, "title": "txnsim scenario", "$defs": definitions}
 
 
-def _repeat() -> dict[str, Any]:
+def _block() -> dict[str, Any]:
     """What is rolled out before the models read the file."""
+    inside = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
+    held = {"type": "array", "minItems": 1, "items": inside}
     return {
-        "title": "Repeat",
-        "description": "These steps so often; {n} in them is the number of the turn, from 1 on.",
+        "title": "Block",
+        "description": "Steps that are repeated ({n} is the number of the turn, from 1 on), are "
+        "restricted together, or come in an order that the seed draws.",
         "type": "object",
         "properties": {
             REPEAT: {"type": "integer", "minimum": 1},
-            STEPS: {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Step"}},
+            ONLY: {"$ref": "#/$defs/Step/properties/only"},
+            STEPS: held,
+            ANY_ORDER: held,
         },
-        "required": [REPEAT, STEPS],
+        "oneOf": [{"required": [STEPS]}, {"required": [ANY_ORDER]}],
         "additionalProperties": False,
     }
 

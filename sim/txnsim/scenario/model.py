@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from txnsim.scenario.fields import Milliseconds, Model, Names, Situation
+from txnsim.scenario.fields import Milliseconds, Model, Names, Only, Situation
 from txnsim.scenario.steps_model import Step
 
 MODES: Final = {
@@ -148,8 +148,12 @@ class Scenario(Model):
             for program in (False, True)
         )
 
-    def meant_for(self, only: Names, situation: Situation) -> bool:
-        """Whether something restricted to ``only`` belongs to a run.
+    def meant_for(self, only: Only, situation: Situation) -> bool:
+        """Whether something restricted to ``only`` belongs to a run: to each of its groups."""
+        return all(self._fits(group, situation) for group in only)
+
+    def _fits(self, only: Names, situation: Situation) -> bool:
+        """Whether a run has these words.
 
         Runs and modes are one kind of word, takes another, ways of playing a third; of each kind
         that is named, one word must fit.

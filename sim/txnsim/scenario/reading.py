@@ -18,7 +18,7 @@ from txnsim.config.yaml_bounds import composed
 from txnsim.errors import ConfigError
 from txnsim.scenario.consistency import Place, contradictions
 from txnsim.scenario.model import Scenario
-from txnsim.scenario.notation.repeating import PARTS, rolled_out
+from txnsim.scenario.notation.blocks import PARTS, rolled_out
 from txnsim.scenario.steps_model import Step
 
 _MEMBERS: Final = members_of(Scenario)
@@ -49,6 +49,9 @@ def read(file: str, text: str) -> Scenario:
     for part in PARTS:
         for number, step in enumerate(getattr(scenario, part)):
             place = origins.of((part, number))
+            unit = origins.units.get((part, number))
+            if unit is not None:
+                step.stands_in(unit)
             step.stands_at(f"{PurePath(file).name}:{_line(lines, place)}: {_field(place)}")
     return scenario
 

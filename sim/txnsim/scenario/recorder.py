@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -56,7 +56,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Records that were sent together, as their producer knows them."""
 
     partition: TopicPartition
-    values: tuple[str, ...]
+    values: tuple[str | None, ...]
+    """None is a tombstone."""
     key: bytes | None = None
     item: str | None = None
     """The unit of work; each value is its own unless given."""
@@ -372,6 +373,16 @@ class Recorder:
 
 def _error(answer: CallResult) -> str:
     return "" if answer.error == NONE else answer.error
+
+
+def shown(values: Iterable[str | None]) -> str:
+    """Values of records, in words."""
+    return ", ".join("null" if value is None else value for value in values) or "nothing"
+
+
+def encoded(value: str | None) -> bytes | None:
+    """The value of a record; none of a tombstone."""
+    return None if value is None else value.encode()
 
 
 def decoded(value: bytes | None) -> str | None:

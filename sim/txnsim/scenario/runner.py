@@ -27,6 +27,7 @@ from txnsim.scenario.final_observation import look_twice
 from txnsim.scenario.ground.base import Ground
 from txnsim.scenario.ground.simulated import simulated_ground
 from txnsim.scenario.model import Scenario
+from txnsim.scenario.notation.drawn_order import STREAM, in_drawn_order
 from txnsim.scenario.pace import LOOK, LOOK_AGAIN, Pace, planned
 from txnsim.scenario.players.casting import Cast, Casting, cast
 from txnsim.scenario.recorder import Recorder
@@ -260,7 +261,9 @@ class _Notes:
 async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
     """Act out every step, look, cure, look again."""
     scenario, situation = built.scenario, built.situation
-    steps, cure = scenario.steps_of(situation), scenario.cure_of(situation)
+    shuffle = built.environment.rng.stream(STREAM).shuffle
+    steps = in_drawn_order(scenario.steps_of(situation), shuffle)
+    cure = in_drawn_order(scenario.cure_of(situation), shuffle)
     again = (LOOK_AGAIN,) if cure else ()
     plan = iter(planned((*steps, LOOK, *cure, *again)) if pace is not None else ())
 

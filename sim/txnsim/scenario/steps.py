@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from txnsim.scenario.actors.asking import ASKED_AGAIN
 from txnsim.scenario.actors.base import Actor
 from txnsim.scenario.answers import ANY, NONE, CallResult, StoryFailedError
 from txnsim.scenario.conditions import expect, still_held, until_struck, wait_until
-from txnsim.scenario.fields import ByRun, OffsetByRun, Situation
+from txnsim.scenario.fields import ByRun, OffsetByRun, Situation, by_run
 from txnsim.scenario.final_observation import look_at_everything
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim.scenario.steps_model import Awaited, Call, ClusterAct, Step
@@ -25,10 +25,6 @@ from txnsim.suggestions import unknown
 from txnsim.trace.story import ONLOOKER_SUFFIX
 
 T = TypeVar("T")
-
-ELSE: Final = "else"
-HARMLESS: Final = ("disarmed", "control")
-"""Takes in which nothing goes wrong: what runs expect does not hold for them."""
 
 
 async def act(stage: Stage, step: Step) -> None:
@@ -162,7 +158,7 @@ async def _done(
         tps=[str(place) for place in call.partitions] if call.partitions else None,
         group=call.group,
         transaction=call.transaction,
-        records=call.records or None,
+        records=[value or "" for value in call.records],
     ) as traced:
         with stage.recorder.asking():
             answer = await actor.call(call, wanted=wanted, sent=sent)
@@ -219,25 +215,14 @@ async def _give_up(stage: Stage, name: str) -> None:
 def expected_error(given: ByRun | None, situation: Situation) -> str:
     """The error that a run expects; without the fault, and of a control, NONE
     unless the file says otherwise."""
-    found = _by_run(given, situation) if isinstance(given, dict) else given
-    return NONE if found is None else found
+    found = by_run(given, situation) if isinstance(given, dict) else given
+    return NONE if found is None else str(found)
 
 
 def expected_offset(given: OffsetByRun | None, situation: Situation) -> int | None:
     """The offset that a run expects; None for whatever it is."""
-    return _by_run(given, situation) if isinstance(given, dict) else given
-
-
-def _by_run(given: Mapping[str, T], situation: Situation) -> T | None:
-    """What a file says for the first word of this run that it has; without the fault, and of a
-    control, only what it says for those.
-    """
-    for word in situation.words:
-        if word in given:
-            return given[word]
-        if word in HARMLESS:
-            return None
-    return given.get(ELSE)
+    found: int | None = by_run(given, situation) if isinstance(given, dict) else given
+    return found
 
 
 def _compare(

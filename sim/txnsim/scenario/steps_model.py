@@ -23,8 +23,11 @@ from txnsim.scenario.fields import (
     Names,
     OffsetByRun,
     Offsets,
+    Only,
     Partition,
     Partitions,
+    Values,
+    ValuesByRun,
 )
 from txnsim.suggestions import unknown
 from txnsim.txn.state import WIRE_NAMES
@@ -33,7 +36,8 @@ from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
 T = TypeVar("T")
 
 _PLACE: Final = "place "
-"""A name that no field can have."""
+_UNIT: Final = "unit "
+"""Names that no field can have."""
 PARTITIONS_MAX: Final = 100
 """Of a topic."""
 COUNT_MAX: Final = 10_000
@@ -172,7 +176,8 @@ class Call(Doing):
     partition: Partition | None = None
     partitions: Partitions | None = None
     value: str | None = None
-    values: tuple[str, ...] | None = None
+    """Null is a tombstone."""
+    values: Values | None = None
     key: Content | None = None
     item: str | None = None
     """The unit of work that the record stands for; its value unless given."""
@@ -202,7 +207,7 @@ class Call(Doing):
     count: int | None = Field(default=None, ge=1, le=COUNT_MAX)
     keys: int | None = Field(default=None, ge=1, le=COUNT_MAX)
     from_: int | None = Field(default=None, alias="from", ge=0)
-    reads: tuple[str, ...] | None = None
+    reads: ValuesByRun | None = None
     uncommitted: bool | None = None
     names: Partitions | None = None
     tool: Literal["before-3.1", "today"] | None = None
@@ -231,9 +236,9 @@ class Call(Doing):
     """The error that must be answered; NONE unless given."""
 
     @property
-    def records(self) -> tuple[str, ...]:
-        """The values of all records."""
-        return self.values if self.values is not None else (self.value or "",)
+    def records(self) -> Values:
+        """The values of all records; None is a tombstone."""
+        return self.values if self.values is not None else (self.value,)
 
     @property
     def inputs(self) -> tuple[Position, ...]:
@@ -328,9 +333,9 @@ class Expectation(Model):
     """What somebody outside must see now; at least one of these."""
 
     partition: Partition
-    committed: tuple[str, ...] | None = None
+    committed: Values | None = None
     """Values that a read_committed reader gets from the beginning of the log."""
-    uncommitted: tuple[str, ...] | None = None
+    uncommitted: Values | None = None
     records: int | None = None
     """How many a read_uncommitted reader gets from the beginning of the log."""
     stable: int | None = None
@@ -360,7 +365,7 @@ class Step(OneOf):
     BESIDES: ClassVar = ("say", "only")
 
     say: str = ""
-    only: Names = ()
+    only: Only = ()
     """Only in these runs, modes and takes; see ``meant_for``."""
     call: Call | None = None
     await_: str | Awaited | None = Field(default=None, alias="await")
@@ -385,6 +390,15 @@ class Step(OneOf):
         """Note where it was read, as ``late.yaml:24: steps.3``."""
         # Beside the fields, as a cached property is: where it stands is no part of what it says.
         self.__dict__[_PLACE] = f"{place}.{_names((self.choice,))}"
+
+    @property
+    def unit(self) -> tuple[int, int] | None:
+        """The block in any order that it stands in, and the part of it; None outside of one."""
+        return self.__dict__.get(_UNIT)
+
+    def stands_in(self, unit: tuple[int, int]) -> None:
+        """Note the block in any order that it was read in."""
+        self.__dict__[_UNIT] = unit
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:

@@ -34,6 +34,13 @@ def produce(**fields: Any) -> dict[str, Any]:
         ([produce(partition="q-0")], "steps.0.call.partition", "no topic 'q'"),
         ([produce(partition="t-2")], "steps.0.call.partition", "has the partitions 0 to 1"),
         ([produce(error="FENCED")], "steps.0.call.error", "no error 'FENCED'"),
+        ([produce(error={"V-": {"V9": "NONE"}})], "steps.0.call.error.V-.V9", "take 'V9'"),
+        ([produce(error={"V-": {"else": "X"}})], "steps.0.call.error.V-.else", "no error 'X'"),
+        (
+            [call("read", "reader", partition="t-0", reads={"V9": []})],
+            "steps.0.call.reads.V9",
+            "no run, mode or take 'V9'",
+        ),
         ([produce(error={"V9": "NONE"})], "steps.0.call.error.V9", "no run, mode or take 'V9'"),
         ([produce(background="a"), produce(background="a")], "steps.1.call.background", "a call"),
         ([{"await": "a"}], "steps.0.await", "no step before names 'a'"),
@@ -148,3 +155,10 @@ def test_a_value_may_stand_twice_where_it_is_one_record_or_one_telling_has_it_on
         produce(),
     ]
     assert len(read("small.yaml", yaml.safe_dump(document(again))).steps) == len(again)
+
+
+def test_an_application_sends_no_tombstones() -> None:
+    found = problems(
+        [call("send", "a", partition="t-0", value=None)], actors={"a": {"plays": "application"}}
+    )
+    assert "steps.0.call.value: a tombstone is sent by a wire actor or a bystander" in found

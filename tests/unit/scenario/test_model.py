@@ -25,7 +25,7 @@ DISARMED = Situation(run="V-", mode="V-", take="disarmed")
     ],
 )
 def test_of_each_kind_of_word_one_must_fit(only: tuple[str, ...], meant: bool) -> None:
-    assert small([{"observe": "everything"}]).meant_for(only, ARMED) is meant
+    assert small([{"observe": "everything"}]).meant_for((only,), ARMED) is meant
 
 
 def test_a_disarmed_run_leaves_out_what_is_about_faults() -> None:

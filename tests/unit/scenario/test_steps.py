@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.stories import Steps, call, failure, seen, sentences, told, transaction
 from txnsim.check.observations import Ended, Healed, Wrote
-from txnsim.scenario.fields import Situation
+from txnsim.scenario.fields import ByRun, Situation
 from txnsim.scenario.runner import FAILED
 from txnsim.scenario.steps import expected_error, expected_offset
 
@@ -167,10 +167,14 @@ def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused
         ({"V-": "A", "disarmed": "C"}, "A", "C"),
         ({"TV2": "A"}, "NONE", "NONE"),
         ({"TV2": "A", "else": "B"}, "B", "NONE"),
+        ({"V-": {"armed": "A", "disarmed": "C", "else": "B"}}, "A", "C"),
+        ({"V-": {"control": "C", "else": "B"}, "else": "D"}, "B", "NONE"),
+        ({"disarmed": {"TV2": "A", "else": "B"}, "else": "D"}, "D", "B"),
+        ({"disarmed": {"TV2": "A"}, "V-": {"disarmed": "C"}}, "NONE", "C"),
     ],
 )
 def test_an_error_is_expected_by_run_mode_or_take(
-    given: str | dict[str, str] | None, armed: str, disarmed: str
+    given: ByRun | None, armed: str, disarmed: str
 ) -> None:
     assert expected_error(given, ARMED) == armed
     assert expected_error(given, DISARMED) == disarmed

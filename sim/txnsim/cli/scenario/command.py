@@ -95,6 +95,12 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=1, metavar="N", help="of all chance: same seed, same trace (1)"
     )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="each with the seeds 1 to N; the first that differs is shown",
+    )
     parser.add_argument("--trace", type=Path, metavar="DIR", help="write each run's trace there")
     parser.add_argument(
         "--history",
@@ -238,7 +244,7 @@ def _run_elsewhere(plan: Sequence[Telling], args: argparse.Namespace) -> int:
     from txnsim.scenario.players.casting import Casting
     from txnsim.scenario.runner import casts_of
 
-    for option in ("trace", "history", "html", "inputs"):
+    for option in ("trace", "history", "html", "inputs", "seeds"):
         if getattr(args, option) is not None:
             raise ConfigError(f"--{option} is of no use with --on")
     casting = Casting(player=args.player or "own", program=args.program)
@@ -301,21 +307,20 @@ def _can_play(scenario: Scenario, run_name: str, player: str) -> bool:
 def _run_all(plan: Sequence[Telling], args: argparse.Namespace) -> list[RunResult]:
     from txnsim.runtime import real
     from txnsim.scenario.players.casting import Casting
-    from txnsim.scenario.runner import casts_of, tell_real, tell_virtual
+    from txnsim.scenario.runner import casts_of, tell_real
 
     casting = Casting(player=args.player, program=args.program)
     is_real = args.real or args.player is not None or args.program is not None
     if is_real:
         for telling in plan:
             casts_of(telling, casting)  # a wish that can't be granted is refused before any run
+    if args.seeds is not None and (is_real or args.inputs is not None or args.seeds < 1):
+        raise ConfigError("--seeds is a number from 1 on, and for virtual time without --inputs")
     pace = _pace_of(plan, args, is_real=is_real)
     results = []
     said: set[str] = set()
     for number, telling in enumerate(plan, 1):
-        if is_real:
-            result = real.run(tell_real(telling, casting))
-        else:
-            result = tell_virtual(telling, seed=args.seed, pace=pace)
+        result = real.run(tell_real(telling, casting)) if is_real else _told(telling, args, pace)
         results.append(result)
         _write(args.trace, result, "jsonl", result.trace)
         _write(args.history, result, "history.jsonl", result.history)
@@ -325,6 +330,18 @@ def _run_all(plan: Sequence[Telling], args: argparse.Namespace) -> list[RunResul
             world = telling.scenario.runs[telling.run]
             print_line(story_of(world, result, said=said))
     return results
+
+
+def _told(telling: Telling, args: argparse.Namespace, pace: GivenInputs | None) -> RunResult:
+    """The first telling that differs, of those with each wanted seed; the last one if none does."""
+    from txnsim.scenario.runner import tell_virtual
+
+    seeds = [args.seed] if args.seeds is None else range(1, args.seeds + 1)
+    for seed in seeds:
+        result = tell_virtual(telling, seed=seed, pace=pace)
+        if not result.as_declared:
+            break
+    return result
 
 
 def _pace_of(

@@ -61,7 +61,7 @@ def _sentences(steps: Sequence[object]) -> Iterator[str]:
     spoken = [step for step in steps if getattr(step, "say", "")]
     for number, step in enumerate(spoken, 1):
         only = getattr(step, "only", ())
-        where = f" [{', '.join(only)}]" if only else ""
+        where = "".join(f" [{', '.join(group)}]" for group in only)
         yield wrapped(f"{number}. {str(getattr(step, 'say', '')).strip()}{where}")
 
 
@@ -122,11 +122,14 @@ def table_of(results: Sequence[RunResult]) -> str:
 
 def reasons(results: Sequence[RunResult]) -> Iterator[str]:
     """Why those came to another verdict that did."""
+    from txnsim.scenario.runner import SEED_DEFAULT
+
     for result in results:
         for finding in findings(result):
             if not finding.as_declared:
                 because = "; ".join(finding.because) or "nothing was found"
-                yield wrapped(f"{result.scenario} {result.run}, {result.take}: {because}")
+                seed = "" if result.seed in (None, SEED_DEFAULT) else f", seed {result.seed}"
+                yield wrapped(f"{result.scenario} {result.run}, {result.take}{seed}: {because}")
 
 
 def findings(result: RunResult) -> Iterator[JudgesResult]:

@@ -53,7 +53,7 @@ class ApplicationActor:
                 self._recorder.began(self.name, self._id, self._transaction)
             case "send":
                 place = needed(call.partition)
-                await player.send(call.records[0], place)
+                await player.send(needed(call.records[0]), place)
                 self._sent.append(
                     Batch(
                         partition=place,

@@ -10,7 +10,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer, RecordMetadata
 from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import NONE, CallResult, failure
-from txnsim.scenario.recorder import Batch
+from txnsim.scenario.recorder import Batch, encoded, shown
 from txnsim.scenario.steps_model import UPDATE, Call, needed
 
 AT_ONCE_MAX: Final = 200
@@ -46,7 +46,7 @@ class BystanderActor(ClientActor):
 
     def _send(self, producer: Producer, batch: Batch) -> asyncio.Future[RecordMetadata]:
         place = batch.partition
-        return producer.send(place.topic, place.partition, batch.values[0].encode(), key=batch.key)
+        return producer.send(place.topic, place.partition, encoded(batch.values[0]), key=batch.key)
 
     async def _answered(
         self, waiting: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
@@ -73,7 +73,7 @@ class BystanderActor(ClientActor):
         elif len(values) > TOLD_MAX:
             text = f"{len(values)} records acknowledged, the last at {offsets[-1]}"
         else:
-            text = f"{', '.join(values)} acknowledged at {', '.join(map(str, offsets))}"
+            text = f"{shown(values)} acknowledged at {', '.join(map(str, offsets))}"
         self._around.tell(self.name, text)
 
     async def close(self) -> None:
@@ -95,6 +95,6 @@ def _records(call: Call) -> Iterator[Batch]:
         yield _batch(call, value, key)
 
 
-def _batch(call: Call, value: str, key: bytes | None) -> Batch:
+def _batch(call: Call, value: str | None, key: bytes | None) -> Batch:
     place = needed(call.partition)
     return Batch(partition=place, values=(value,), key=key, item=call.item, of=call.inputs)

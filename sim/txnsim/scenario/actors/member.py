@@ -18,8 +18,9 @@ from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.asking import PATIENCE_MS, Asking
 from txnsim.scenario.actors.base import ClientActor, Surroundings, group_metadata
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure
+from txnsim.scenario.fields import expected_values
 from txnsim.scenario.model import Actor
-from txnsim.scenario.recorder import decoded
+from txnsim.scenario.recorder import decoded, shown
 from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import IsolationLevel
 
@@ -156,12 +157,12 @@ class MemberActor(ClientActor):
         if polled.positions:
             self._tell_place(member)
             recorder.positions(self.name, member.options.group_id, polled.positions)
-        values: list[str] = []
+        values: list[str | None] = []
         for asked, result in polled.fetched:
             recorder.read(self.name, asked, self._isolation, result, transaction=call.transaction)
-            values += [decoded(one.value) or "" for one in result.records]
-        got = ", ".join(values) or "nothing"
+            values += [decoded(one.value) for one in result.records]
+        got = shown(values)
         self._around.tell(self.name, f"polls {got}")
-        if call.reads is not None and call.reads != tuple(values):
-            expected = ", ".join(call.reads) or "nothing"
-            raise StoryFailedError(f"{self.name} polls {got}, expected {expected}")
+        wanted = expected_values(call.reads, self._around.situation)
+        if wanted not in (None, tuple(values)):
+            raise StoryFailedError(f"{self.name} polls {got}, expected {shown(wanted)}")

@@ -12,8 +12,9 @@ from txnsim.client.positions import committed_positions
 from txnsim.client.tracing import ClientTrace
 from txnsim.scenario.actors.base import ClientActor, Surroundings
 from txnsim.scenario.answers import CallResult, StoryFailedError, failure
+from txnsim.scenario.fields import Values, expected_values
 from txnsim.scenario.model import Actor
-from txnsim.scenario.recorder import decoded
+from txnsim.scenario.recorder import decoded, shown
 from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -42,9 +43,10 @@ class ReaderActor(ClientActor):
             isolation = IsolationLevel.READ_UNCOMMITTED
         values, last = await self.read(place, isolation, start=call.from_)
         self._around.tell(self.name, _told(place, isolation, values, last))
-        if call.reads is not None and call.reads != values:
+        wanted_values = expected_values(call.reads, self._around.situation)
+        if wanted_values not in (None, values):
             raise StoryFailedError(
-                f"{self.name} reads {_listed(values)} from {place}, expected {_listed(call.reads)}"
+                f"{self.name} reads {shown(values)} from {place}, expected {shown(wanted_values)}"
             )
         if last.error != ErrorCode.none:
             return CallResult(error=last.error.name.upper())
@@ -52,7 +54,7 @@ class ReaderActor(ClientActor):
 
     async def read(
         self, place: TopicPartition, isolation: IsolationLevel, *, start: int | None = None
-    ) -> tuple[tuple[str, ...], FetchResult]:
+    ) -> tuple[Values, FetchResult]:
         """Everything that there is now.
 
         Args:
@@ -69,17 +71,17 @@ class ReaderActor(ClientActor):
 
     async def _read(
         self, place: TopicPartition, isolation: IsolationLevel, *, start: int | None
-    ) -> tuple[tuple[str, ...], FetchResult]:
+    ) -> tuple[Values, FetchResult]:
         key = (place, isolation)
         offset = self._positions.get(key, 0) if start is None else start
-        values: list[str] = []
+        values: list[str | None] = []
         while True:
             result = await self._fetch(place, offset, isolation)
             self._around.recorder.read(self.name, offset, isolation, result)
             if result.error == ErrorCode.offset_out_of_range and start is None:
                 offset = await self._earliest(place)  # auto.offset.reset=earliest
                 continue
-            values += [decoded(one.value) or "" for one in result.records]
+            values += [decoded(one.value) for one in result.records]
             self._positions[key] = result.next_offset
             if result.next_offset == offset:
                 return tuple(values), result
@@ -123,12 +125,8 @@ class ReaderActor(ClientActor):
         return CallResult()
 
 
-def _listed(values: tuple[str, ...]) -> str:
-    return ", ".join(values) or "nothing"
-
-
 def _told(
-    place: TopicPartition, isolation: IsolationLevel, values: tuple[str, ...], last: FetchResult
+    place: TopicPartition, isolation: IsolationLevel, values: Values, last: FetchResult
 ) -> str:
     name = isolation.name.lower()
     if last.error != ErrorCode.none:
@@ -141,4 +139,4 @@ def _told(
         if starves and isolation is IsolationLevel.READ_COMMITTED
         else f"; the last stable offset is {stable}, the high watermark {high}"
     )
-    return f"a {name} reader of {place} gets {_listed(values)}{why}"
+    return f"a {name} reader of {place} gets {shown(values)}{why}"

@@ -18,7 +18,7 @@ from txnsim.scenario.actors.asking import MAIN, Asking
 from txnsim.scenario.actors.base import ClientActor, Surroundings, group_metadata
 from txnsim.scenario.answers import GIVEN_UP, NONE, CallResult, StoryFailedError
 from txnsim.scenario.model import Actor
-from txnsim.scenario.recorder import Batch
+from txnsim.scenario.recorder import Batch, encoded
 from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
@@ -256,7 +256,7 @@ class WireActor(ClientActor):
         assert batch.sequence is not None
         return build_batch(
             [
-                Record(timestamp_ms=now_ms, key=batch.key, value=value.encode())
+                Record(timestamp_ms=now_ms, key=batch.key, value=encoded(value))
                 for value in batch.values
             ],
             timestamp_ms=now_ms,

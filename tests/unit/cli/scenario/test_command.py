@@ -121,6 +121,20 @@ def test_one_mode_and_one_take_can_be_asked_for(
     assert "It was in TV2." in capsys.readouterr().out
 
 
+def test_a_story_is_told_with_many_seeds_up_to_the_first_that_differs(
+    told: Told, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 0
+    assert told.virtual == [("TV2", "armed", seed) for seed in (1, 2, 3)]
+    told.virtual.clear()
+    monkeypatch.setitem(WRONG, "TV2", ("lost-write",))
+    assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 1
+    assert len(told.virtual) == 1
+    assert main([*Z01, "--seeds", "0"]) == 2
+    assert main([*Z01, "--seeds", "2", "--real"]) == 2
+    assert "--seeds is a number from 1 on" in capsys.readouterr().err
+
+
 def test_json_gives_verdicts_on_standard_output_and_progress_elsewhere(
     told: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,5 +25,5 @@ def test_an_anomaly_is_a_row_and_a_mode_a_column() -> None:
     assert lines[-3:] == [
         "3 of 4 runs with the fault: as declared",
         "1 of 1 runs without the fault, healthy: as declared",
-        "late TV2, armed: nothing was found",
+        "late TV2, armed, seed 7: nothing was found",
     ]

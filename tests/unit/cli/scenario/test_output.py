@@ -82,8 +82,8 @@ def test_a_table_says_what_differs_and_why() -> None:
     assert rows[1] == ["late", "V-", "armed", "own client", "lost-write", "", "as declared"]
     assert rows[2][-1] == "expected duplicate; healthy"
     assert lines[3:] == [
-        "late V+, armed: nothing was found",
-        "late V+, armed: lost-write: so it is",
+        "late V+, armed, seed 7: nothing was found",
+        "late V+, armed, seed 7: lost-write: so it is",
     ]
 
 

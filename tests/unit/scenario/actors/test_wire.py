@@ -141,3 +141,22 @@ def test_an_output_of_an_input_that_was_only_polled_in_an_abort_is_missed() -> N
     steps.insert(10, again)
     result = told(steps, actors=actors, settings=settings)
     assert result.as_declared, result.verdict
+
+
+def test_a_record_without_a_value_is_a_tombstone_for_everybody() -> None:
+    actors = {"P": {"plays": "wire"}}
+    steps = [
+        call("append", "bystander", partition="t-0", value=None, key="k"),
+        call("init-producer-id"),
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", values=["a", None], key="k"),
+        call("commit"),
+        call("read", "reader", partition="t-0", reads={"V-": [None, "a", None], "else": ["b"]}),
+        {"expect": {"partition": "t-0", "committed": [None, "a", None]}},
+    ]
+    result = told(steps, actors=actors)
+    assert result.as_declared, result.verdict
+    assert [one.value for one in seen(result, Wrote)] == [None, "a", None]
+    (because,) = told(steps, actors=actors, run="TV2").verdict.because
+    assert "reads null, a, null from t-0, expected b" in because
