@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests import docs
-from tests.conformance.casebook import elsewhere, transcripts
+from tests.conformance.casebook import other_transcripts, transcripts
 from tests.conformance.casebook.reading import all_files, brokers, cases, rules
 from tests.conformance.programme import LEVELS
 from txnsim import coordinators, log, txn
@@ -88,7 +88,7 @@ def test_what_shows_a_rule_elsewhere_exists() -> None:
                 if not file.exists() or f"def {name}(" not in file.read_text("utf-8"):
                     wrong.append(f"{rule.id}: no test {found.test}")
             case found if found.recorded:
-                wrong += elsewhere.unshown(rule)
+                wrong += other_transcripts.unshown(rule)
             case found:
                 if found.deviation not in deviations:
                     wrong.append(f"{rule.id}: DEVIATIONS.md does not say {found.deviation!r}")

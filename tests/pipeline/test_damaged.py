@@ -30,7 +30,7 @@ from txnsim.pipeline.forensics.segment_reading import walked
 from txnsim.pipeline.scan.sections import in_sections
 from txnsim.pipeline.scan.segments import SegmentFile
 from txnsim.storage import names
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

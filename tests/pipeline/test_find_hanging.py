@@ -23,8 +23,8 @@ from txnsim.pipeline.scan.segments import replicas_in
 from txnsim.releases.rules import LATEST
 from txnsim.runtime.rng import SeededRng
 from txnsim.storage.log_file import read_log_file
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.state import Tombstone, TxnRecord
-from txnsim.txn.withheld import OpenTxnStatus
 from txnsim.types import TopicPartition, TransactionalId
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tests.pipeline.test_damaged import plain
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, Report
 from txnsim.pipeline.forensics.verdicts import Reason
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import INTERNAL_TOPICS
 
 if TYPE_CHECKING:

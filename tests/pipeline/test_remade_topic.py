@@ -24,7 +24,7 @@ from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Report
 from txnsim.pipeline.questions.leading import leading_states
 from txnsim.storage import names
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,8 +23,8 @@ from tests.real import verdicts
 from txnsim.cli.event_log import log_to_stderr
 from txnsim.runtime import real
 from txnsim.scenario.catalog import find, scenarios
+from txnsim.scenario.ground.comparison import Cell, beforehand, tell_on_apache, why_not
 from txnsim.scenario.ground.jars import version_of
-from txnsim.scenario.ground.told_twice import Cell, beforehand, tell_on_apache, why_not
 from txnsim.scenario.model import HEALTHY, Scenario
 from txnsim.scenario.players.casting import Casting
 from txnsim.scenario.runner import RunResult, Telling

@@ -31,7 +31,7 @@ from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
 from txnsim.metrics import table
 from txnsim.metrics.table import METRICS
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import IsolationLevel, TopicPartition
 
 TOPIC: Final = "watched"

@@ -19,7 +19,7 @@ from txnsim.client.inspection.repair import Outcome, repair
 from txnsim.client.inspection.survey import survey
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.producer import Producer
-from txnsim.txn.withheld import Cause, OpenTxnStatus
+from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus
 from txnsim.types import TopicPartition
 
 __all__ = ["jvms"]  # a fixture: it ends the tools' JVMs

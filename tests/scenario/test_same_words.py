@@ -14,7 +14,7 @@ from txnsim.scenario import catalog, final_observation, runner
 from txnsim.scenario.runner import Telling, tell_virtual
 from txnsim.scenario.stage import Stage
 from txnsim.trace.explain import lso_of
-from txnsim.trace.remembered import Remembered
+from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.state import state_at
 
 

@@ -40,7 +40,7 @@ from txnsim.server.security_demo import LISTENERS, DemoFiles, demo_security
 from txnsim.variables import words_of
 
 if TYPE_CHECKING:
-    from txnsim.runtime.nursery import Nursery
+    from txnsim.runtime.forked_processes import Nursery
     from txnsim.storage.disks import Disks
 
 HTTP_PORT_DEFAULT: Final = 9080
@@ -213,7 +213,9 @@ def _nursery(*, page: bool) -> Iterator[Nursery | None]:
     if not page:
         yield None
         return
-    from txnsim.runtime.nursery import Nursery  # both cost the start of a server without a page
+    from txnsim.runtime.forked_processes import (
+        Nursery,  # both cost the start of a server without a page
+    )
     from txnsim.scenario.commands import MODULE
 
     nursery = Nursery(MODULE)

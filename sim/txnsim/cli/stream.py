@@ -19,7 +19,7 @@ from txnsim.cli.client_properties import bootstrap_of, property_entries
 from txnsim.cli.output import complain, print_line, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError, TxnsimError
-from txnsim.txn.withheld import program_at
+from txnsim.txn.open_txn_verdict import program_at
 from txnsim.variables import BOOTSTRAP
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from txnsim.http.runs.lessons import LessonRoutes
 from txnsim.http.runs.scenarios import ScenarioRoutes
 from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes
-from txnsim.runtime.nursery import Nursery
+from txnsim.runtime.forked_processes import Nursery
 from txnsim.server.cluster import SimCluster
 
 _NOUNS: Final[tuple[type[Noun], ...]] = (

@@ -30,11 +30,11 @@ from txnsim.http.work_thread import WorkThread
 from txnsim.on_demand import OnDemand
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
+from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import recording
-from txnsim.trace.remembered import Remembered
 from txnsim.trace.state import TraceState, state_at
-from txnsim.txn.decided import Decision
-from txnsim.txn.withheld import program_at
+from txnsim.txn.open_txn_verdict import program_at
+from txnsim.txn.past_decision import Decision
 
 if TYPE_CHECKING:
     from txnsim.scenario import told_hang

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import MissingExtraError, pip_line
 from txnsim.on_demand import OnDemand
-from txnsim.runtime.nursery import Nursery
+from txnsim.runtime.forked_processes import Nursery
 from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
 

@@ -22,6 +22,7 @@ from txnsim.http.replies import RefusedError, number_of, word_of
 from txnsim.http.topics import partition_of, replica_log
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.server.views.waiting import WAIT_MS, entry_of, until_state
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.state import (
     NO_TIMESTAMP,
     PREPARED_STATES,
@@ -29,7 +30,6 @@ from txnsim.txn.state import (
     TransactionState,
     TxnMetadata,
 )
-from txnsim.txn.withheld import OpenTxnStatus, program_at
 from txnsim.types import BrokerId, TopicPartition
 
 PARTITION_MAX: Final = 2**31 - 1

@@ -146,8 +146,8 @@ def records_of(
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from txnsim.pipeline.log_query import Wanted
     from txnsim.pipeline.tables.read_here import read_here
-    from txnsim.pipeline.wanted import Wanted
 
     farthest = _farthest(stays)
     by_owner: defaultdict[Owner, list[dict[str, Any]]] = defaultdict(list)

@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.wanted import Wanted
 
 OFFSETS: Final = frozenset(
     {

@@ -17,12 +17,12 @@ from typing import Final
 
 import msgspec
 
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.planning import READS, Share, grown_shares_of, replicas_of, shares_of
 from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.log_seek import end_offset_of
 from txnsim.pipeline.scan.segments import log_dirs_in, segments_of
-from txnsim.pipeline.wanted import Wanted
 
 LOGS: Final = frozenset({"batches", "records", "endings", "transactions", "offsets"})
 """Tables whose rows never change, as each is made of what was appended to a log."""

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from txnsim.pipeline import tasks
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import TASK_BYTES_DEFAULT, KafkaLogOptions
 from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.sections import in_sections
@@ -26,7 +27,6 @@ from txnsim.pipeline.scan.segments import (
     replicas_in,
     segments_of,
 )
-from txnsim.pipeline.wanted import Wanted
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 _TASKS_PER_CORE: Final = 3

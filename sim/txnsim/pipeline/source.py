@@ -30,10 +30,10 @@ from txnsim.pipeline.filters import taken_over
 from txnsim.pipeline.following import StreamOffset, later, latest, shares_between
 from txnsim.pipeline.hadoop.reading import Stores, stores_of
 from txnsim.pipeline.hadoop.settings import HadoopSettings
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import FORMAT, KafkaLogOptions
 from txnsim.pipeline.planning import READS, Share, shares_of
 from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.wanted import Wanted
 
 
 class Task(InputPartition):

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from txnsim.errors import ClientError, ConfigError
-from txnsim.runtime.nursery import Channel, Checkpoints, serve
+from txnsim.runtime.forked_processes import Channel, Checkpoints, serve
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.catalog import find

@@ -18,8 +18,8 @@ from txnsim.errors import BadInputError, ConfigError
 from txnsim.scenario.catalog import directory
 from txnsim.suggestions import unknown
 from txnsim.trace.explain import lso_of
+from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import Recording
-from txnsim.trace.remembered import Remembered
 from txnsim.trace.state import TraceState, state_at
 
 FOLDER: Final = "lessons"

@@ -17,7 +17,7 @@ from txnsim.broker.broker import Broker
 from txnsim.controller import controller
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ConfigError, Rejection
-from txnsim.faults.doubts import doubt
+from txnsim.faults.absent_targets import doubt
 from txnsim.faults.plan import FaultRule
 from txnsim.injection.injector import Injector
 from txnsim.metadata.image import CLIENT_LISTENER, TopicImage

@@ -12,7 +12,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.testing.exactly_once import Value, compare
 from txnsim.testing.faults import FaultState
 from txnsim.testing.reading import Fate, ReadRecord, read_topic
-from txnsim.txn.withheld import program_at, with_guess
+from txnsim.txn.open_txn_verdict import program_at, with_guess
 
 
 def no_hanging_transactions(found: Sequence[JudgedTransaction], *, bootstrap: str) -> None:

@@ -17,12 +17,12 @@ import pytest
 from txnsim.errors import ConfigError
 from txnsim.http.report import waits_text
 from txnsim.server.options import topics_of
-from txnsim.testing import elsewhere, judging
+from txnsim.testing import foreign_cluster, judging
 from txnsim.testing.blocking import SimulatedKafka
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.elsewhere import ForeignKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.faults import FaultState
+from txnsim.testing.foreign_cluster import ForeignKafka
 from txnsim.testing.options import Wanted, wanted
 from txnsim.testing.repeating import SEED, section
 from txnsim.testing.report import Section, sections
@@ -122,7 +122,7 @@ class Guard:
         """A fresh cluster for a test; on another cluster, if chosen, fresh topics."""
         asked = self.asked(item)
         if self._elsewhere is not None:
-            elsewhere.check(self._said(item))
+            foreign_cluster.check(self._said(item))
         with self._cluster(asked) as kafka:
             if self._elsewhere is None or self._has_proxy:
                 self._watch(kafka.asynchronous)
@@ -153,7 +153,7 @@ class Guard:
     def virtual_of(self, item: pytest.Item) -> Callable[..., Any]:
         """``run_virtual`` with this test's options."""
         if self._elsewhere is not None:
-            elsewhere.skip("virtual time")
+            foreign_cluster.skip("virtual time")
 
         def run(main: Callable[[AsyncSimulatedKafka], Any], **changes: Any) -> Any:
             said: int = changes.pop("seed", SEED_DEFAULT)

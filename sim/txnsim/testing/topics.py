@@ -26,7 +26,7 @@ from txnsim.server.views.waiting import WAIT_MS, check_states, in_vain
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.reading import SETTLE_MS, Fate, ReadRecord, read_topic
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
-from txnsim.txn.decided import Decision
+from txnsim.txn.past_decision import Decision
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,

@@ -1,5 +1,5 @@
 """Why the last stable offset of a partition stands where it stands, and what has become of a
-transaction: from a trace alone, in the words of ``txn.withheld``.
+transaction: from a trace alone, in the words of ``txn.open_txn_verdict``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import Recording, by_position, causes
-from txnsim.trace.remembered import Remembered
 from txnsim.trace.state import TraceState, state_at
 from txnsim.trace.story import place
-from txnsim.txn.decided import MARKERS, Decided
-from txnsim.txn.withheld import (
+from txnsim.txn.open_txn_verdict import (
     CAUSE_OF,
     PROGRAM,
     Cause,
@@ -28,6 +27,7 @@ from txnsim.txn.withheld import (
     repair_command,
     sentences,
 )
+from txnsim.txn.past_decision import MARKERS, Decided
 from txnsim.types import TopicPartition
 
 COPIES: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})

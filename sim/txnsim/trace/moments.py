@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
+from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import Recording
-from txnsim.trace.remembered import Remembered
 from txnsim.trace.state import ASSIGNED, TraceState
 
 ANSWERS_MAX: Final = 100_000

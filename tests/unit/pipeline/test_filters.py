@@ -18,9 +18,9 @@ from pyspark.sql.datasource import (
 )
 
 from txnsim.pipeline.filters import OFFSETS, taken_over
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
 from txnsim.pipeline.schemas import TABLES
-from txnsim.pipeline.wanted import Wanted
 
 REPLICA = Replica(log_dir="/logs", broker=1, topic="orders", partition=0, path="/logs/orders-0")
 

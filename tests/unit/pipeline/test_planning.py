@@ -11,11 +11,11 @@ import pytest
 from tests.support.log_tables import broker_dir, busy_log, replica, segment
 from tests.support.logs import plain
 from txnsim.pipeline import planning
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.planning import REPLICAS_PER_TASK, Reads, shared_out, shares_of
 from txnsim.pipeline.scan.log_dirs import LogDirectory
 from txnsim.pipeline.scan.segments import Replica, SegmentFile, replicas_in, segments_of
-from txnsim.pipeline.wanted import Wanted
 
 SEGMENTS = Reads(segments=True)
 

@@ -16,8 +16,8 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import FaultState
 from txnsim.testing.judging import all_faults_struck, no_hanging_transactions
 from txnsim.testing.virtual import run_virtual
-from txnsim.txn.decided import Decided, Decision
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 
 HANGING = JudgedTransaction(

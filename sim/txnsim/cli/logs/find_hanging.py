@@ -127,7 +127,7 @@ def _read(args: argparse.Namespace) -> Report:
 
 def status_of(report: Report) -> int:
     """The exit status that a report means."""
-    from txnsim.txn.withheld import OpenTxnStatus
+    from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
     if report.of(OpenTxnStatus.HANGING, OpenTxnStatus.REPLICAS_DISAGREE):
         return HANGS
@@ -140,7 +140,7 @@ def status_of(report: Report) -> int:
 
 
 def _print(report: Report, *, everything: bool) -> None:
-    from txnsim.txn.withheld import OpenTxnStatus
+    from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
     bad = report.of(
         OpenTxnStatus.HANGING,
@@ -163,7 +163,7 @@ def _print(report: Report, *, everything: bool) -> None:
 def _below(one: Finding) -> Iterator[str]:
     """What stands below a finding: what is wrong with the evidence, and what to do."""
     from txnsim.cli.output import time_text
-    from txnsim.txn.withheld import with_guess
+    from txnsim.txn.open_txn_verdict import with_guess
 
     if one.evidence.replicas.missing:
         yield one.evidence.replicas.summary
@@ -184,7 +184,7 @@ def summarize(report: Report) -> None:
     """What was looked at, and how many of which verdict, for people."""
     from txnsim.cli.output import time_text
     from txnsim.pipeline.forensics.identity import stale_words
-    from txnsim.txn.withheld import OpenTxnStatus
+    from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
     source = report.source
     counts = Counter(one.verdict for one in report.findings)

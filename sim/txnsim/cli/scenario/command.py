@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.output import Columns, complain, print_json, print_line, tell, warn
 from txnsim.cli.parsing import MISUSE_STATUS
-from txnsim.cli.scenario import elsewhere, template
+from txnsim.cli.scenario import on_real_brokers, template
 from txnsim.cli.scenario.matrix import matrix_of
 from txnsim.cli.scenario.output import facts_of, progress_of, show_of, story_of, table_of
 from txnsim.cli.traces import one_file
@@ -112,7 +112,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", type=Path, metavar="FILE", help=one_file.HTML_HELP)
     parser.add_argument("--open", action="store_true", help=one_file.OPEN_HELP)
     parser.add_argument("--redact", action="store_true", help=one_file.REDACT_HELP)
-    elsewhere.add_arguments(parser)
+    on_real_brokers.add_arguments(parser)
 
 
 def _player_options(parser: argparse._ArgumentGroup) -> None:
@@ -251,7 +251,7 @@ def _run_elsewhere(plan: Sequence[Telling], args: argparse.Namespace) -> int:
     for telling in plan:
         if any(one.plays == "application" for one in telling.scenario.actors.values()):
             casts_of(telling, casting)  # a wish that can't be granted is refused before any run
-    cells = elsewhere.run(plan, casting, args)
+    cells = on_real_brokers.run(plan, casting, args)
     is_well = all(cell.agrees and not cell.left for cell in cells)
     return 0 if is_well else DIFFERENT_STATUS
 

@@ -19,8 +19,8 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
-from txnsim.txn.decided import Decision
-from txnsim.txn.withheld import PROGRAM, OpenTxnStatus
+from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
+from txnsim.txn.past_decision import Decision
 
 
 class Guarded(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ from txnsim.client.errors import (
     NotSupportedError,
     RequestTimeoutError,
 )
-from txnsim.txn.withheld import program_at
+from txnsim.txn.open_txn_verdict import program_at
 from txnsim.variables import BOOTSTRAP
 from txnsim.version import TXNSIM
 

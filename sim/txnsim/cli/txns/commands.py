@@ -33,7 +33,7 @@ from txnsim.client.inspection.txn_views import (
 )
 from txnsim.client.inspection.txn_wording import message_of
 from txnsim.errors import ConfigError
-from txnsim.txn.decided import Decision
+from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
 
 NONE: Final = "None"

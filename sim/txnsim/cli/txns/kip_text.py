@@ -31,7 +31,7 @@ from txnsim.client.inspection.txn_views import (
     TransactionDescription,
 )
 from txnsim.client.versions import Api
-from txnsim.txn.withheld import DECIDED_STATES
+from txnsim.txn.open_txn_verdict import DECIDED_STATES
 from txnsim.types import IsolationLevel, TopicPartition
 
 FLAG: Final = "--kip-text"

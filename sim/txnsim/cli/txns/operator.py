@@ -22,8 +22,8 @@ from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.waiting_readers import explain
-from txnsim.txn.decided import READ_THE_LOG, Decision
-from txnsim.txn.withheld import Cause, with_guess
+from txnsim.txn.open_txn_verdict import Cause, with_guess
+from txnsim.txn.past_decision import READ_THE_LOG, Decision
 from txnsim.types import TopicPartition
 
 HANGS: Final = 3

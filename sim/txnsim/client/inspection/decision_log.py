@@ -14,8 +14,8 @@ from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.errors import CorruptLogRecordError
 from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST
-from txnsim.txn.decided import Noted
 from txnsim.txn.log_format import decode_record, encode_key
+from txnsim.txn.past_decision import Noted
 from txnsim.txn.state import TxnTransition
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,

@@ -1,7 +1,7 @@
 """What becomes of an open transaction on a partition: it hangs, its marker is on its way, or it is
 alive. Pure.
 
-The comparison is ``txn.withheld``'s.
+The comparison is ``txn.open_txn_verdict``'s.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import msgspec
 
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.txn_views import TransactionDescription
-from txnsim.txn.decided import Decided, Newest, decided
-from txnsim.txn.withheld import Coordinated, OpenTxnStatus, judge_one, repair_command
+from txnsim.txn.open_txn_verdict import Coordinated, OpenTxnStatus, judge_one, repair_command
+from txnsim.txn.past_decision import Decided, Newest, decided
 
 
 class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,8 +2,8 @@
 
 A hanging transaction is ended by a marker that is written to the partition alone
 (``Admin.abortTransaction``, KIP-664): the one that was decided, COMMIT or ABORT, where its
-coordinator still tells it, and else the one that somebody guesses aloud (``txn.decided``). That is
-right only while the transaction hangs. A live one would be ended without its coordinator's
+coordinator still tells it, and else the one that somebody guesses aloud (``txn.past_decision``).
+That is right only while the transaction hangs. A live one would be ended without its coordinator's
 knowledge. So each one is judged again right before its marker. Afterwards the partition is asked
 whether the transaction is gone, and for its last stable offset.
 """
@@ -24,8 +24,8 @@ from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.client.isolation import SeenMarker
 from txnsim.client.offsets import LATEST
-from txnsim.txn.decided import MARKERS, Decision
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.past_decision import MARKERS, Decision
 from txnsim.types import IsolationLevel, TopicPartition
 
 _FETCHES_MAX: Final = 20

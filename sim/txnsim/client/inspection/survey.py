@@ -25,8 +25,8 @@ from txnsim.client.inspection.hanging import (
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.txn_admin import TransactionAdmin, batches
-from txnsim.txn.decided import Decision, decided_by_log
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.past_decision import Decision, decided_by_log
 from txnsim.types import TopicPartition
 
 ANY_AGE: Final = -(1 << 62)

@@ -19,7 +19,15 @@ from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.metadata import PartitionView
 from txnsim.client.offsets import EARLIEST, LATEST
-from txnsim.txn.withheld import CAUSE_OF, PROGRAM, Cause, Holder, Standing, sentences, withheld
+from txnsim.txn.open_txn_verdict import (
+    CAUSE_OF,
+    PROGRAM,
+    Cause,
+    Holder,
+    Standing,
+    sentences,
+    withheld,
+)
 from txnsim.types import IsolationLevel, TopicPartition
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from txnsim.http.replies import RefusedError
 from txnsim.http.runs.run_requests import RunRequest, Stop
-from txnsim.runtime.nursery import Child, EndedError
+from txnsim.runtime.forked_processes import Child, EndedError
 from txnsim.scenario.commands import Command, Failed, Order, Stopped, Told, encode, to_state
 
 DRIVEN_MAX: Final = 8

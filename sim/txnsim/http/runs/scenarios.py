@@ -34,7 +34,7 @@ from txnsim.http.runs.lessons import lesson_of
 from txnsim.http.runs.run_requests import RunRequest, RunsView, words_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.loggers import Logger
-from txnsim.runtime.nursery import HAS_FORK, EndedError, Nursery
+from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
 from txnsim.scenario.catalog import of_name, scenarios
 from txnsim.scenario.commands import MODULE, Back, Command, Drive, Go, Input, Order
 from txnsim.server.cluster import SimCluster

@@ -25,8 +25,8 @@ from txnsim.pipeline.forensics.verdicts import (
     listed_by_kafka,
     opinion_on,
 )
-from txnsim.txn.decided import Decided, Decision
-from txnsim.txn.withheld import OpenTxnStatus, program_at, repair_command
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at, repair_command
+from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 
 SCHEMA_VERSION: Final = 2

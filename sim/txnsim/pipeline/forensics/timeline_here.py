@@ -23,9 +23,9 @@ from txnsim.pipeline.forensics.timeline import (
     producer_ids_of,
     timeline_of,
 )
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.tables.arrays import numbers_in, of_numbers, of_values
 from txnsim.pipeline.tables.read_here import read_here
-from txnsim.pipeline.wanted import Wanted
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 PLACE: Final = ("log_dir", "broker", "topic", "partition", "producer_id")

@@ -40,8 +40,8 @@ from txnsim.pipeline.forensics.coordinator_entries import (
     Entry,
 )
 from txnsim.pipeline.scan.segments import Replica
-from txnsim.txn.decided import Decided, Decision, Newest, Noted, decided, decided_by_log
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.past_decision import Decided, Decision, Newest, Noted, decided, decided_by_log
 from txnsim.types import TopicPartition
 
 NO_EPOCHS: Final = -1

@@ -16,9 +16,9 @@ from txnsim.errors import BadInputError
 from txnsim.pipeline.hadoop.mirror import NO_AUTHORITY, Mirror, mounted
 from txnsim.pipeline.hadoop.settings import HadoopSettings
 from txnsim.pipeline.hadoop.uris import is_elsewhere
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import FORMAT, KafkaLogOptions
 from txnsim.pipeline.planning import Share
-from txnsim.pipeline.wanted import Wanted
 
 
 class Stores:

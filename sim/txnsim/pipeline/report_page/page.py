@@ -20,7 +20,7 @@ from txnsim.pipeline.report_page.elements import Child, document, element, table
 from txnsim.pipeline.report_page.lives import Ended, Life, Lives
 from txnsim.pipeline.report_page.plots import plots
 from txnsim.pipeline.report_page.time_line import Bar, time_line, time_text
-from txnsim.txn.withheld import OpenTxnStatus, with_guess
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, with_guess
 from txnsim.types import TopicPartition
 
 REMARK: Final = "This file holds no keys and no values of records."

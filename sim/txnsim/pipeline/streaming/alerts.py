@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.pipeline.schemas import Bigint, Int, String, Table, columns_of
 from txnsim.pipeline.streaming.lag_probe import PartitionLag
-from txnsim.txn.withheld import repair_command
+from txnsim.txn.open_txn_verdict import repair_command
 from txnsim.types import TopicPartition
 
 

@@ -26,7 +26,7 @@ from txnsim.client.inspection.survey import survey
 from txnsim.client.metadata import ClusterView
 from txnsim.client.offsets import LATEST, FoundOffset
 from txnsim.pipeline.schemas import Bigint, Int, String
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
 
 

@@ -10,12 +10,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.planning import READS, shares_of
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.tables.readings import rows_of
 from txnsim.pipeline.tables.rows import Job
-from txnsim.pipeline.wanted import Wanted
 
 HERE_BYTES_MAX: Final = 256 << 20
 """So much is read in this process: Spark takes longer to start than that."""

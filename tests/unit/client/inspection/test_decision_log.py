@@ -4,7 +4,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.inspection import decision_log
 from txnsim.client.inspection.decision_log import noted
 from txnsim.client.producer import Producer
-from txnsim.txn.decided import Noted
+from txnsim.txn.past_decision import Noted
 from txnsim.types import TopicPartition
 
 

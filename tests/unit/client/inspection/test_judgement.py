@@ -7,7 +7,7 @@ import pytest
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import judge
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 P0 = TopicPartition("t", 0)

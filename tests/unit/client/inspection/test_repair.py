@@ -15,7 +15,7 @@ from txnsim.client.inspection.survey import survey
 from txnsim.client.inspection.txn_views import AbortSpec, OpenSince
 from txnsim.client.producer import Producer
 from txnsim.controller.controller import NewTopic
-from txnsim.txn.decided import Decision
+from txnsim.txn.past_decision import Decision
 from txnsim.types import BrokerId, TopicPartition
 
 WHERE = TopicPartition("orders", 0)

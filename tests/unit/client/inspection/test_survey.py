@@ -11,7 +11,7 @@ from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 GHOSTLY = TopicPartition("orders", 0)

@@ -18,7 +18,7 @@ from txnsim.client.producer import Producer
 from txnsim.client.versions import Api, Request
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.txn.withheld import Cause
+from txnsim.txn.open_txn_verdict import Cause
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
 

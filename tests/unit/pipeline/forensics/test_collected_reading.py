@@ -19,7 +19,7 @@ from txnsim.pipeline.forensics.evidence import Status
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Report
 from txnsim.releases.rules import LATEST
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 HOUR = 3_600_000
 LATER = 9_000_000_000_000

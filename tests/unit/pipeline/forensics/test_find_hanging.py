@@ -20,7 +20,7 @@ from txnsim.pipeline.forensics.findings import Finding, Report
 from txnsim.pipeline.forensics.verdicts import Reason
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)

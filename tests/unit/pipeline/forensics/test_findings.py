@@ -31,7 +31,7 @@ from txnsim.pipeline.forensics.read_notes import NOTHING_READ, ReadNotes
 from txnsim.pipeline.forensics.replica_state import ReplicaState
 from txnsim.pipeline.forensics.verdicts import OpenTxn, Reason, ReplicaEnds, Spread
 from txnsim.pipeline.scan.segments import Replica
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)

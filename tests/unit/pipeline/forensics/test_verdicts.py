@@ -26,7 +26,7 @@ from txnsim.pipeline.forensics.verdicts import (
     spread_of,
 )
 from txnsim.pipeline.scan.segments import Replica
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)

@@ -4,7 +4,7 @@ import msgspec
 
 from txnsim.pipeline.streaming.alerts import Alert, AlertEvent, Step, step
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 GHOST = HeldBy(
     producer_id=7,

@@ -10,7 +10,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ConnectionLostError
 from txnsim.client.producer import Producer
 from txnsim.pipeline.streaming.lag_probe import PartitionLag, probe
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
 GHOSTLY = TopicPartition("orders", 0)

@@ -11,7 +11,7 @@ from txnsim.pipeline.streaming.lag_options import LagOptions
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
 from txnsim.pipeline.streaming.lag_source import LAG, LagReader
 from txnsim.runtime.wall_clock import wall_ms
-from txnsim.txn.withheld import OpenTxnStatus
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 
 def test_a_batch_that_is_repeated_after_a_crash_has_the_time_of_its_own_probe(

@@ -10,11 +10,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import PID, LogDriver
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.schemas import TABLES
 from txnsim.pipeline.source import schema_of
 from txnsim.pipeline.tables import read_here as module
 from txnsim.pipeline.tables.read_here import bytes_in, is_little, read_here
-from txnsim.pipeline.wanted import Wanted
 
 
 @pytest.fixture

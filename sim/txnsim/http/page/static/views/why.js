@@ -6,7 +6,7 @@ import { html } from "../html.js";
 import { at, canAct, driven, events, explained, go, live, source } from "../store.js";
 import { Event } from "./event.js";
 
-/** What the causes of txnsim.txn.withheld are called here. */
+/** What the causes of txnsim.txn.open_txn_verdict are called here. */
 const CAUSES = { nothing: "no transaction holds readers back", "marker outstanding": "the marker is still owed" };
 
 export function Why({ tp }) {

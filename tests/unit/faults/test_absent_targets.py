@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from txnsim.faults.absent_targets import doubt
 from txnsim.faults.actions import Drop
-from txnsim.faults.doubts import doubt
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.txn.decided import Decided, Newest, Noted, decided, decided_by_log
+from txnsim.txn.past_decision import Decided, Newest, Noted, decided, decided_by_log
 from txnsim.types import TopicPartition
 
 _PREPARED: Final = "Prepare"

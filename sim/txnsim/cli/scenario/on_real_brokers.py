@@ -14,7 +14,7 @@ from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
 
 if TYPE_CHECKING:
-    from txnsim.scenario.ground.told_twice import Cell
+    from txnsim.scenario.ground.comparison import Cell
     from txnsim.scenario.players.casting import Casting
     from txnsim.scenario.runner import RunResult, Telling
 
@@ -54,7 +54,7 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
         ClientError: A cluster does not answer.
     """
     from txnsim.runtime import real
-    from txnsim.scenario.ground import told_twice
+    from txnsim.scenario.ground import comparison
     from txnsim.scenario.ground.generation import generation_of
     from txnsim.scenario.ground.jars import version_of
 
@@ -66,11 +66,11 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
         is_there = ":" in place
         on = place if is_there else version_of(place)
         there = real.run(generation_of(place, settings)) if is_there else None
-        on_cell = _teller(cells, told_twice.beforehand(plan, on, there), args)
+        on_cell = _teller(cells, comparison.beforehand(plan, on, there), args)
         try:
             if there is not None:
                 real.run(
-                    told_twice.tell_on_cluster(
+                    comparison.tell_on_cluster(
                         place,
                         plan,
                         casting,
@@ -81,7 +81,7 @@ def run(plan: Sequence[Telling], casting: Casting, args: argparse.Namespace) -> 
                     )
                 )
             else:
-                real.run(told_twice.tell_on_apache(on, plan, casting, say=warn, on_cell=on_cell))
+                real.run(comparison.tell_on_apache(on, plan, casting, say=warn, on_cell=on_cell))
         except KeyboardInterrupt:
             if args.json:  # a program learns what was done, and what is left
                 print_json([facts(cell) for cell in cells])
@@ -122,14 +122,14 @@ def _teller(
     """Keeps cells, and shows each as soon as it is done."""
     import msgspec
 
-    from txnsim.scenario.ground import told_twice
+    from txnsim.scenario.ground import comparison
 
     said: set[str] = set()
 
     def on_cell(cell: Cell) -> None:
         cell = msgspec.structs.replace(cell, simulated=simulated.get(str(cell.telling)))
         cells.append(cell)
-        if args.json or cell.why_not == told_twice.BROKEN_OFF:  # no table will say it
+        if args.json or cell.why_not == comparison.BROKEN_OFF:  # no table will say it
             for line in leftovers(cell):
                 warn(line)
         if cell.real is None:

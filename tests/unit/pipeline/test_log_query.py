@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.scan.segments import Replica, SegmentFile
-from txnsim.pipeline.wanted import Wanted
 
 REPLICA = Replica(log_dir="/b1", broker=1, topic="orders", partition=2, path="/b1/orders-2")
 SEGMENT = SegmentFile(

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from txnsim.runtime.nursery import Child, EndedError, Nursery
+from txnsim.runtime.forked_processes import Child, EndedError, Nursery
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 
 HELPER = """
-from txnsim.runtime.nursery import Channel, Checkpoints, serve
+from txnsim.runtime.forked_processes import Channel, Checkpoints, serve
 
 def handle(channel: Channel) -> None:
     kept, said = Checkpoints(), []
@@ -42,7 +42,7 @@ if __name__ == "__main__":
 
 FORKED = """
 import asyncio, helper_of_this_test, os, sys, threading
-from txnsim.runtime.nursery import Nursery
+from txnsim.runtime.forked_processes import Nursery
 
 helper_of_this_test.handle = lambda channel: channel.send(b"as it was imported here")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.support.stories import call, small, transaction
 from txnsim.scenario.catalog import find
-from txnsim.scenario.ground.told_twice import Cell, beforehand, simulated, why_not
+from txnsim.scenario.ground.comparison import Cell, beforehand, simulated, why_not
 from txnsim.scenario.runner import Telling, tell_virtual
 
 INIT = call("init-producer-id")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.support.traces import small
-from txnsim.trace.remembered import Remembered
-from txnsim.txn.decided import Decision
+from txnsim.trace.faults_and_decisions import Remembered
+from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
 
 NODES = ("broker/2/txn/0", "fault")

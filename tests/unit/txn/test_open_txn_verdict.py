@@ -3,8 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from txnsim.txn.decided import Decided, Decision
-from txnsim.txn.withheld import (
+from txnsim.txn.open_txn_verdict import (
     Cause,
     Coordinated,
     Holder,
@@ -16,6 +15,7 @@ from txnsim.txn.withheld import (
     sentences,
     withheld,
 )
+from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 
 PARTITION = TopicPartition("t", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.txn.decided import Decision, Newest, Noted, decided, decided_by_log
+from txnsim.txn.past_decision import Decision, Newest, Noted, decided, decided_by_log
 from txnsim.types import TopicPartition
 
 PID, EPOCH, WRITTEN_MS = 7, 3, 1_000

@@ -30,7 +30,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.txn.decided import Decided, Decision
+from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 
 PROGRAM: Final = "txnsim txns"
