@@ -62,4 +62,4 @@ def test_the_load_that_is_lacking_is_made_and_taken_away(monkeypatch: pytest.Mon
         assert len(begun) == 2
         while load._burning:
             load._over.wait(0.01)
-        assert all(one.poll() is not None for one in begun)
+    assert all(one.poll() is not None for one in begun)
