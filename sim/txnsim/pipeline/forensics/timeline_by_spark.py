@@ -78,7 +78,8 @@ def _cut(rows: pa.Table) -> pa.Table:
 def _table(
     spark: SparkSession, paths: Sequence[Path], table: str, topics: frozenset[str]
 ) -> DataFrame:
-    read = spark.read.format(FORMAT).option("path", ",".join(map(str, paths)))
+    named = ",".join(str(path.absolute()) for path in paths)  # the session began in any folder
+    read = spark.read.format(FORMAT).option("path", named)
     if topics:
         read = read.option("topics", ",".join(sorted(topics)))
     return read.option("table", table).load()
