@@ -119,6 +119,7 @@ OPTIONS: Final[Mapping[str, tuple[str, Callable[[str, str], list[str]]]]] = {
     "TXNSIM_ADVERTISED_HOST": _option("--advertised-host"),
     "TXNSIM_AS_VERSION": _each("--as-version"),
     "TXNSIM_BROKERS": _option("--brokers"),
+    "TXNSIM_FIRST_BROKER_ID": _option("--first-broker-id"),
     "TXNSIM_CONFIG": _option("--config"),
     "TXNSIM_HOST": _option("--host"),
     "TXNSIM_HTTP_PORT": ("--http", _http),

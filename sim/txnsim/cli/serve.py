@@ -66,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--brokers", type=int, metavar="N", help="how many brokers (default 3)")
     parser.add_argument(
+        "--first-broker-id", type=int, metavar="ID", help="of the first broker (default 1)"
+    )
+    parser.add_argument(
         "--topic",
         action="append",
         default=[],
@@ -274,6 +277,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
             args.trace = TraceLevel.BRIEF.value
     given: dict[str, Any] = {
         "brokers": args.brokers,
+        "first_broker_id": args.first_broker_id,
         "port": args.port,
         "host": args.host,
         "advertised_host": args.advertised_host,

@@ -77,7 +77,7 @@ class _Reader:
         self._used: set[str] = set()
         self._refused: list[Remark] = []
         self._odd: list[Remark] = []
-        self._scram_users: dict[str, str] = {}
+        self._scram_users: dict[str, dict[str, str]] = {}
 
     def read(self, listeners: tuple[FileListener, ...]) -> FileSecurity:
         plain = plain_listener(listeners)
@@ -105,7 +105,7 @@ class _Reader:
         options = SecurityOptions(
             listeners=secured,
             has_plain_listener=plain is not None or not listeners,
-            scram_users=self._scram_users,
+            scram_users_of=self._scram_users,
             max_reauth_ms=reauth_ms,
             failure_delay_ms=delay_ms,
             has_authorizer=has_authorizer,
@@ -186,7 +186,7 @@ class _Reader:
             elif mechanism == OAUTHBEARER:
                 bearer = _bearer_rules(entry, login)
             else:
-                self._add_scram_users(entry, login)
+                self._add_scram_users(mechanism, entry, login)
         return msgspec.structs.replace(
             secured,
             mechanisms=mechanisms,
@@ -216,15 +216,16 @@ class _Reader:
         except ValueError as error:
             raise WrongValueError(entry, str(error)) from None
 
-    def _add_scram_users(self, entry: Property, module: LoginModule) -> None:
+    def _add_scram_users(self, mechanism: str, entry: Property, module: LoginModule) -> None:
         """The broker's own user exists, or it could not log in to the others. In Kafka the users of
-        clients are made by other means.
+        clients are made by other means. Each mechanism has credentials of its own.
         """
         options, listed = module.options, _users(module)
+        users = self._scram_users.setdefault(mechanism, {})
         if "username" in options and "password" in options:
-            self._scram_users[options["username"]] = options["password"]
+            users[options["username"]] = options["password"]
         if listed:
-            self._scram_users.update(listed)
+            users.update(listed)
             self._odd.append(
                 (
                     entry,

@@ -45,6 +45,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: Settings = DEFAULTS
     brokers: int | None = None
+    first_broker_id: int | None = None
     host: str | None = None
     port: int | None = None
     advertised_host: str | None = None
@@ -60,6 +61,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """Options of a cluster with what the file says in their place."""
         said = {
             "brokers": self.brokers,
+            "first_broker_id": self.first_broker_id,
             "host": self.host,
             "port": self.port,
             "advertised_host": self.advertised_host,
@@ -168,6 +170,7 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
         settings=settings,
         security=security,
         brokers=cluster.brokers,
+        first_broker_id=cluster.first_broker_id,
         host=cluster.host,
         port=cluster.port,
         advertised_host=cluster.advertised_host,

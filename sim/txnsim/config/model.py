@@ -37,6 +37,7 @@ _LOWEST: Final = {
     "group_consumer_max_assignment_interval_ms": 0,
     "group_consumer_min_assignment_interval_ms": 0,
     "group_initial_rebalance_delay_ms": 0,
+    "group_min_session_timeout_ms": 0,
     "log_cleaner_backoff_ms": 0,
     "log_cleaner_delete_retention_ms": 0,
     "log_cleaner_io_buffer_load_factor": 0,
@@ -208,6 +209,7 @@ class ClusterFile(BaseModel):
     model_config = _CONFIG
 
     brokers: Annotated[int, Field(ge=1, le=BROKERS_MAX)] | None = None
+    first_broker_id: Annotated[int, Field(ge=0)] | None = None
     host: str | None = None
     port: Port | None = None
     advertised_host: str | None = None

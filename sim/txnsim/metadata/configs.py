@@ -28,6 +28,7 @@ LONG_MAX: Final = 2**63 - 1
 DEVIATIONS = (
     "Topic configs of flushing and tiered storage, and compression.lz4.level, are stored, "
     "validated and described, but have no effect.",
+    "Topics have internal.segment.bytes in every release; Apache Kafka 4.0 does not know it.",
     "Segments of the internal topics end after internal.log.segment.bytes (ours), so that a "
     "long-lived server's memory stays small; segment.bytes is described as Apache Kafka's.",
 )
@@ -106,6 +107,7 @@ TOPIC_CONFIGS: Final[Mapping[str, ConfigKey]] = {
     "flush.ms": ConfigKey(_LONG, _MAX, "log.flush.interval.ms", 0),
     "follower.replication.throttled.replicas": ConfigKey(_LIST, ""),
     "index.interval.bytes": ConfigKey(_INT, "4096", "log.index.interval.bytes", 0),
+    "internal.segment.bytes": ConfigKey(_INT, ""),
     "leader.replication.throttled.replicas": ConfigKey(_LIST, ""),
     "local.retention.bytes": ConfigKey(_LONG, "-2", "log.local.retention.bytes", -2),
     "local.retention.ms": ConfigKey(_LONG, "-2", "log.local.retention.ms", -2),
@@ -182,6 +184,8 @@ INTERNAL_BROKER_CONFIGS: Final = frozenset(
 """Broker configs that Kafka defines as internal: shown only where they are set
 (AbstractConfig.nonInternalValues).
 """
+INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
+"""The same of a topic (LogConfig)."""
 _HOUR_MS: Final = 3_600_000
 _STAND_INS: Final[Mapping[str, Mapping[str, int]]] = {
     "log.flush.interval.ms": {"log.flush.scheduler.interval.ms": 1},
@@ -356,6 +360,11 @@ def _parsed(value: str, like: object) -> object:
     if isinstance(like, float):
         return float(value)
     return int(value) if isinstance(like, int | None) else value
+
+
+def shown_of_topic(topic: Mapping[str, str]) -> tuple[str, ...]:
+    """The configs of a topic that are told, by what it sets itself."""
+    return tuple(one for one in TOPIC_CONFIGS if one in topic or one != INTERNAL_SEGMENT_BYTES)
 
 
 def topic_value(
@@ -542,15 +551,14 @@ def log_config(
     """
 
     def value(name: str) -> str:
-        return topic_text(
-            name, topic=topic.configs, image=image, settings=settings, broker_id=broker_id
-        )
+        own = topic.configs
+        return topic_text(name, topic=own, image=image, settings=settings, broker_id=broker_id)
 
     # Some configs of the log have no topic form.
     cluster = effective_settings(settings, image, broker_id)
     policies = _items(value("cleanup.policy"))
     is_compacted = "compact" in policies
-    segment_bytes = roll_bytes = int(value("segment.bytes"))
+    segment_bytes = roll_bytes = int(value(INTERNAL_SEGMENT_BYTES) or value("segment.bytes"))
     if topic.name in INTERNAL_TOPICS:
         roll_bytes = min(roll_bytes, settings.internal_log_segment_bytes)
     codec = value("compression.type")

@@ -128,6 +128,8 @@ class SecurityOptions(msgspec.Struct, frozen=True, kw_only=True):
     """User -> password of both SCRAM mechanisms, set before the first start (``kafka-storage
     format --add-scram``).
     """
+    scram_users_of: Mapping[str, Mapping[str, str]] = {}
+    """SASL mechanism -> user -> password of that mechanism alone, before ``scram_users``."""
     max_reauth_ms: int = NO_REAUTH_MS
     """``connections.max.reauth.ms``."""
     failure_delay_ms: int = FAILURE_DELAY_MS

@@ -108,8 +108,11 @@ def first_credentials(security: SecurityOptions, draw: Callable[[int], bytes]) -
     """The SCRAM credentials that a cluster is formatted with; ``draw`` gives so many bytes."""
     return {
         (name, mechanism): credential_of(password, mechanism=mechanism, salt=draw(SALT_BYTES))
-        for name, password in security.scram_users.items()
-        for mechanism in BY_SASL_NAME.values()
+        for sasl_name, mechanism in BY_SASL_NAME.items()
+        for name, password in {
+            **security.scram_users,
+            **security.scram_users_of.get(sasl_name, {}),
+        }.items()
     }
 
 

@@ -65,6 +65,12 @@ class SimCluster:
     def __init__(self, environment: Environment, options: ClusterOptions) -> None:
         if options.brokers < 1:
             raise ConfigError(f"a cluster needs at least one broker, asked for {options.brokers}")
+        first = options.first_broker_id
+        if not 0 <= first <= CONTROLLER_ID - options.brokers:
+            raise ConfigError(
+                f"the first broker's id is {first}: ids of brokers begin at 0, and the"
+                f" controller's is {CONTROLLER_ID}"
+            )
         for name, given in (("ports", options.ports), ("advertised", options.advertised)):
             if given and len(given) != options.brokers:
                 raise ConfigError(

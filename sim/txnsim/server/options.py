@@ -27,6 +27,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to start."""
 
     brokers: int = 3
+    first_broker_id: int = 1
+    """The others' follow."""
     host: str = "127.0.0.1"
     port: int = 9092
     """First of consecutive ports; 0 picks free ones."""
@@ -68,7 +70,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
         """The number of each broker, in the order of their ports."""
         if self.loaded is not None:
             return tuple(self.loaded.logs)
-        return tuple(BrokerId(index + 1) for index in range(self.brokers))
+        first = self.first_broker_id
+        return tuple(BrokerId(number) for number in range(first, first + self.brokers))
 
 
 def port_step(options: ClusterOptions) -> int:
@@ -133,9 +136,9 @@ def check_release(options: ClusterOptions, *, level: int | None) -> None:
     Raises:
         ConfigError: A release is unknown, or none of them knows the level.
     """
-    fleet = fleet_from(options.as_version, brokers=options.brokers)
-    brokers = (BrokerId(index + 1) for index in range(options.brokers))
-    highest = fleet.new_cluster_levels(brokers).get(TRANSACTION_VERSION, 0)
+    ids = options.broker_ids
+    fleet = fleet_from(options.as_version, brokers=options.brokers, broker_ids=ids)
+    highest = fleet.new_cluster_levels(ids).get(TRANSACTION_VERSION, 0)
     if level is not None and level > highest:
         raise ConfigError(
             f"transaction version {level}: brokers of {', '.join(options.as_version)} know it up "

@@ -34,6 +34,7 @@ class AsyncSimulatedKafka:
         self,
         *,
         brokers: int = DEFAULTS.brokers,
+        first_broker_id: int = DEFAULTS.first_broker_id,
         topics: Topics = (),
         transaction_version: int | None = None,
         virgin: bool = False,
@@ -48,6 +49,7 @@ class AsyncSimulatedKafka:
 
         Args:
             brokers: How many.
+            first_broker_id: Of the first one; the others' follow.
             topics: Name -> partitions, or names of topics with one partition; replicated to up to
                 three brokers. Others are created when a client asks for them, as Kafka does.
             transaction_version: Level of the feature at start; the newest unless given.
@@ -65,6 +67,7 @@ class AsyncSimulatedKafka:
         """
         asked = wanted(
             brokers=brokers,
+            first_broker_id=first_broker_id,
             topics=topics,
             transaction_version=transaction_version,
             virgin=virgin,

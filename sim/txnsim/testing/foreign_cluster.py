@@ -46,7 +46,10 @@ VARIABLE: Final = "TXNSIM_BOOTSTRAP"
 SIMULATED_ONLY: Final = (
     "faults", "clock", "brokers", "leaders", "trace", "history", "cluster", "reset",
 )  # fmt: skip
-CHOSEN_ONLY: Final = ("brokers", "transaction_version", "settings", "as_version", "rules", "virgin")
+CHOSEN_ONLY: Final = (
+    "brokers", "first_broker_id", "transaction_version", "settings", "as_version", "rules",
+    "virgin",
+)  # fmt: skip
 """Options of a marker that only a simulated cluster can have."""
 
 

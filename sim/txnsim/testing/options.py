@@ -24,6 +24,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A cluster for a test."""
 
     brokers: int = 3
+    first_broker_id: int = 1
+    """The others' follow."""
     topics: Mapping[str, int] = {}
     """Name -> partitions."""
     transaction_version: int | None = None
@@ -58,6 +60,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         options = ClusterOptions(
             brokers=self.brokers,
+            first_broker_id=self.first_broker_id,
             port=self.port,
             topics=tuple(self.topics.items()),
             ready_coordinators=not self.virgin,

@@ -31,6 +31,7 @@ GUARD: Final = pytest.StashKey["Guard"]()
 """The guard of this process; made when the first test wants a cluster."""
 INI: Final = {
     "txnsim_brokers": "brokers of a cluster",
+    "txnsim_first_broker_id": "id of a cluster's first broker",
     "txnsim_topics": "topics of a cluster, a line NAME:PARTITIONS each",
     "txnsim_transaction_version": "level of the feature transaction.version",
     "txnsim_virgin": "true: without Kafka's internal topics, as a cluster that was never used",

@@ -296,7 +296,7 @@ def from_ini(ini: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in ini.items():
         field = name.removeprefix(_PREFIX)
         match field:
-            case "brokers" | "transaction_version":
+            case "brokers" | "first_broker_id" | "transaction_version":
                 found[field] = _number(name, value)
             case "virgin":
                 found[field] = _flag(name, value)

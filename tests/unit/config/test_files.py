@@ -119,8 +119,9 @@ settings:
 """
     assert problems(write(tmp_path, "a.yaml", yaml)) == [
         "a.yaml:1: brokers: expected at least 1, found 0",
-        "a.yaml:2: prot: no field 'prot'; did you mean port? there are: brokers, host, port, "
-        "advertised_host, http, as_version, topics, security, settings",
+        "a.yaml:2: prot: no field 'prot'; did you mean port? there are: brokers, "
+        "first_broker_id, host, port, advertised_host, http, as_version, topics, security, "
+        "settings",
         "a.yaml:3: topics.a/b: expected a text of the form ^[A-Za-z0-9._-]{1,249}$, found 'a/b'",
         "a.yaml:4: advertised_host: expected a text, found 7",
         "a.yaml:6: settings.transaction_max_timeout_ms: expected at least 1, found 0",

@@ -23,6 +23,7 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
         ("message_timestamp_before_max_ms", -1, 2**63 - 1),
         ("segment_bytes", 2**20 - 1, 2**20),
         ("fetch_max_bytes", 1023, 1024),
+        ("group_min_session_timeout_ms", -1, 0),  # Kafka Streams' own tests set 0
         ("transaction_version", 3, 0),
         ("cluster_id", "short", "AAAAAAAAAAAAAAAAAAAAAA"),
         ("message_timestamp_type", "Createtime", "CreateTime"),
@@ -45,6 +46,7 @@ def test_a_file_that_says_nothing_leaves_everything_open() -> None:
     assert ClusterFile().model_dump(exclude={"topics", "settings"}) == {
         "security": None,
         "brokers": None,
+        "first_broker_id": None,
         "host": None,
         "port": None,
         "advertised_host": None,

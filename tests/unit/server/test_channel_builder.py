@@ -27,7 +27,7 @@ from txnsim.security.options import (
     SecurityProtocol,
     TlsFiles,
 )
-from txnsim.security.scram import ScramMechanism
+from txnsim.security.scram import ScramMechanism, credential_of
 from txnsim.server.certificates import Authority
 from txnsim.server.channel_builder import authorizer_of, first_credentials
 from txnsim.server.cluster import SimCluster
@@ -261,6 +261,19 @@ def test_a_cluster_is_formatted_with_credentials_of_both_mechanisms() -> None:
     assert set(found) == {
         ("bob", ScramMechanism.SCRAM_SHA_256),
         ("bob", ScramMechanism.SCRAM_SHA_512),
+    }
+
+
+def test_a_password_may_be_of_one_mechanism_alone() -> None:
+    """The last one won for both, so that logins by SCRAM-SHA-256 failed."""
+    by_mechanism = {"SCRAM-SHA-256": {"bob": "a"}, "SCRAM-SHA-512": {"bob": "b", "ann": "c"}}
+    salt = b"0123456789abcdef"
+    found = first_credentials(SecurityOptions(scram_users_of=by_mechanism), lambda _: salt)
+    small, large = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+    assert found == {
+        ("bob", small): credential_of("a", mechanism=small, salt=salt),
+        ("bob", large): credential_of("b", mechanism=large, salt=salt),
+        ("ann", large): credential_of("c", mechanism=large, salt=salt),
     }
 
 

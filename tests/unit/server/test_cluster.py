@@ -61,6 +61,30 @@ async def test_a_cluster_without_brokers_is_refused(env: VirtualEnvironment) -> 
         SimCluster(env, options(brokers=0))
 
 
+@within(run_virtual, seed=1)
+async def test_an_id_that_no_broker_has_is_refused(env: VirtualEnvironment) -> None:
+    for first in (-1, 2_998):
+        with pytest.raises(ConfigError, match="begin at 0, and the controller's is 3000"):
+            SimCluster(env, msgspec.structs.replace(options(), first_broker_id=first))
+
+
+def test_a_broker_zero_leads_coordinates_and_commits() -> None:
+    async def main(kafka: VirtualCluster) -> None:
+        assert sorted(kafka.sim.members) == [0, 1, 2]
+        async with kafka.client() as client:
+            producer = Producer(client, transactional_id="app")
+            await producer.init_transactions()
+            for partition in range(3):
+                producer.begin()
+                await producer.send("orders", partition, b"x")
+                await producer.commit()
+        await kafka.sim.kill_broker(BrokerId(0))
+        await kafka.sim.start_broker(BrokerId(0))
+
+    chosen = msgspec.structs.replace(options(), first_broker_id=0)
+    run_cluster(main, cluster_options=chosen)
+
+
 @pytest.mark.parametrize("topics", [(("a b", 1),), (("orders", 1), ("orders", 1))])
 @within(run_virtual, seed=1)
 async def test_a_topic_that_can_not_be_is_named_and_nothing_stays_bound(

@@ -7,6 +7,11 @@ from txnsim.security.options import SecureListener, SecurityOptions, SecurityPro
 from txnsim.server.options import ClusterOptions, check_release, port_step, topics_of
 
 
+def test_brokers_are_numbered_from_where_it_is_asked_for() -> None:
+    assert ClusterOptions(brokers=3, first_broker_id=0).broker_ids == (0, 1, 2)
+    check_release(ClusterOptions(brokers=2, first_broker_id=7, as_version=("8=3.9",)), level=None)
+
+
 def test_brokers_are_numbered_from_one() -> None:
     assert ClusterOptions(brokers=3).broker_ids == (1, 2, 3)
 

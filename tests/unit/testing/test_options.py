@@ -34,7 +34,8 @@ def test_settings_go_by_kafka_s_names_and_topics_by_number_or_name() -> None:
 
 def test_an_unknown_argument_is_named_with_those_that_there_are() -> None:
     with pytest.raises(
-        ConfigError, match=r"txnsim: partitions: no option .*there are: brokers, topics,"
+        ConfigError,
+        match=r"txnsim: partitions: no option .*there are: brokers, first_broker_id,",
     ):
         wanted(partitions=3)
 

@@ -130,7 +130,7 @@ def _topic_values(request: Request, name: str) -> list[ConfigValue]:
             settings=broker.metadata.settings,
             broker_id=broker.broker_id,
         )
-        for key in configs.TOPIC_CONFIGS
+        for key in configs.shown_of_topic(own)
     ]
 
 

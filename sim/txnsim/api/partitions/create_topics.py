@@ -113,7 +113,7 @@ def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
             settings=broker.metadata.settings,
             broker_id=broker.broker_id,
         )
-        for name in configs.TOPIC_CONFIGS
+        for name in configs.shown_of_topic(topic.configs)
     )
     return tuple(
         request.schema.CreatableTopicConfigs(
