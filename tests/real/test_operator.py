@@ -4,6 +4,7 @@ lives is not touched, and Kafka's own tool of that release says the same.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.inspection.repair import Outcome, repair
 from txnsim.client.inspection.survey import survey
 from txnsim.client.inspection.waiting_readers import explain
+from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
 from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus
 from txnsim.types import TopicPartition
@@ -53,6 +55,42 @@ async def test_what_hangs_is_named_alone_and_healed(
         assert (done.last_stable_offset_before, done.last_stable_offset_after) == (0, 2)
         assert (await explain(admin, hangs, now_ms=now_ms)).cause is Cause.NOTHING
         await living.commit()
+
+
+async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str) -> None:
+    """A broker takes a second marker. Who wrote one of two says so."""
+    where = TopicPartition(name, 0)
+    await admin.create_topic(name, partitions=1)
+    await make_hanging(admin, where, f"{name}-ghost")
+    now_ms = admin.cluster.clock.now_ms()
+    (finding,) = (await survey(admin, now_ms=now_ms, partitions=[where])).hanging
+    done = await asyncio.gather(*(repair(admin, finding, now_ms=now_ms) for _ in range(2)))
+    outcomes = {one.outcome for one in done}
+    assert outcomes <= {Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS}
+    assert outcomes != {Outcome.REPAIRED}
+    end = await admin.offset_of(where, LATEST)
+    markers = end - 1  # behind the ghost's record
+    assert (markers > 1) is (Outcome.ENDED_TWICE in outcomes)
+
+
+@pytest.mark.real
+async def test_a_printed_command_works_when_it_is_printed(
+    target: Target, admin: Admin, name: str, tmp_path: Path
+) -> None:
+    """However young it is: readers stand still at once."""
+    await admin.create_topic(name, partitions=1)
+    await make_hanging(admin, TopicPartition(name, 0), f"{name}-ghost", age_ms=0)
+    found = ours(target, "find-hanging", "--all", "--topic", name)
+    assert (found.code, found.stdout.count("\n")) == (3, 4)
+    assert "open and younger: 1, 1 of them hanging" in found.stderr
+    told = ours(target, "why", name, "0")
+    assert told.code == 3
+    command = found.stdout.splitlines()[-1].split()
+    assert " ".join(command) in told.stdout
+    words = command[command.index("repair") :]
+    done = ours(target, *words, "--audit-file", str(tmp_path / "audit.jsonl"))
+    assert done.code == 0, done.stdout + done.stderr
+    assert ours(target, "why", name, "0").code == 0
 
 
 @pytest.mark.real

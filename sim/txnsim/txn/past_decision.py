@@ -31,7 +31,7 @@ _ABORTS: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"
 
 
 READ_THE_LOG: Final = (
-    f"the coordinator's log would tell: give this user READ on the topic {TRANSACTION_STATE_TOPIC}"
+    f"the coordinator's log may tell: give this user READ on the topic {TRANSACTION_STATE_TOPIC}"
 )
 
 
