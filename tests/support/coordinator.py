@@ -80,6 +80,9 @@ class ManualClock:
     def monotonic_us(self) -> int:
         return self._monotonic_ms * 1_000
 
+    def wall_ns(self) -> int:
+        return self._now_ms * 1_000_000
+
     def stopwatch_ns(self) -> int:
         return self._monotonic_ms * 1_000_000
 

@@ -164,7 +164,11 @@ class CoordinatorHost:
         self, partition: int, subject: Callable[[TopicPartition], Subject]
     ) -> Awaitable[Rejection | None] | None:
         """Check before records are appended; None where nothing can delay or refuse them."""
-        if self._appends.is_open or partition not in self._led:
+        gate = self._appends.gate
+        if (
+            not (gate.crossings.network.interceptor.armed or gate.disk.is_full)
+            or partition not in self._led
+        ):
             return None
         where = TopicPartition(self._topic, partition)
         return self._appends.admit(subject(where), COORDINATOR)
@@ -176,10 +180,11 @@ class CoordinatorHost:
         log = self._led.get(partition)
         if log is None:
             return _NOT_LED
-        too_few = self._appends.refuse_few(log)
-        if too_few is not None:
+        appends = self._appends
+        partition_of = appends.replicas.replicated.get(log.topic_partition)
+        if partition_of is not None and (too_few := appends.refuse_few(log)) is not None:
             return too_few
-        return self._appends.append_admitted(log, _CoordinatorBatch(batch, guard))
+        return appends.append_admitted(log, _CoordinatorBatch(batch, guard))
 
     def replicated(self, partition: int) -> int:
         """The high watermark; 0 where the partition is not led any more."""

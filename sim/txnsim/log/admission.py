@@ -29,7 +29,7 @@ from txnsim.log.validation import (
 )
 from txnsim.log.verification import SENTINEL, VerificationEntries
 from txnsim.types import TopicPartition
-from txnsim.wire.batch import BatchHeader, read_batch_header
+from txnsim.wire.batch import LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader, read_batch_header
 from txnsim.wire.control import MARKER_BYTES
 
 
@@ -68,8 +68,9 @@ def sound_batch(
             header = read_batch_header(batch, 0)
         except CorruptBatchError as error:
             return AppendRejection(error=ErrorCode.corrupt_message, reason=str(error))
-    if len(batch) != header.size:
-        batch = batch[: header.size]
+    size = header.batch_length + LOG_OVERHEAD
+    if len(batch) != size:
+        batch = batch[:size]
     rejection = check_envelope(header, batch, config=config, log_start_offset=log_start_offset)
     if rejection is not None:
         return rejection
@@ -101,7 +102,7 @@ def sound_batch(
         if isinstance(written, AppendRejection):
             return written
         return SoundBatch(written, read_batch_header(written, 0), newest)
-    rejection = check_size(header.size, config)
+    rejection = check_size(size, config) if size > config.segment_bytes else None
     return SoundBatch(batch, header, newest) if rejection is None else rejection
 
 
@@ -125,7 +126,7 @@ def check_producer(
         is_client: A client's batch; otherwise a group coordinator's, of transactional commits.
     """
     producer_id = header.producer_id
-    is_transactional = header.is_transactional
+    is_transactional = header.attributes & TRANSACTIONAL_FLAG != 0
     rules = config.rules
     if is_transactional:
         refusal = check_gate(

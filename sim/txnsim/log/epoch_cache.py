@@ -16,11 +16,13 @@ UNDEFINED: Final = -1
 class EpochCache:
     """Leader epochs of one log with their first offsets."""
 
-    __slots__ = ("_epochs", "_starts")
+    __slots__ = ("_epochs", "_starts", "latest")
 
     def __init__(self) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        self.latest = UNDEFINED
+        """The newest epoch, -1 when there is none."""
 
     # Commands
 
@@ -39,17 +41,14 @@ class EpochCache:
             self._starts.pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-
-    def note(self, epoch: int, base_offset: int) -> None:
-        """A batch of ``epoch`` begins at ``base_offset``: news where no batch of it came before."""
-        if epoch > self.latest:
-            self.assign(epoch, base_offset)
+        self.latest = epoch
 
     def truncate_to(self, offset: int) -> None:
         """Forget epochs that begin at ``offset`` or above."""
         while self._starts and self._starts[-1] >= offset:
             self._epochs.pop()
             self._starts.pop()
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED
 
     def drop_before(self, offset: int) -> None:
         """The log now starts at ``offset``: epochs that ended there go, the one that spans it
@@ -63,11 +62,6 @@ class EpochCache:
         self._starts[0] = offset
 
     # Queries
-
-    @property
-    def latest(self) -> int:
-        """The newest epoch, -1 when there is none."""
-        return self._epochs[-1] if self._epochs else UNDEFINED
 
     def end_offset_for(self, epoch: int, *, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) for a requested epoch, by the rules of

@@ -7,6 +7,7 @@ trace. A follower appends by ``PartitionLog.append`` alone.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
@@ -19,9 +20,20 @@ from txnsim.log.config import TimestampType
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.validation import Reread, check_size
 from txnsim.log.verification import SENTINEL
-from txnsim.wire.batch import BatchHeader, assign, control_batch, read_batch_header, restamp
+from txnsim.wire.batch import (
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    assign,
+    control_batch,
+    read_batch_header,
+    restamp,
+)
 
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
+_OWN_FIELDS: Final = Struct(">i8xqq").unpack_from
+"""Last offset delta, largest timestamp and producer id of a batch."""
+_OWN_FIELDS_AT: Final = 23
 
 
 def start_verification(
@@ -122,23 +134,49 @@ def append_coordinator(
     It is our own, so its CRC and records are taken as right; sequences and duplicates don't
     concern it. Transactional offset commits show a guard like a client's batch.
     """
-    header = read_batch_header(batch, 0)
-    rejection = check_size(header.size, log.config)
-    if rejection is not None:
+    config, size = log.config, len(batch)
+    if size > config.max_message_bytes or size > config.segment_bytes:
+        rejection = check_size(size, config)
+        assert rejection is not None
         return rejection
-    if header.producer_id >= 0:
-        producers = log.producers
-        refusal = check_producer(
-            producers.find(header.producer_id),
-            header,
-            producers.verification,
-            log.config,
-            guard=guard,
-            is_client=False,
-        )
-        if refusal is not None:
-            return _refused(log, refusal)
-    return _write(log, batch, header, max_timestamp=header.max_timestamp_ms, now_ms=now_ms)
+    last_delta, timestamp_ms, producer_id = _OWN_FIELDS(batch, _OWN_FIELDS_AT)
+    if producer_id >= 0 or config.timestamp_type is _LOG_APPEND_TIME:
+        header = read_batch_header(batch, 0)
+        if producer_id >= 0:
+            producers = log.producers
+            refusal = check_producer(
+                producers.find(producer_id),
+                header,
+                producers.verification,
+                config,
+                guard=guard,
+                is_client=False,
+            )
+            if refusal is not None:
+                return _refused(log, refusal)
+        return _write(log, batch, header, max_timestamp=timestamp_ms, now_ms=now_ms)
+    offset, leader_epoch = log.local.end_offset, log.leader_epoch
+    log.append(
+        ReplicatedBatch(
+            data=assign(batch, base_offset=offset, leader_epoch=leader_epoch),
+            base_offset=offset,
+            last_offset=offset + last_delta,
+            leader_epoch=leader_epoch,
+            producer_id=-1,
+            producer_epoch=-1,
+            last_sequence=-1,
+            timestamp_ms=timestamp_ms,
+            is_transactional=False,
+            is_control=False,
+        ),
+        now_ms=now_ms,
+    )
+    return Appended(
+        base_offset=offset,
+        last_offset=offset + last_delta,
+        log_append_time_ms=NO_TIMESTAMP,
+        log_start_offset=log.log_start_offset,
+    )
 
 
 def append_marker(
@@ -155,7 +193,7 @@ def append_marker(
         return _refused(log, admitted)
     if isinstance(admitted, AppendRejection):
         return admitted
-    offset, leader_epoch = log.log_end_offset, log.leader_epoch
+    offset, leader_epoch = log.local.end_offset, log.leader_epoch
     batch = control_batch(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
@@ -196,13 +234,13 @@ def _write(
     log: PartitionLog, batch: bytes, header: BatchHeader, *, max_timestamp: int, now_ms: int
 ) -> Appended:
     """Give a checked batch its place and store it."""
-    log_append_time_ms = NO_TIMESTAMP
+    log_append_time_ms, attributes = NO_TIMESTAMP, header.attributes
     if log.config.timestamp_type is _LOG_APPEND_TIME:
         log_append_time_ms = max_timestamp = now_ms
         batch = restamp(batch, max_timestamp_ms=now_ms, log_append_time=True)
-    elif max_timestamp != header.max_timestamp_ms or header.is_log_append_time:
+    elif max_timestamp != header.max_timestamp_ms or attributes & LOG_APPEND_TIME_FLAG:
         batch = restamp(batch, max_timestamp_ms=max_timestamp, log_append_time=False)
-    base_offset = log.log_end_offset
+    base_offset = log.local.end_offset
     last_offset = base_offset + header.last_offset_delta
     leader_epoch = log.leader_epoch
     batch = assign(batch, base_offset=base_offset, leader_epoch=leader_epoch)
@@ -216,7 +254,7 @@ def _write(
             producer_epoch=header.producer_epoch,
             last_sequence=header.last_sequence,
             timestamp_ms=max_timestamp,
-            is_transactional=header.is_transactional,
+            is_transactional=attributes & TRANSACTIONAL_FLAG != 0,
             is_control=False,
         ),
         now_ms=now_ms,

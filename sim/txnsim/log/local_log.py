@@ -61,18 +61,23 @@ class LocalLog:
 
     # Commands: at the new end
 
-    def append(self, batch: ReplicatedBatch, *, now_ms: int) -> None:
-        """Add a batch to the active segment (LocalLog.append)."""
-        self.segments.active.append(
+    def append(self, batch: ReplicatedBatch, config: LogConfig | None, *, now_ms: int) -> bool:
+        """Add a batch to the active segment (LocalLog.append); False where that has to end, if a
+        ``config`` is there to say so.
+        """
+        if not self.segments.active.append(
             batch.data,
             batch.base_offset,
             batch.last_offset,
             max_timestamp=batch.timestamp_ms,
             now_ms=now_ms,
-        )
+            config=config,
+        ):
+            return False
         self.end_offset = batch.last_offset + 1
         if self._tail is not None:
             self._tail.append(batch)
+        return True
 
     def roll(self, base_offset: int, config: LogConfig, *, now_ms: int) -> None:
         """End the active segment: all of it is on disk then (LocalLog.roll)."""

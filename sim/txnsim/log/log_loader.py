@@ -157,4 +157,5 @@ class LogLoader:
             max_timestamp=header.max_timestamp_ms,
             now_ms=modified_ms,
         )
-        self.log.epochs.note(header.leader_epoch, header.base_offset)
+        if header.leader_epoch > self.log.epochs.latest:
+            self.log.epochs.assign(header.leader_epoch, header.base_offset)

@@ -301,18 +301,21 @@ class PartitionLog:
         Raises:
             InvariantViolation: It lies below the log end.
         """
-        if batch.base_offset < self.local.end_offset:
+        local, epochs = self.local, self.epochs
+        if batch.base_offset < local.end_offset:
             raise InvariantViolation(
                 f"{self.topic_partition}: a batch begins at {batch.base_offset}, below the log end"
                 f" {self.local.end_offset}"
             )
-        if self.local.segments.active.is_due(batch, self.config, now_ms=now_ms):
+        if not local.append(batch, self.config, now_ms=now_ms):
             self._roll(batch.base_offset, now_ms)
-        self.local.append(batch, now_ms=now_ms)
-        self.epochs.note(batch.leader_epoch, batch.base_offset)
-        aborted = self.producers.append(batch, self.config.rules)
-        if aborted is not None:
-            self.local.index.append(aborted)
+            local.append(batch, None, now_ms=now_ms)
+        if batch.leader_epoch > epochs.latest:
+            epochs.assign(batch.leader_epoch, batch.base_offset)
+        if batch.producer_id >= 0:
+            aborted = self.producers.append(batch, self.config.rules)
+            if aborted is not None:
+                local.index.append(aborted)
 
     # Commands: who writes
 
@@ -361,11 +364,14 @@ class PartitionLog:
         """All below ``offset`` is replicated; whether that is news. It never falls here, and never
         passes the log end.
         """
-        offset = min(offset, self.local.end_offset)
+        if offset > self.local.end_offset:
+            offset = self.local.end_offset
         if offset <= self.high_watermark:
             return False
         self.high_watermark = offset
-        self.producers.state.release_below(offset)
+        state = self.producers.state
+        if state.ended:
+            state.release_below(offset)
         return True
 
     def raise_log_start(self, offset: int) -> bool:
@@ -389,10 +395,14 @@ class PartitionLog:
         It may fall: a new leader knows less than the last one until its followers have fetched
         (UnifiedLog.maybeUpdateHighWatermark).
         """
-        offset = max(min(high_watermark, self.local.end_offset), self.log_start_offset)
+        end, start = self.local.end_offset, self.log_start_offset
+        offset = high_watermark if high_watermark < end else end
+        if offset < start:
+            offset = start
         before, self.high_watermark = self.high_watermark, offset
-        if offset > before:
-            self.producers.state.release_below(offset)
+        state = self.producers.state
+        if state.ended and offset > before:
+            state.release_below(offset)
         return offset != before
 
     # Commands: a follower cuts off, a broker starts

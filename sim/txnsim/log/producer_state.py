@@ -113,17 +113,17 @@ class ProducerState:
     """Producers of one partition and their open transactions.
 
     ``ongoing`` holds first offset → producer id of the open ones. Offsets rise, so the order of
-    insertion is the order of offsets and the first key is the smallest. ``unreplicated`` holds
+    insertion is the order of offsets and the first key is the smallest. ``ended`` holds
     first offset → offset of the marker of those whose marker is written but not yet below the high
     watermark; they hold the last stable offset back just the same.
     """
 
-    __slots__ = ("_entries", "_ongoing", "_unreplicated")
+    __slots__ = ("_entries", "_ongoing", "ended")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
-        self._unreplicated: dict[int, int] = {}
+        self.ended: dict[int, int] = {}
 
     # Commands
 
@@ -189,7 +189,7 @@ class ProducerState:
             return None
         entry.txn_first_offset = NO_OFFSET
         del self._ongoing[first_offset]
-        self._unreplicated[first_offset] = offset
+        self.ended[first_offset] = offset
         if committed:
             return None
         return AbortedTxn(
@@ -205,16 +205,14 @@ class ProducerState:
         """Markers below ``offset`` are replicated (or deleted): their transactions no longer hold
         anything back.
         """
-        if not self._unreplicated:
-            return
         # Markers were written in the order of insertion, so the released ones come first.
         released = []
-        for first_offset, marker_offset in self._unreplicated.items():
+        for first_offset, marker_offset in self.ended.items():
             if marker_offset >= offset:
                 break
             released.append(first_offset)
         for first_offset in released:
-            del self._unreplicated[first_offset]
+            del self.ended[first_offset]
 
     def evict_below(self, offset: int) -> tuple[int, ...]:
         """Forget producers whose last record lies below ``offset``, with their open transactions;
@@ -308,8 +306,8 @@ class ProducerState:
         replicated.
         """
         first = next(iter(self._ongoing), None)
-        if self._unreplicated:
-            unreplicated = min(self._unreplicated)
+        if self.ended:
+            unreplicated = min(self.ended)
             return unreplicated if first is None else min(first, unreplicated)
         return first
 
@@ -327,7 +325,7 @@ class ProducerState:
 
     def unreplicated(self) -> tuple[tuple[int, int], ...]:
         """(first offset, offset of the marker) of the ended, unreplicated ones, by first offset."""
-        return tuple(sorted(self._unreplicated.items()))
+        return tuple(sorted(self.ended.items()))
 
     def images(self) -> tuple[ProducerEntry, ...]:
         """All entries as they are now, by producer id."""

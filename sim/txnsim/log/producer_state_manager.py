@@ -45,7 +45,9 @@ class ProducerStateManager:
     # Commands
 
     def append(self, batch: ReplicatedBatch, rules: Rules) -> AbortedTxn | None:
-        """A batch was appended; the transaction that it aborts here, if it is a marker."""
+        """A batch of a producer was appended; the transaction that it aborts here, if it is a
+        marker.
+        """
         aborted = self.apply(batch)
         if batch.is_transactional:
             if batch.is_control:

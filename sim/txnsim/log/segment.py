@@ -18,7 +18,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Final
 
-from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.config import LogConfig
 
 NO_TIMESTAMP: Final = -1
@@ -77,15 +76,40 @@ class Segment:
     # Commands
 
     def append(
-        self, batch: bytes, base_offset: int, last_offset: int, *, max_timestamp: int, now_ms: int
-    ) -> None:
-        """Add a batch behind the others."""
+        self,
+        batch: bytes,
+        base_offset: int,
+        last_offset: int,
+        *,
+        max_timestamp: int,
+        now_ms: int,
+        config: LogConfig | None = None,
+    ) -> bool:
+        """Add a batch behind the others; False where it has to go into a new segment, if a
+        ``config`` is there to say so (LogSegment.shouldRoll).
+
+        Time is counted in the timestamps of records, from the first batch on; by the clock only
+        where that one has none.
+        """
         ends = self._ends
         size = len(batch)
-        position = 0
-        if ends:
-            position = ends[-1]
-        else:
+        position = ends[-1] if ends else 0
+        if config is not None:
+            first = self.first_timestamp
+            index_bytes = config.segment_index_bytes
+            if (
+                position + size > config.roll_bytes
+                or (
+                    position
+                    and (max_timestamp - first if first >= 0 else now_ms - self.created_ms)
+                    > config.segment_ms - self.roll_jitter_ms
+                )
+                or len(self._indexed_offsets) >= index_bytes // OFFSET_ENTRY_BYTES
+                or self._time_entries >= index_bytes // TIME_ENTRY_BYTES - 1
+                or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+            ):
+                return False
+        if not position:
             self.first_timestamp = max_timestamp
         ends.append(position + size)
         self._bases.append(base_offset)
@@ -101,6 +125,7 @@ class Segment:
             self._unindexed_bytes = 0
         self._unindexed_bytes += size
         self.modified_ms = now_ms
+        return True
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
         """Drop the batch that holds ``offset`` and all behind it."""
@@ -119,30 +144,7 @@ class Segment:
             self.created_ms = now_ms
             self.first_timestamp = NO_TIMESTAMP
 
-    # Queries: when it ends
-
-    def is_due(self, batch: ReplicatedBatch, config: LogConfig, *, now_ms: int) -> bool:
-        """Whether a batch has to go into a new segment (LogSegment.shouldRoll).
-
-        Time is counted in the timestamps of records, from the first batch on; by the clock only
-        where that one has none.
-        """
-        ends, size = self._ends, len(batch.data)
-        if ends:
-            if ends[-1] > config.roll_bytes - size:
-                return True
-            first = self.first_timestamp
-            waited_ms = batch.timestamp_ms - first if first >= 0 else now_ms - self.created_ms
-            if waited_ms > config.segment_ms - self.roll_jitter_ms:
-                return True
-        elif size > config.roll_bytes:
-            return True
-        index_bytes = config.segment_index_bytes
-        return (
-            len(self._indexed_offsets) >= index_bytes // OFFSET_ENTRY_BYTES
-            or self._time_entries >= index_bytes // TIME_ENTRY_BYTES - 1
-            or batch.last_offset - self.base_offset > RELATIVE_OFFSET_MAX
-        )
+    # Queries: when it was written
 
     @property
     def largest_timestamp(self) -> int:

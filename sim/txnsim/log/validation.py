@@ -34,7 +34,16 @@ from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
 from txnsim.log.record_errors import RecordErrors, Refused
 from txnsim.log.unpacking import Payload, Steps, at_once, payload_in_steps
 from txnsim.types import TopicPartition
-from txnsim.wire.batch import HEADER_SIZE, NONE, BatchHeader, crc_is_valid
+from txnsim.wire.batch import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    NONE,
+    BatchHeader,
+    crc_is_valid,
+)
 from txnsim.wire.batch_rewrite import recoded_batch, scan_records
 from txnsim.wire.record_walk import WALK_PIECES, Walked, newest_delta_ms, walk_in_steps
 from txnsim.wire.records import payload_of
@@ -101,8 +110,9 @@ def check_envelope(
             log_start_offset,
             "batch.base-offset",
         )
-    if header.size > config.max_message_bytes:
-        return check_size(header.size, config)
+    size = header.batch_length + LOG_OVERHEAD
+    if size > config.max_message_bytes:
+        return check_size(size, config)
     if not crc_is_valid(batch, header):
         return AppendRejection(
             error=ErrorCode.corrupt_message,
@@ -117,7 +127,7 @@ def check_envelope(
             log_start_offset,
             "batch.counts",
         )
-    if header.is_control:
+    if header.attributes & CONTROL_FLAG:
         return _invalid(
             "clients may not write control batches", log_start_offset, "batch.control-flag"
         )
@@ -197,10 +207,10 @@ def is_heavy(headers: Iterable[BatchHeader]) -> bool:
     """
     records = size = 0
     for header in headers:
-        if header.compression != NONE:
+        if header.attributes & COMPRESSION_MASK:
             return True
         records += header.records_count
-        size += header.size
+        size += header.batch_length
     return records > WALK_PIECES or size > WALK_BYTES
 
 
@@ -210,7 +220,7 @@ def newest_timestamp(
     """The newest timestamp of the records, or why the batch can't hold those that its header
     states.
     """
-    if header.compression == NONE:
+    if not header.attributes & COMPRESSION_MASK:
         try:
             delta_ms = newest_delta_ms(batch, HEADER_SIZE, header.records_count)
         except CorruptBatchError as error:
@@ -268,7 +278,7 @@ def needs_examination(
     header: BatchHeader, newest_ms: int, *, config: LogConfig, now_ms: int
 ) -> bool:
     """Whether header and newest timestamp can't say that every record may be written."""
-    if config.is_compacted or header.is_log_append_time:
+    if config.is_compacted or header.attributes & LOG_APPEND_TIME_FLAG:
         return True
     if config.timestamp_type is not _CREATE_TIME:
         return False

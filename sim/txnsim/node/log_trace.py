@@ -121,10 +121,10 @@ class LogTrace:
     fetches, which move it, are many and say nothing. So both are remembered until then.
     """
 
-    __slots__ = ("_broker", "_logs", "_names", "_tracer")
+    __slots__ = ("_broker", "_logs", "_names", "tracer")
 
     def __init__(self, tracer: Tracer, broker: str) -> None:
-        self._tracer = tracer
+        self.tracer = tracer
         self._broker = broker
         self._logs: dict[TopicPartition, _Log] = {}
         self._names: dict[int, str] = {}
@@ -132,12 +132,12 @@ class LogTrace:
     @property
     def full(self) -> bool:
         """Whether everything is recorded."""
-        return self._tracer.full
+        return self.tracer.full
 
     @property
     def on(self) -> bool:
         """Whether the trace has a listener: ask before looking at bounds."""
-        return self._tracer.on
+        return self.tracer.on
 
     def appended(
         self,
@@ -151,7 +151,7 @@ class LogTrace:
 
         It is the current cause from now on, until ``moved`` gets the one that is returned.
         """
-        tracer, producer_id = self._tracer, header.producer_id
+        tracer, producer_id = self.tracer, header.producer_id
         at = self._log(log.topic_partition)
         if transactional_id is not None:
             self._remember(producer_id, transactional_id)
@@ -198,7 +198,7 @@ class LogTrace:
 
     def marked(self, log: PartitionLog, marker: TxnMarker, offset: int, before: LogBounds) -> int:
         """A marker is in the log: the current cause from now on, as with ``appended``."""
-        tracer = self._tracer
+        tracer = self.tracer
         at = self._log(log.topic_partition)
         tx = self._tx(marker.producer_id, marker.producer_epoch)
         payload = (_written, at.name, marker, offset, before.rule)
@@ -242,8 +242,8 @@ class LogTrace:
 
     def covers(self, log: PartitionLog) -> int:
         """The end of the log is due to the current cause, which is returned."""
-        scope = self._tracer.scope
-        cause = self._tracer.cause if scope is None else scope
+        scope = self.tracer.scope
+        cause = self.tracer.cause if scope is None else scope
         where = log.topic_partition
         at = self._logs.get(where) or self._log(where)
         _note(at, log.log_end_offset - 1, cause, "")
@@ -252,7 +252,7 @@ class LogTrace:
     def _covered(self, at: _Log, last: int, cause: int, tx: Transaction) -> int:
         """The end of the log is due to ``cause``, the current one from now on; the one before."""
         _note(at, last, cause, tx)
-        return self._tracer.caused_by(cause)
+        return self.tracer.caused_by(cause)
 
     def moved(self, log: PartitionLog, before: LogBounds, cause: int | None = None) -> int:
         """High watermark or last stable offset may be elsewhere now.
@@ -270,7 +270,7 @@ class LogTrace:
         if log.high_watermark != before.high_watermark:
             last = self._moved(log, before.high_watermark, before.last_stable_offset)
         if cause is not None:
-            self._tracer.caused_by(cause)
+            self.tracer.caused_by(cause)
         return last
 
     def advanced(
@@ -284,7 +284,7 @@ class LogTrace:
             lso_before: Its last stable offset before.
             follow: Called with the move as the current cause of events.
         """
-        tracer = self._tracer
+        tracer = self.tracer
         moved = self._moved(log, hw_before, lso_before)
         before = tracer.scope
         if before is None:
@@ -301,7 +301,7 @@ class LogTrace:
             tracer.scope = before
 
     def _moved(self, log: PartitionLog, hw_before: int, lso_before: int) -> int:
-        tracer = self._tracer
+        tracer = self.tracer
         scope = tracer.scope
         now = tracer.cause if scope is None else scope
         where = log.topic_partition
@@ -352,7 +352,7 @@ class LogTrace:
         on; the one before.
         """
         data = {"timer": name, "waited_ms": waited_ms}
-        tracer = self._tracer
+        tracer = self.tracer
         fired = tracer.emit("timer.fire", self._broker, parents=(NO_CAUSE,), data=data)
         return tracer.caused_by(fired)
 
@@ -403,10 +403,10 @@ class LogTrace:
         importance: int | None = None,
     ) -> int:
         """A bound has moved; nothing is made of it where the level leaves it out."""
-        if importance == 0 and not self._tracer.full:
-            return self._tracer.joined(causes)
+        if importance == 0 and not self.tracer.full:
+            return self.tracer.joined(causes)
         data = {"tp": at.name, "to": to}
-        return self._tracer.emit(
+        return self.tracer.emit(
             kind, at.node, parents=causes, tx=tx, data=data, importance=importance
         )
 
@@ -421,9 +421,7 @@ class LogTrace:
         importance: int | None = None,
     ) -> int:
         node = self._log(topic_partition).node
-        return self._tracer.emit(
-            kind, node, parents=causes, tx=tx, data=data, importance=importance
-        )
+        return self.tracer.emit(kind, node, parents=causes, tx=tx, data=data, importance=importance)
 
     def _log(self, topic_partition: TopicPartition) -> _Log:
         log = self._logs.get(topic_partition)

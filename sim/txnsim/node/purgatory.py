@@ -46,9 +46,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     _clock: Clock
     _tasks: Tasks
-    _parked: dict[KeyT, dict[_Parked[KeyT], None]] = {}
+    parked: dict[KeyT, dict[_Parked[KeyT], None]] = {}
     _by_timeout: dict[float, dict[_Parked[KeyT], None]] = {}
-    _wide: dict[_Parked[KeyT], None] = {}
+    wide: dict[_Parked[KeyT], None] = {}
     """Those that wait for so many keys that they are asked whether a key is theirs."""
 
     async def wait(
@@ -85,10 +85,10 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._arm(timeout_ms, timeout_ms)
         same[parked] = None
         if len(keys) > WIDE:
-            self._wide[parked] = None
+            self.wide[parked] = None
         else:
             for key in keys:
-                self._parked.setdefault(key, {})[parked] = None
+                self.parked.setdefault(key, {})[parked] = None
         try:
             if prepare is not None and await prepare():
                 return True
@@ -100,13 +100,13 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     def touch(self, key: KeyT) -> None:
         """Something happened to ``key``: run the checks of those who wait for it."""
-        if self._wide:
-            for parked in [one for one in self._wide if key in one.keys]:
+        if self.wide:
+            for parked in [one for one in self.wide if key in one.keys]:
                 if parked.check(key):
                     self._finish(parked, done=True)
-        if not self._parked:
+        if not self.parked:
             return
-        waiting = self._parked.get(key)
+        waiting = self.parked.get(key)
         if waiting is None:
             return
         for parked in list(waiting):
@@ -115,22 +115,22 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     def release(self, key: KeyT) -> None:
         """Answer everything that waits for ``key`` (leadership moved, topic deleted)."""
-        for parked in [one for one in self._wide if key in one.keys]:
+        for parked in [one for one in self.wide if key in one.keys]:
             self._finish(parked, done=True)
-        for parked in list(self._parked.get(key, ())):
+        for parked in list(self.parked.get(key, ())):
             self._finish(parked, done=True)
 
     def release_all(self) -> None:
         """Answer everything: the broker stops."""
-        for parked in list(self._wide):
+        for parked in list(self.wide):
             self._finish(parked, done=True)
-        for key in list(self._parked):
+        for key in list(self.parked):
             self.release(key)
 
     def __len__(self) -> int:
         """How many operations are parked."""
-        narrow = {parked for waiting in self._parked.values() for parked in waiting}
-        return len(narrow) + len(self._wide)
+        narrow = {parked for waiting in self.parked.values() for parked in waiting}
+        return len(narrow) + len(self.wide)
 
     def _finish(self, parked: _Parked[KeyT], *, done: bool) -> None:
         self._forget(parked)
@@ -143,14 +143,14 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         if same is not None:
             same.pop(parked, None)
         if len(parked.keys) > WIDE:
-            self._wide.pop(parked, None)
+            self.wide.pop(parked, None)
             return
         for key in parked.keys:
-            waiting = self._parked.get(key)
+            waiting = self.parked.get(key)
             if waiting is not None:
                 waiting.pop(parked, None)
                 if not waiting:
-                    del self._parked[key]
+                    del self.parked[key]
 
     def _arm(self, timeout_ms: float, delay_ms: float) -> None:
         self._clock.call_later(delay_ms, lambda: self._expire(timeout_ms))

@@ -47,6 +47,10 @@ it into an ISR: alive, not shutting down, and still the same process (KIP-903).
 """
 
 
+Terms = Callable[[], tuple[int, int]]
+"""(``replica.lag.time.max.ms``, the present time): asked only where a replica is about to join."""
+
+
 class Partition:
     """The leader's view of one partition."""
 
@@ -119,11 +123,11 @@ class Partition:
 
     # Data
 
-    def appended(self, *, lag_max_ms: int, now_ms: int) -> bool:
+    def appended(self, terms: Terms) -> bool:
         """The log has new records: inform the followers; whether the high watermark moved
         already.
         """
-        end_before, self._end = self._end, self.log.log_end_offset
+        end_before, self._end = self._end, self.log.local.end_offset
         topic_partition = self.topic_partition
         for follower in self.followers.values():
             reader = follower.reader
@@ -135,7 +139,7 @@ class Partition:
                 reader.has_news(topic_partition)
         if len(self.maximal_isr) > 1:
             return False
-        return self.advance(lag_max_ms=lag_max_ms, now_ms=now_ms)
+        return self.advance(terms)
 
     def log_start_raised(self) -> None:
         """Records were deleted: the followers shall delete them, too."""
@@ -143,22 +147,21 @@ class Partition:
             if follower.reader is not None:
                 follower.reader.has_news(self.topic_partition)
 
-    def advance(self, *, lag_max_ms: int, now_ms: int) -> bool:
+    def advance(self, terms: Terms) -> bool:
         """Move the high watermark as far as it may go; whether it moved
         (Partition.maybeIncrementLeaderHW).
         """
         log = self.log
-        if log.high_watermark == log.log_end_offset:
+        end = log.local.end_offset
+        if log.high_watermark == end:
             return False
         if len(self.isr) < self.min_isr and log.config.rules.high_watermark_needs_min_isr:
             return False
         waited_for = self.maximal_isr
         followers = self.followers
         if len(waited_for) <= len(followers):
-            waited_for |= self._joining(lag_max_ms, now_ms)
-        moved = log.advance_high_watermark(
-            next_high_watermark(log.log_end_offset, followers.values(), waited_for)
-        )
+            waited_for |= self._joining(*terms())
+        moved = log.advance_high_watermark(next_high_watermark(end, followers.values(), waited_for))
         if moved:
             for follower in followers.values():
                 if follower.reader is not None:

@@ -104,8 +104,10 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
 
     async def append(self, batch: WaitingBatch, appends: Appends) -> Appended | Rejection:
         """Append a batch as soon as possible; ``appends`` gets each append to a log."""
-        log = batch.find()
-        if not self.gate.is_open and not isinstance(log, Rejection):
+        log, gate = batch.find(), self.gate
+        if (gate.crossings.network.interceptor.armed or gate.disk.is_full) and not isinstance(
+            log, Rejection
+        ):
             refused = await self.admit(batch.subject(), batch.kind)
             if refused is not None:
                 return refused
@@ -121,12 +123,12 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         """Append a batch that was admitted to the log that was found, with all that follows."""
         gate, trace = self.gate, self.log_trace
         durable = None
-        if not gate.is_open:
+        if gate.crossings.network.interceptor.armed or gate.disk.is_full:
             full = gate.refuse_full()
             if full is not None:
                 return Rejection(error=full, reason="the disk is full")
             durable = gate.durable(log)
-        is_traced = trace.on
+        is_traced = trace.tracer.on
         before = batch.bounds(log) if is_traced else None
         appended = batch.append(log, self.clock.now_ms())
         if isinstance(appended, Rejection):

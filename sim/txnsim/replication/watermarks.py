@@ -32,14 +32,14 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
 
     def appended(self, log: PartitionLog) -> None:
         """A led log has new records: without followers they are replicated already."""
-        partition = self.replicas.replicated.get(log.topic_partition)
+        where, purgatory = log.topic_partition, self.purgatory
+        partition = self.replicas.replicated.get(where)
         if partition is None:
-            log.advance_high_watermark(log.log_end_offset)
-        elif not partition.appended(
-            lag_max_ms=self.settings().replica_lag_time_max_ms, now_ms=self.clock.monotonic_ms()
-        ):
+            log.advance_high_watermark(log.local.end_offset)
+        elif not partition.appended(self._terms):
             return
-        self.purgatory.touch(log.topic_partition)
+        if where in purgatory.parked or purgatory.wide:
+            purgatory.touch(where)
 
     def advance(self, partition: Partition) -> bool:
         """A follower or the ISR has changed: move the high watermark as far as it may go."""
@@ -50,9 +50,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
             # Of a coordinator's log, only a full trace gets the last stable offset.
             if log.topic_partition.topic != TRANSACTION_STATE_TOPIC or self.log_trace.full:
                 lso_before = log.last_stable_offset
-        moved = partition.advance(
-            lag_max_ms=self.settings().replica_lag_time_max_ms, now_ms=self.clock.monotonic_ms()
-        )
+        moved = partition.advance(self._terms)
         if moved:
             touch = partial(self.purgatory.touch, log.topic_partition)
             if is_traced:
@@ -60,6 +58,9 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
             else:
                 touch()
         return moved
+
+    def _terms(self) -> tuple[int, int]:
+        return self.settings().replica_lag_time_max_ms, self.clock.monotonic_ms()
 
     def log_start_raised(self, log: PartitionLog) -> None:
         """Records of a led log were deleted: inform followers, and wake waiting requests."""

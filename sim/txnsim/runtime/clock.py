@@ -50,6 +50,10 @@ class Clock(Protocol):
         """Microseconds since the start of the run."""
 
     @property
+    def wall_ns(self) -> Callable[[], int]:
+        """The source of ``now_ms``, in nanoseconds: what was advanced comes on top."""
+
+    @property
     def stopwatch_ns(self) -> Callable[[], int]:
         """The monotonic source itself, in nanoseconds: the cheapest to read, for differences."""
 
@@ -116,7 +120,7 @@ class LoopClock:
             monotonic_start_ms: What ``monotonic_ms`` answers at the start of the run.
         """
         self._loop = loop
-        self._wall_ns = wall_ns
+        self.wall_ns = wall_ns
         self._monotonic_ns = monotonic_ns
         self.start_ns = monotonic_ns()
         """When this clock was made, on ``stopwatch_ns``."""
@@ -139,7 +143,7 @@ class LoopClock:
 
     def now_ms(self) -> int:
         """Cluster wall time, including what was advanced."""
-        return self._wall_ns() // 1_000_000 + self.advanced_ms
+        return self.wall_ns() // 1_000_000 + self.advanced_ms
 
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start."""

@@ -19,7 +19,7 @@ from txnsim.runtime.clock import Clock, TimerHandle
 class SkewedClock:
     """``Clock`` of one machine."""
 
-    __slots__ = ("_cluster", "_now_ms", "call_later", "monotonic_ms", "monotonic_us", "offset_ms")
+    __slots__ = ("_cluster", "_wall_ns", "call_later", "monotonic_ms", "monotonic_us", "offset_ms")
 
     def __init__(self, cluster: Clock) -> None:
         """Agree with the cluster's clock.
@@ -30,7 +30,7 @@ class SkewedClock:
         self.offset_ms = 0
         """How far it is ahead of the cluster's; behind where negative."""
         self._cluster = cluster
-        self._now_ms = cluster.now_ms
+        self._wall_ns = cluster.wall_ns
         self.monotonic_ms: Callable[[], int] = cluster.monotonic_ms
         self.monotonic_us: Callable[[], int] = cluster.monotonic_us
         self.call_later: Callable[[float, Callable[[], object]], TimerHandle] = cluster.call_later
@@ -41,7 +41,12 @@ class SkewedClock:
 
     def now_ms(self) -> int:
         """The time that this machine believes in."""
-        return self._now_ms() + self.offset_ms
+        return self._wall_ns() // 1_000_000 + self._cluster.advanced_ms + self.offset_ms
+
+    @property
+    def wall_ns(self) -> Callable[[], int]:
+        """The source of the cluster clock, before anything was advanced."""
+        return self._cluster.wall_ns
 
     @property
     def stopwatch_ns(self) -> Callable[[], int]:

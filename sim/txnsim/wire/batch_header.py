@@ -192,7 +192,7 @@ def crc_of(batch: Buffer) -> int:
 
 def crc_is_valid(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
     """Whether the batch at ``position`` is whole and has the CRC that its header states."""
-    end = position + header.size
+    end = position + header.batch_length + LOG_OVERHEAD
     if end > len(buffer):
         return False
     computed: int = crc32c.crc32c(memoryview(buffer)[position + CRC_START : end])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from tests.support.logs import NOW, plain
-from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.config import LogConfig
 from txnsim.log.segment import Segment, max_timestamp_of
 from txnsim.releases.rules import LATEST
@@ -157,19 +158,9 @@ def due(
         segment_ms=segment_ms,
         segment_index_bytes=segment_index_bytes,
     )
-    batch = ReplicatedBatch(
-        data=bytes(size),
-        base_offset=0,
-        last_offset=last,
-        leader_epoch=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        last_sequence=-1,
-        timestamp_ms=stamp,
-        is_transactional=False,
-        is_control=False,
+    return not copy.deepcopy(segment).append(
+        bytes(size), 0, last, max_timestamp=stamp, now_ms=NOW + 1_000, config=config
     )
-    return segment.is_due(batch, config, now_ms=NOW + 1_000)
 
 
 def test_a_segment_ends_when_the_next_batch_would_exceed_its_size() -> None:

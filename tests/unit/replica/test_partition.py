@@ -57,7 +57,7 @@ class Led:
 
     def append(self, count: int = 1, *, now_ms: int = 50) -> bool:
         append_client(self.log, plain(count), guard=0, now_ms=NOW)
-        return self.partition.appended(lag_max_ms=LAG_MS, now_ms=now_ms)
+        return self.partition.appended(lambda: (LAG_MS, now_ms))
 
     def fetched(self, broker: BrokerId, offset: int, *, now_ms: int = 50, start: int = 0) -> bool:
         self.partition.followers[broker].fetched(
@@ -67,7 +67,7 @@ class Led:
             broker_epoch=broker * 10,
             now_ms=now_ms,
         )
-        return self.partition.advance(lag_max_ms=LAG_MS, now_ms=now_ms)
+        return self.partition.advance(lambda: (LAG_MS, now_ms))
 
     def publish(self, **changes: Any) -> None:
         values = {"partition_epoch": self.image.partition_epoch + 1, **changes}
@@ -219,7 +219,7 @@ def test_who_has_not_kept_up_falls_out_once_the_controller_agrees() -> None:
     assert led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=2_000) is None, "one wish at a time"
     assert led.answer(change) is None
     assert list(led.partition.isr) == [B1, B2]
-    assert led.partition.advance(lag_max_ms=LAG_MS, now_ms=1_000)
+    assert led.partition.advance(lambda: (LAG_MS, 1_000))
 
 
 def test_a_replica_that_keeps_up_stays_in_the_isr() -> None:

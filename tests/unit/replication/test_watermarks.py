@@ -23,7 +23,9 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_without_followers_an_append_is_replicated(touched: list[object]) -> None:
     bench = ReplicaBench(replicas=(B1,))
     bench.append(plain())
-    assert bench.leader.log.high_watermark == 1
+    assert (bench.leader.log.high_watermark, touched) == (1, []), "nobody waits"
+    bench.leader.purgatory.parked[TP] = {}
+    bench.append(plain())
     assert touched == [TP]
 
 
@@ -39,6 +41,7 @@ def test_with_followers_an_append_is_answered_once_they_have_it(touched: list[ob
 
 def test_the_leader_alone_in_the_isr_replicates_at_once(touched: list[object]) -> None:
     bench = ReplicaBench(replicas=(B1, B2), isr=(B1,))
+    bench.leader.purgatory.parked[TP] = {}
     touched.clear()
     bench.append(plain())
     assert touched == [TP]
