@@ -78,7 +78,6 @@ class Leader:
         self.purgatory: Purgatory[TopicPartition] = Purgatory(self.clock, tasks)
         self.watermarks = Watermarks(
             clock=self.clock,
-            settings=lambda: self.settings,
             replicas=self.replicas,
             purgatory=self.purgatory,
             log_trace=LogTrace(self.tracer, "broker/1"),
@@ -127,7 +126,7 @@ class Leader:
 
     def set(self, **changes: Any) -> None:
         """Change settings, as a dynamic config would."""
-        self.settings = msgspec.structs.replace(self.settings, **changes)
+        self.settings = self.replicas.dynamic = msgspec.structs.replace(self.settings, **changes)
 
     def log(self, topic_partition: TopicPartition = P0) -> PartitionLog:
         """A led log."""

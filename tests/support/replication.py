@@ -83,12 +83,12 @@ class Node:
             logs=logs,
             image=ClusterImage(cluster_id="cluster"),
             settings=bench.settings,
+            dynamic=bench.settings,
         )
         self.purgatory: Purgatory[TopicPartition] = Purgatory(clock, tasks)
         peers = Peers(network=cast(Network, bench), broker_id=broker_id, request_timeout_ms=30_000)
         self.watermarks = Watermarks(
             clock=clock,
-            settings=lambda: bench.settings,
             replicas=self.replicas,
             purgatory=self.purgatory,
             log_trace=LogTrace(bench.tracer, f"broker/{broker_id}"),
@@ -105,7 +105,6 @@ class Node:
         self.sessions = ReplicaSessions(
             clock=clock,
             tasks=tasks,
-            settings=lambda: bench.settings,
             replicas=self.replicas,
             watermarks=self.watermarks,
             isr_changes=self.isr_changes,
@@ -116,8 +115,7 @@ class Node:
             broker_id=broker_id,
             clock=clock,
             tasks=tasks,
-            settings=lambda: bench.settings,
-            image=lambda: self.replicas.image,
+            replicas=self.replicas,
             peers=peers,
             purgatory=self.purgatory,
             log_trace=LogTrace(bench.tracer, f"broker/{broker_id}"),

@@ -106,6 +106,7 @@ class Broker:
             logs=logs,
             image=ClusterImage(cluster_id=metadata.image.cluster_id),
             settings=metadata.settings,
+            dynamic=self.settings,
         )
         self.purgatory: Purgatory[TopicPartition] = Purgatory(environment.clock, environment.tasks)
         self.peers = Peers(
@@ -142,7 +143,6 @@ class Broker:
         """What moves records between brokers, and what waits for that."""
         self.watermarks = Watermarks(
             clock=environment.clock,
-            settings=lambda: self.settings,
             replicas=self.replicas,
             purgatory=self.purgatory,
             log_trace=self.log_trace,
@@ -168,7 +168,6 @@ class Broker:
         self.replica_sessions = ReplicaSessions(
             clock=environment.clock,
             tasks=environment.tasks,
-            settings=lambda: self.settings,
             replicas=self.replicas,
             watermarks=self.watermarks,
             isr_changes=self.isr_changes,
@@ -177,8 +176,7 @@ class Broker:
             broker_id=self.broker_id,
             clock=environment.clock,
             tasks=environment.tasks,
-            settings=lambda: self.settings,
-            image=lambda: self.image,
+            replicas=self.replicas,
             peers=self.peers,
             purgatory=self.purgatory,
             gate=self.log_gate,
@@ -339,7 +337,7 @@ class Broker:
         """Take over a new image: host, lead, load and unload what it says. Each step yields how
         much it was.
         """
-        self.settings = self._effective_settings(image)
+        self.settings = self.replicas.dynamic = self._effective_settings(image)
         self._transaction_version = _transaction_version(image)
         changes = yield from self.replicas.apply_in_steps(
             image, now_ms=self.environment.clock.monotonic_ms()

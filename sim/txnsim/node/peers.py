@@ -74,7 +74,7 @@ class Peers:
     task of its own. The futures raise ``PeerError`` where no answer came.
     """
 
-    __slots__ = ("_broker_id", "_fleet", "_network", "_timeout_ms")
+    __slots__ = ("_broker_id", "_changes", "_fleet", "_network", "_timeout_ms", "_versions")
 
     def __init__(
         self,
@@ -88,6 +88,9 @@ class Peers:
         self._network: Network | _Gone = network
         self._broker_id = broker_id
         self._timeout_ms = request_timeout_ms
+        self._versions: dict[tuple[BrokerId, int], int] = {}
+        """What ``_version`` has found out."""
+        self._changes = self._fleet.changes
 
     def close(self) -> None:
         """The broker is gone: the rest of it may not send requests."""
@@ -118,10 +121,10 @@ class Peers:
         Below v2 there is no room for the transaction version: the leader takes it for 0.
         """
         version = self._version(target, WRITE_TXN_MARKERS)
-        if not self._fleet.of(self._broker_id).rules.markers_follow_peer_version:
-            own = self._fleet.highest(self._broker_id, WRITE_TXN_MARKERS)
-            if own > version:
-                return _closed(f"broker {target} closes the connection: it has no v{own}")
+        own = self._version(self._broker_id, WRITE_TXN_MARKERS)
+        rules = self._fleet.of(self._broker_id).rules
+        if own > version and not rules.markers_follow_peer_version:
+            return _closed(f"broker {target} closes the connection: it has no v{own}")
         if version < TRANSACTION_VERSION_FROM:
             command = _without_transaction_versions(command)
         return self._network.ask(
@@ -198,8 +201,14 @@ class Peers:
     def _version(self, target: BrokerId, api_key: int) -> int:
         """The highest version that both sides know, as ApiVersions would list it."""
         fleet = self._fleet
-        own = fleet.highest(self._broker_id, api_key)
-        return own if target == self._broker_id else min(own, fleet.highest(target, api_key))
+        if self._changes != fleet.changes:
+            self._changes = fleet.changes
+            self._versions.clear()
+        found = self._versions.get((target, api_key))
+        if found is None:
+            own = fleet.highest(self._broker_id, api_key)
+            found = self._versions[target, api_key] = min(own, fleet.highest(target, api_key))
+        return found
 
 
 class _NoRunner:

@@ -9,9 +9,10 @@ DelayedOperationPurgatory.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -26,15 +27,30 @@ again, would take longer than others may be kept waiting.
 """
 
 
-class _Parked(msgspec.Struct, Generic[KeyT], kw_only=True, eq=False):
-    """One parked operation."""
+class Parked(Pending[Any], kw_only=True, eq=False):
+    """One parked operation, which is its own answer."""
 
-    keys: Collection[KeyT]
-    check: Callable[[KeyT], bool]
-    answer: Pending[bool]
+    keys: Collection[Any]
     timeout_ms: float
-    deadline_ms: float
+    deadline_ms: float = 0
     is_answered: bool = False
+
+    @abstractmethod
+    def check(self, key: Any) -> bool:
+        """Something has happened to a key: whether the wait is over."""
+
+    def answer(self, done: bool) -> None:  # noqa: FBT001 - a callback
+        """The check held or it was released (True), or the deadline has passed."""
+        self.resolve(done)
+
+
+class _Waiting(Parked, kw_only=True, eq=False):
+    """One with a condition of its caller's."""
+
+    condition: Callable[[Any], bool]
+
+    def check(self, key: Any) -> bool:
+        return self.condition(key)
 
 
 class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
@@ -45,10 +61,10 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
     """
 
     _clock: Clock
-    _tasks: Tasks
-    parked: dict[KeyT, dict[_Parked[KeyT], None]] = {}
-    _by_timeout: dict[float, dict[_Parked[KeyT], None]] = {}
-    wide: dict[_Parked[KeyT], None] = {}
+    tasks: Tasks
+    parked: dict[KeyT, dict[Parked, None]] = {}
+    _by_timeout: dict[float, dict[Parked, None]] = {}
+    wide: dict[Parked, None] = {}
     """Those that wait for so many keys that they are asked whether a key is theirs."""
 
     async def wait(
@@ -71,32 +87,31 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         Returns:
             True when the check held or the wait was released; False at the deadline.
         """
-        answer: Pending[bool] = Pending(self._tasks)
-        parked = _Parked(
-            keys=keys,
-            check=check,
-            answer=answer,
-            timeout_ms=timeout_ms,
-            deadline_ms=self._clock.monotonic_ms() + timeout_ms,
-        )
+        parked = _Waiting(self.tasks, keys=keys, timeout_ms=timeout_ms, condition=check)
+        self.park(parked)
+        try:
+            if prepare is not None and await prepare():
+                return True
+            return bool(await parked)
+        finally:
+            # A cancelled waiter (its connection went away, the cluster stops) leaves nothing
+            # behind.
+            self._forget(parked)
+
+    def park(self, parked: Parked) -> None:
+        """The same for one who is called back; if it is cancelled, it stays until its answer."""
+        timeout_ms = parked.timeout_ms
+        parked.deadline_ms = self._clock.monotonic_ms() + timeout_ms
         same = self._by_timeout.get(timeout_ms)
         if same is None:
             same = self._by_timeout[timeout_ms] = {}
             self._arm(timeout_ms, timeout_ms)
         same[parked] = None
-        if len(keys) > WIDE:
+        if len(parked.keys) > WIDE:
             self.wide[parked] = None
         else:
-            for key in keys:
+            for key in parked.keys:
                 self.parked.setdefault(key, {})[parked] = None
-        try:
-            if prepare is not None and await prepare():
-                return True
-            return await answer
-        finally:
-            # A cancelled waiter (its connection went away, the cluster stops) leaves nothing
-            # behind.
-            self._forget(parked)
 
     def touch(self, key: KeyT) -> None:
         """Something happened to ``key``: run the checks of those who wait for it."""
@@ -132,13 +147,13 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         narrow = {parked for waiting in self.parked.values() for parked in waiting}
         return len(narrow) + len(self.wide)
 
-    def _finish(self, parked: _Parked[KeyT], *, done: bool) -> None:
+    def _finish(self, parked: Parked, *, done: bool) -> None:
         self._forget(parked)
         if not parked.is_answered:
             parked.is_answered = True
-            self._tasks.soon(partial(parked.answer.resolve, done))
+            self.tasks.soon(partial(parked.answer, done))
 
-    def _forget(self, parked: _Parked[KeyT]) -> None:
+    def _forget(self, parked: Parked) -> None:
         same = self._by_timeout.get(parked.timeout_ms)
         if same is not None:
             same.pop(parked, None)

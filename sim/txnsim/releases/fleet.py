@@ -21,7 +21,7 @@ from txnsim.types import BrokerId
 class Fleet:
     """The releases of a cluster's brokers; it changes when one is restarted as another release."""
 
-    __slots__ = ("_by_broker", "_ruled", "_rules", "default")
+    __slots__ = ("_by_broker", "_ruled", "_rules", "changes", "default")
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class Fleet:
         self._by_broker = dict(by_broker or {})
         self._rules = dict(rules or {})
         self._ruled: dict[str, Release] = {}
+        self.changes = 0
+        """How often a broker was given another release."""
 
     def of(self, broker_id: BrokerId) -> Release:
         """The release that a broker runs, or will run when it starts."""
@@ -62,6 +64,7 @@ class Fleet:
     def assign(self, broker_id: BrokerId, release: Release) -> None:
         """From its next start on the broker runs this release."""
         self._by_broker[broker_id] = release
+        self.changes += 1
 
     def highest(self, broker_id: BrokerId, api_key: int) -> int:
         """Highest version of an API that a broker understands from another one, -1 for none."""

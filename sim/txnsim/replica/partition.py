@@ -165,7 +165,7 @@ class Partition:
         if moved:
             for follower in followers.values():
                 if follower.reader is not None:
-                    follower.reader.is_stale(self.topic_partition)
+                    follower.reader.stale[self.topic_partition] = None
         return moved
 
     def _joining(self, lag_max_ms: int, now_ms: int) -> frozenset[BrokerId]:

@@ -20,7 +20,7 @@ from txnsim.metadata.configs import topic_text
 from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.partition import Partition
-from txnsim.settings import Settings
+from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 
 STEP: Final = 16
@@ -94,6 +94,8 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     logs: BrokerLogs
     settings: Settings
     image: ClusterImage
+    dynamic: Settings = DEFAULTS
+    """The settings with what the image says of them; its owner keeps them up to date."""
     hosted: dict[TopicPartition, PartitionLog] = {}
     led: dict[TopicPartition, PartitionLog] = {}
     """The hosted logs that this broker leads."""

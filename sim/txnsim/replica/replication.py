@@ -26,12 +26,11 @@ class Reader(Protocol):
 
     last_fetch_ms: int
     """When it fetched last."""
+    stale: dict[TopicPartition, None]
+    """Partitions whose high watermark the follower does not know any more."""
 
     def has_news(self, topic_partition: TopicPartition) -> None:
         """There is something in this partition that the follower has not got."""
-
-    def is_stale(self, topic_partition: TopicPartition) -> None:
-        """The follower does not know the high watermark any more."""
 
     def is_out(self, topic_partition: TopicPartition) -> None:
         """The follower is not in the ISR: with each Fetch it is to be seen whether it may join."""

@@ -6,14 +6,19 @@ DelayedProduce, Partition.checkEnoughReplicasReachOffset.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from txnsim.errors import ErrorCode
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.purgatory import Purgatory
+from txnsim.node.purgatory import Parked, Purgatory
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.leader_appends import Appends
+from txnsim.runtime.pending import Pending
 from txnsim.types import TopicPartition
+
+_NONE: Final = ErrorCode.none
 
 
 class Commits(msgspec.Struct, kw_only=True, eq=False):
@@ -22,10 +27,19 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
     replicas: Replicas
     purgatory: Purgatory[TopicPartition]
 
-    async def committed(self, log: PartitionLog, offset: int, *, timeout_ms: int) -> ErrorCode:
-        """Wait until everything up to ``offset`` is committed or can't be any more."""
-        failed = await self.wait([(log, offset)], timeout_ms=timeout_ms)
-        return failed.get(log.topic_partition, ErrorCode.none)
+    def committed(self, log: PartitionLog, offset: int, *, timeout_ms: int) -> Pending[ErrorCode]:
+        """An answer once everything up to ``offset`` is committed or can't be any more."""
+        keys = (log.topic_partition,)
+        waiting = _Commit(
+            self.purgatory.tasks,
+            keys=keys,
+            timeout_ms=timeout_ms,
+            commits=self,
+            log=log,
+            offset=offset,
+        )
+        self.purgatory.park(waiting)
+        return waiting
 
     async def wait(self, appends: Appends, *, timeout_ms: int) -> dict[TopicPartition, ErrorCode]:
         """Wait until each append is committed or can't be any more; what failed, by partition."""
@@ -40,7 +54,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         def is_over(key: TopicPartition) -> bool:
             entries = late.get(key)
             if entries is not None:
-                entries[:] = [one for one in entries if not self._is_settled(*one, failed)]
+                entries[:] = [one for one in entries if not self._found(*one, failed)]
                 if not entries:
                     del late[key]
             return not late
@@ -52,19 +66,42 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             failed[key] = ErrorCode.request_timed_out
         return failed
 
-    def _is_settled(
+    def _found(
         self, log: PartitionLog, last_offset: int, failed: dict[TopicPartition, ErrorCode]
     ) -> bool:
+        error = self.outcome(log, last_offset)
+        if error:
+            failed[log.topic_partition] = error
+        return error is not None
+
+    def outcome(self, log: PartitionLog, last_offset: int) -> ErrorCode | None:
+        """What has become of an append; None where that is not known yet."""
         topic_partition = log.topic_partition
         if self.replicas.led.get(topic_partition) is not log:
             is_offline = topic_partition in self.replicas.offline
-            failed[topic_partition] = (
-                ErrorCode.kafka_storage_error if is_offline else ErrorCode.not_leader_or_follower
-            )
-            return True
+            return ErrorCode.kafka_storage_error if is_offline else ErrorCode.not_leader_or_follower
         if log.high_watermark <= last_offset:
-            return False
+            return None
         partition = self.replicas.replicated.get(topic_partition)
         if partition is not None and partition.lost_min_isr:
-            failed[topic_partition] = ErrorCode.not_enough_replicas_after_append
-        return True
+            return ErrorCode.not_enough_replicas_after_append
+        return _NONE
+
+
+class _Commit(Parked, kw_only=True, eq=False):
+    """One append that is waited for."""
+
+    commits: Commits
+    log: PartitionLog
+    offset: int
+    outcome: ErrorCode | None = None
+
+    def check(self, _key: TopicPartition) -> bool:
+        self.outcome = self.commits.outcome(self.log, self.offset)
+        return self.outcome is not None
+
+    def answer(self, _done: bool) -> None:  # noqa: FBT001 - a callback
+        outcome = self.outcome
+        if outcome is None:
+            outcome = self.commits.outcome(self.log, self.offset)
+        self.resolve(ErrorCode.request_timed_out if outcome is None else outcome)

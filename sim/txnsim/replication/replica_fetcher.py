@@ -16,7 +16,8 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -32,16 +33,14 @@ from txnsim.interbroker.replication import (
     ReplicatedBatch,
 )
 from txnsim.log.partition_log import PartitionLog
-from txnsim.metadata.image import ClusterImage
 from txnsim.node.log_gate import LogGate
 from txnsim.node.log_trace import LogTrace
 from txnsim.node.peers import Peers
 from txnsim.node.purgatory import Purgatory
-from txnsim.replica.replicas import Following
+from txnsim.replica.replicas import Following, Replicas
 from txnsim.replica.replication import truncation_offset
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
-from txnsim.settings import Settings
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
 
 DEVIATIONS: Final = (
@@ -75,8 +74,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     broker_id: BrokerId
     clock: Clock
     tasks: Tasks
-    settings: Callable[[], Settings]
-    image: Callable[[], ClusterImage]
+    replicas: Replicas
     peers: Peers
     purgatory: Purgatory[TopicPartition]
     gate: LogGate
@@ -146,10 +144,10 @@ class _Fetcher:
     """What we fetch from one leader."""
 
     __slots__ = (
-        *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate", "_image"),
+        *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate"),
         *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_trace", "_name", "_peers"),
-        *("_purgatory", "_request", "_session_epoch", "_session_id", "_settings", "_tasks"),
-        *("_behind", "_is_late", "_names", "_wait_ms"),
+        *("_purgatory", "_request", "_session_epoch", "_session_id", "_tasks"),
+        *("_behind", "_is_late", "_names", "_replicas", "_wait_ms"),
     )
 
     def __init__(self, fetchers: ReplicaFetchers, leader: BrokerId) -> None:
@@ -159,8 +157,7 @@ class _Fetcher:
         self._broker_id = fetchers.broker_id
         self._leader = leader
         self._clock = fetchers.clock
-        self._settings = fetchers.settings
-        self._image = fetchers.image
+        self._replicas = fetchers.replicas
         self._peers = fetchers.peers
         self._purgatory = fetchers.purgatory
         self._followed: dict[TopicPartition, _Followed] = {}
@@ -235,7 +232,7 @@ class _Fetcher:
             return
         self._request += 1
         request = self._request
-        settings = self._settings()
+        settings = self._replicas.dynamic
         if self._wait_ms == 0:
             self._wait_ms = settings.replica_fetch_wait_max_ms
         changed, self._changed = self._changed, {}
@@ -247,7 +244,25 @@ class _Fetcher:
             changed, forgotten, self._session_epoch = dict.fromkeys(self._followed), {}, 0
         if self._names is None:
             self._names = tuple(self._followed)
-        broker = self._image().brokers.get(self._broker_id)
+        wanted: list[ReplicaFetchPartition] = []
+        for topic_partition in changed:
+            followed = self._followed[topic_partition]
+            if followed.is_delayed:
+                continue
+            log = followed.log
+            wanted.append(
+                ReplicaFetchPartition(
+                    topic_id=followed.topic_id,
+                    topic_partition=topic_partition,
+                    current_leader_epoch=followed.leader_epoch,
+                    fetch_offset=log.local.end_offset,
+                    last_fetched_epoch=log.epochs.latest,
+                    log_start_offset=log.log_start_offset,
+                    high_watermark=log.high_watermark,
+                    max_bytes=settings.replica_fetch_max_bytes,
+                )
+            )
+        broker = self._replicas.image.brokers.get(self._broker_id)
         command = ReplicaFetchCommand(
             replica_id=self._broker_id,
             replica_epoch=-1 if broker is None else broker.epoch,
@@ -256,32 +271,26 @@ class _Fetcher:
             max_bytes=settings.replica_fetch_response_max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            partitions=tuple(
-                [
-                    _position(topic_partition, followed, settings.replica_fetch_max_bytes)
-                    for topic_partition in changed
-                    if not (followed := self._followed[topic_partition]).is_delayed
-                ]
-            ),
-            forgotten=tuple([(topic_id, tp) for tp, topic_id in forgotten.items()]),
+            partitions=tuple(wanted),
+            forgotten=tuple([(topic_id, tp) for tp, topic_id in forgotten.items()])
+            if forgotten
+            else (),
             followed=self._names,
         )
         self._session_epoch += 1
-        self._peers.replica_fetch(self._leader, command).on_done(
-            lambda answer: self._answered(request, answer)
-        )
+        self._peers.replica_fetch(self._leader, command).on_done(partial(self._answered, request))
 
     def _answered(self, request: int, answer: Pending[ReplicaFetchReply]) -> None:
         if self._is_stopped:
             return
-        error = answer.exception()
-        if error is not None:
+        error, reply = answer.error, answer.value
+        if reply is None:
+            assert error is not None
             if not isinstance(error, PeerError):
                 raise error
             if request == self._request:
-                self._begin_again(pause_ms=self._settings().replica_fetch_backoff_ms)
+                self._begin_again(pause_ms=self._replicas.dynamic.replica_fetch_backoff_ms)
             return
-        reply = answer.result()
         if reply.error:
             if request == self._request:
                 self._begin_again(pause_ms=0)
@@ -303,7 +312,10 @@ class _Fetcher:
 
     def _go_on(self, request: int, reply: ReplicaFetchReply) -> None:
         if request == self._request:
-            self._adapt_wait(is_idle=not reply.partitions)
+            if reply.partitions:
+                self._wait_ms = 0
+            else:
+                self._wait_longer()
             self.send()
         elif self._changed:
             # The newest request was on its way before this answer brought something: it does not
@@ -315,14 +327,19 @@ class _Fetcher:
         that has to wait lets all that comes behind it wait, too.
         """
         now_ms = self._clock.now_ms() if reply.partitions else 0
+        gate = self._gate
         for fetched in reply.partitions:
-            followed = self._asked(request, fetched)
-            if followed is None or self._is_refused(followed, fetched):
+            followed = self._followed.get(fetched.topic_partition)
+            if followed is None or request < followed.first_request:
+                followed = self._asked(request, fetched)
+            if followed is None or (
+                (fetched.error or fetched.diverging) and self._is_refused(followed, fetched)
+            ):
                 continue
             log = followed.log
             for batch in fetched.batches:
                 before = None
-                if not self._gate.is_open:
+                if gate.crossings.network.interceptor.armed or gate.disk.is_full:
                     error = await self._gate.admit_replicated(log.topic_partition, batch)
                     if self._is_stopped or self._asked(request, fetched) is not followed:
                         break
@@ -331,11 +348,11 @@ class _Fetcher:
                         break
                     now_ms = self._clock.now_ms()
                     before = self._gate.durable(log)
-                end = log.log_end_offset
+                end = log.local.end_offset
                 if not self._append(followed, batch, now_ms):
                     self._follow(log, fetched)
                     break
-                if before is not None and log.log_end_offset > end:
+                if before is not None and log.local.end_offset > end:
                     self._gate.replicated(log, before, batch)
             else:
                 self._follow(log, fetched)
@@ -344,11 +361,13 @@ class _Fetcher:
         self._is_standing = True
         self._tasks.drive(
             self._take(request, reply),
-            lambda _, error: self._stood(request, reply, error),
+            partial(self._stood, request, reply),
             name=self._name,
         )
 
-    def _stood(self, request: int, reply: ReplicaFetchReply, error: BaseException | None) -> None:
+    def _stood(
+        self, request: int, reply: ReplicaFetchReply, _: None, error: BaseException | None
+    ) -> None:
         if error is None and self._behind and not self._is_stopped:
             self._is_late = self._is_late or request == self._request
             self._stand(*self._behind.popleft())
@@ -365,21 +384,16 @@ class _Fetcher:
 
     def _by_id(self, fetched: ReplicaFetchedPartition) -> _Followed | None:
         """The partition by its topic's id: where answers are Kafka's bytes they name no topic."""
-        name = self._image().topic_names.get(fetched.topic_id, "")
+        name = self._replicas.image.topic_names.get(fetched.topic_id, "")
         return self._followed.get(TopicPartition(name, fetched.topic_partition.partition))
 
-    def _adapt_wait(self, *, is_idle: bool) -> None:
-        settings = self._settings()
-        if is_idle:
-            self._wait_ms = min(
-                2 * self._wait_ms,
-                max(
-                    settings.replica_lag_time_max_ms // IDLE_SHARE,
-                    settings.replica_fetch_wait_max_ms,
-                ),
-            )
-        else:
-            self._wait_ms = settings.replica_fetch_wait_max_ms
+    def _wait_longer(self) -> None:
+        """There was nothing to fetch."""
+        settings = self._replicas.dynamic
+        longest_ms = max(
+            settings.replica_lag_time_max_ms // IDLE_SHARE, settings.replica_fetch_wait_max_ms
+        )
+        self._wait_ms = min(2 * self._wait_ms, longest_ms)
 
     def _begin_again(self, *, pause_ms: int) -> None:
         """Begin a new session with all partitions."""
@@ -421,7 +435,7 @@ class _Fetcher:
     def _append(self, followed: _Followed, batch: ReplicatedBatch, now_ms: int) -> bool:
         """Append one batch, unless it is here already; whether to go on with the next one."""
         log = followed.log
-        if batch.base_offset < log.log_end_offset:
+        if batch.base_offset < log.local.end_offset:
             if batch.last_offset < log.log_end_offset or log.log_end_offset > log.log_start_offset:
                 return True  # sent twice: the answer to a superseded request was on its way
             # The leader's log starts within this batch
@@ -444,7 +458,7 @@ class _Fetcher:
             moved = True
             if self._log_trace.on:
                 self._log_trace.started(log, "the leader's log does")
-        if moved:
+        if moved and (topic_partition in self._purgatory.parked or self._purgatory.wide):
             self._purgatory.touch(topic_partition)
 
     def _failed(self, followed: _Followed, error: int) -> None:
@@ -464,7 +478,7 @@ class _Fetcher:
                 self._changed[topic_partition] = None
                 self.send()
 
-        self._clock.call_later(self._settings().replica_fetch_backoff_ms, again)
+        self._clock.call_later(self._replicas.dynamic.replica_fetch_backoff_ms, again)
 
     # Truncation
 
@@ -520,19 +534,3 @@ class _Fetcher:
         followed.is_delayed = False
         self._changed[topic_partition] = None
         self.send()
-
-
-def _position(
-    topic_partition: TopicPartition, followed: _Followed, max_bytes: int
-) -> ReplicaFetchPartition:
-    log = followed.log
-    return ReplicaFetchPartition(
-        topic_id=followed.topic_id,
-        topic_partition=topic_partition,
-        current_leader_epoch=followed.leader_epoch,
-        fetch_offset=log.log_end_offset,
-        last_fetched_epoch=log.epochs.latest,
-        log_start_offset=log.log_start_offset,
-        high_watermark=log.high_watermark,
-        max_bytes=max_bytes,
-    )

@@ -14,8 +14,8 @@ updateFollowerFetchState.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -29,6 +29,7 @@ from txnsim.interbroker.replication import (
     ReplicaOffsetCommand,
     ReplicaOffsetReply,
 )
+from txnsim.log.partition_log import PartitionLog
 from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
 from txnsim.replica.replication import UNKNOWN_EPOCH
@@ -36,7 +37,6 @@ from txnsim.replication.isr_changes import IsrChanges
 from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
-from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition
 
 LATEST: Final = -1
@@ -79,13 +79,20 @@ class _Session:
         self.news[topic_partition] = None
         if self.parked is not None and not self.is_due:
             self.is_due = True
-            self._sessions.answer_soon(self)
-
-    def is_stale(self, topic_partition: TopicPartition) -> None:
-        self.stale[topic_partition] = None
+            # After the present callback: what is appended in it goes out in one answer.
+            self._sessions.tasks.soon(partial(self._sessions.answer, self))
 
     def is_out(self, topic_partition: TopicPartition) -> None:
         self.out_of_isr[topic_partition] = None
+
+
+class _Fetch(msgspec.Struct, frozen=True, gc=False):
+    """What is the same for all partitions of a request."""
+
+    broker_epoch: int
+    now_ms: int
+    is_outdated: bool
+    """It comes from the process that was there before (Replica.updateFetchStateOrThrow)."""
 
 
 class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
@@ -93,7 +100,6 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     clock: Clock
     tasks: Tasks
-    settings: Callable[[], Settings]
     replicas: Replicas
     watermarks: Watermarks
     isr_changes: IsrChanges
@@ -114,18 +120,24 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         for topic_id, topic_partition in command.forgotten:
             self._forget(session, self._named(topic_id, topic_partition))
         refused: list[ReplicaFetchedPartition] = []
+        known = self.replicas.image.brokers.get(session.follower_id)
+        fetch = _Fetch(
+            command.replica_epoch,
+            now_ms,
+            known is not None and -1 < command.replica_epoch < known.epoch,
+        )
         for wanted in command.partitions:
             if not wanted.topic_partition.topic:
                 wanted = msgspec.structs.replace(
                     wanted, topic_partition=self._named(wanted.topic_id, wanted.topic_partition)
                 )
-            answer = self._take(session, wanted, command.replica_epoch, now_ms)
+            answer = self._take(session, wanted, fetch)
             if answer is not None:
                 refused.append(answer)
         wait_ms = command.max_wait_ms
         if session.out_of_isr:
             self._let_in(session, command.replica_epoch)
-            wait_ms = min(wait_ms, self.settings().replica_fetch_wait_max_ms)
+            wait_ms = min(wait_ms, self.replicas.dynamic.replica_fetch_wait_max_ms)
         if refused or session.news or wait_ms <= 0:
             return self._at_once(self._reply(session, refused))
         return self._park(session, now_ms + wait_ms)
@@ -147,12 +159,6 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             if session.parked is not None:
                 self._supersede(session)
         self._by_follower.clear()
-
-    # For sessions
-
-    def answer_soon(self, session: _Session) -> None:
-        """There is news for a parked Fetch: answer it after the present callback."""
-        self.tasks.soon(lambda: self._answer(session))
 
     # Parts: sessions
 
@@ -196,51 +202,79 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     # Parts: positions
 
     def _take(
-        self,
-        session: _Session,
-        wanted: ReplicaFetchPartition,
-        broker_epoch: int,
-        now_ms: int,
+        self, session: _Session, wanted: ReplicaFetchPartition, fetch: _Fetch
     ) -> ReplicaFetchedPartition | None:
         """Note the follower's position in one partition; returns an answer if it is refused."""
-        topic_partition = wanted.topic_partition
+        topic_partition, offset = wanted.topic_partition, wanted.fetch_offset
         partition = self.replicas.replicated.get(topic_partition)
-        error = self._refusal(session, wanted, partition, broker_epoch)
-        if partition is None or error is not None:
-            return self._refused(session, wanted, error or ErrorCode.not_leader_or_follower)
-        log = partition.log
-        is_latest = wanted.last_fetched_epoch == log.epochs.latest
-        if wanted.last_fetched_epoch != UNKNOWN_EPOCH and (
-            not is_latest or wanted.fetch_offset > log.log_end_offset
+        if (
+            partition is None
+            or fetch.is_outdated
+            or partition.leader_epoch != wanted.current_leader_epoch
+            or (partition.topic_id is not wanted.topic_id and partition.topic_id != wanted.topic_id)
+            or (follower := partition.followers.get(session.follower_id)) is None
         ):
-            found = log.end_offset_for_epoch(wanted.last_fetched_epoch)
-            if found.leader_epoch < 0 or found.end_offset < 0:
-                return self._refused(session, wanted, ErrorCode.offset_out_of_range)
-            if (
-                found.leader_epoch < wanted.last_fetched_epoch
-                or found.end_offset < wanted.fetch_offset
-            ):
-                self._forget(session, topic_partition)
-                return ReplicaFetchedPartition(
-                    topic_id=wanted.topic_id,
-                    topic_partition=topic_partition,
-                    high_watermark=log.high_watermark,
-                    log_start_offset=log.log_start_offset,
-                    diverging=(found.leader_epoch, found.end_offset),
-                )
-        if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
+            return self._refused(session, wanted, self._refusal(session, wanted, partition))
+        log = partition.log
+        end, last_epoch = log.local.end_offset, wanted.last_fetched_epoch
+        if last_epoch != UNKNOWN_EPOCH and (last_epoch != log.epochs.latest or offset > end):
+            parted = self._parted(session, wanted, log)
+            if parted is not None:
+                return parted
+        if not log.log_start_offset <= offset <= end:
             return self._refused(session, wanted, ErrorCode.offset_out_of_range)
         session.positions[topic_partition] = wanted
-        self._fetched(session, partition, wanted, broker_epoch, now_ms)
+        end_before, start_before = follower.log_end_offset, follower.log_start_offset
+        follower.reader = session
+        follower.fetched(
+            offset=offset,
+            log_start_offset=wanted.log_start_offset,
+            leader_end=end,
+            broker_epoch=fetch.broker_epoch,
+            now_ms=fetch.now_ms,
+        )
+        # Records may have been deleted while this follower was known to nobody here.
+        if offset < end or wanted.log_start_offset < log.log_start_offset:
+            session.news[topic_partition] = None
+        else:
+            session.news.pop(topic_partition, None)
+        if wanted.high_watermark != log.high_watermark:
+            session.stale[topic_partition] = None
+        if session.follower_id not in partition.isr:
+            session.is_out(topic_partition)
+        if offset != end_before:
+            self.watermarks.advance(partition)
+        if wanted.log_start_offset != start_before:
+            self.watermarks.deleted(partition)
         return None
+
+    def _parted(
+        self, session: _Session, wanted: ReplicaFetchPartition, log: PartitionLog
+    ) -> ReplicaFetchedPartition | None:
+        """The answer to a follower whose log may part from this one (KIP-595)."""
+        found = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if found.leader_epoch < 0 or found.end_offset < 0:
+            return self._refused(session, wanted, ErrorCode.offset_out_of_range)
+        if (
+            found.leader_epoch >= wanted.last_fetched_epoch
+            and found.end_offset >= wanted.fetch_offset
+        ):
+            return None
+        self._forget(session, wanted.topic_partition)
+        return ReplicaFetchedPartition(
+            topic_id=wanted.topic_id,
+            topic_partition=wanted.topic_partition,
+            high_watermark=log.high_watermark,
+            log_start_offset=log.log_start_offset,
+            diverging=(found.leader_epoch, found.end_offset),
+        )
 
     def _refusal(
         self,
         session: _Session,
         wanted: ReplicaFetchPartition,
         partition: Partition | None,
-        broker_epoch: int,
-    ) -> ErrorCode | None:
+    ) -> ErrorCode:
         if partition is None:
             log = self.replicas.leader(
                 wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
@@ -255,11 +289,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             return ErrorCode.unknown_leader_epoch
         if session.follower_id not in partition.followers:
             return ErrorCode.unknown_leader_epoch
-        known = self.replicas.image.brokers.get(session.follower_id)
-        if known is not None and -1 < broker_epoch < known.epoch:
-            # A Fetch of the process that was there before (Replica.updateFetchStateOrThrow).
-            return ErrorCode.not_leader_or_follower
-        return None
+        return ErrorCode.not_leader_or_follower  # ``_Fetch.is_outdated``
 
     def _refused(
         self, session: _Session, wanted: ReplicaFetchPartition, error: ErrorCode
@@ -270,41 +300,6 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             topic_partition=wanted.topic_partition,
             error=error,
         )
-
-    def _fetched(
-        self,
-        session: _Session,
-        partition: Partition,
-        wanted: ReplicaFetchPartition,
-        broker_epoch: int,
-        now_ms: int,
-    ) -> None:
-        follower = partition.followers[session.follower_id]
-        log = partition.log
-        topic_partition = wanted.topic_partition
-        end_before, start_before = follower.log_end_offset, follower.log_start_offset
-        follower.reader = session
-        follower.fetched(
-            offset=wanted.fetch_offset,
-            log_start_offset=wanted.log_start_offset,
-            leader_end=log.log_end_offset,
-            broker_epoch=broker_epoch,
-            now_ms=now_ms,
-        )
-        # Records may have been deleted while this follower was known to nobody here.
-        is_behind = wanted.log_start_offset < log.log_start_offset
-        if is_behind or wanted.fetch_offset < log.log_end_offset:
-            session.news[topic_partition] = None
-        else:
-            session.news.pop(topic_partition, None)
-        if wanted.high_watermark != log.high_watermark:
-            session.stale[topic_partition] = None
-        if session.follower_id not in partition.isr:
-            session.is_out(topic_partition)
-        if wanted.fetch_offset != end_before:
-            self.watermarks.advance(partition)
-        if wanted.log_start_offset != start_before:
-            self.watermarks.deleted(partition)
 
     def _let_in(self, session: _Session, broker_epoch: int) -> None:
         """Ask for larger ISRs where the follower has caught up and may join by now."""
@@ -332,7 +327,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         """Everything that is new, as far as the answer's size allows."""
         news, session.news = session.news, {}
         remaining, batches = session.response_max_bytes, BATCHES_MAX
-        max_bytes = self.settings().replica_fetch_max_bytes
+        max_bytes = self.replicas.dynamic.replica_fetch_max_bytes
         for topic_partition in news:
             wanted = session.positions.get(topic_partition)
             if wanted is None:
@@ -341,12 +336,13 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 session.news[topic_partition] = None
                 continue
             answer = self._read(session, wanted, max_bytes, batches)
-            remaining -= sum([len(batch.data) for batch in answer.batches])
-            batches -= len(answer.batches)
+            for batch in answer.batches:
+                remaining -= len(batch.data)
+                batches -= 1
             answers.append(answer)
         if session.stale:
             now_ms = self.clock.monotonic_ms()
-            if now_ms - session.reported_all_ms >= self.settings().replica_fetch_wait_max_ms:
+            if now_ms - session.reported_all_ms >= self.replicas.dynamic.replica_fetch_wait_max_ms:
                 session.reported_all_ms = now_ms
                 self._tell_high_watermarks(session, answers)
         return ReplicaFetchReply(session_id=session.session_id, partitions=tuple(answers))
@@ -419,9 +415,10 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         if session.deadline_ms > self.clock.monotonic_ms():
             self._arm(session, session.deadline_ms)
         else:
-            self._answer(session)
+            self.answer(session)
 
-    def _answer(self, session: _Session) -> None:
+    def answer(self, session: _Session) -> None:
+        """Give a parked Fetch its answer."""
         parked, session.parked = session.parked, None
         session.is_due = False
         if parked is not None:

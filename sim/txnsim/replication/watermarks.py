@@ -6,7 +6,6 @@ deciding, and ActionQueue.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -17,7 +16,6 @@ from txnsim.node.purgatory import Purgatory
 from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
 from txnsim.runtime.env import Clock
-from txnsim.settings import Settings
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 
@@ -25,7 +23,6 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     """The high watermarks of the partitions that one broker leads."""
 
     clock: Clock
-    settings: Callable[[], Settings]
     replicas: Replicas
     purgatory: Purgatory[TopicPartition]
     log_trace: LogTrace
@@ -44,7 +41,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     def advance(self, partition: Partition) -> bool:
         """A follower or the ISR has changed: move the high watermark as far as it may go."""
         log = partition.log
-        is_traced = self.log_trace.on
+        is_traced = self.log_trace.tracer.on
         if is_traced:
             hw_before = lso_before = log.high_watermark
             # Of a coordinator's log, only a full trace gets the last stable offset.
@@ -60,7 +57,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
         return moved
 
     def _terms(self) -> tuple[int, int]:
-        return self.settings().replica_lag_time_max_ms, self.clock.monotonic_ms()
+        return self.replicas.dynamic.replica_lag_time_max_ms, self.clock.monotonic_ms()
 
     def log_start_raised(self, log: PartitionLog) -> None:
         """Records of a led log were deleted: inform followers, and wake waiting requests."""

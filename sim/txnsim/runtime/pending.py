@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
@@ -25,37 +27,44 @@ class Stepper(Protocol):
         """Whether such a step is being made right now."""
 
 
-class Pending(Generic[T]):
+class Pending(msgspec.Struct, Generic[T], eq=False):
     """A result or an error to come; resolved once."""
 
-    __slots__ = ("_callbacks", "_error", "_is_done", "_result", "_stepper")
-
-    def __init__(self, stepper: Stepper) -> None:
-        self._stepper = stepper
-        self._is_done = False
-        self._result: T | None = None
-        self._error: BaseException | None = None
-        self._callbacks: list[Callable[[Pending[T]], object]] = []
+    _stepper: Stepper
+    is_done: bool = False
+    value: T | None = None
+    """The result, where there is one."""
+    error: BaseException | None = None
+    """Why there is none."""
+    _callbacks: list[Callable[[Pending[T]], object]] = []
 
     def done(self) -> bool:
         """Whether it is resolved."""
-        return self._is_done
+        return self.is_done
 
     def resolve(self, result: T) -> None:
         """Here is the result; without effect where one is there already."""
-        if not self._is_done:
-            self._result = result
-            self._settle()
+        if self.is_done:
+            return
+        self.value = result
+        self.is_done = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
 
     def fail(self, error: BaseException) -> None:
         """There will be no result; without effect where there is one."""
-        if not self._is_done:
-            self._error = error
-            self._settle()
+        if self.is_done:
+            return
+        self.error = error
+        self.is_done = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
 
     def exception(self) -> BaseException | None:
         """Why there is no result, None where there is one."""
-        return self._error
+        return self.error
 
     def result(self) -> T:
         """The result.
@@ -63,19 +72,19 @@ class Pending(Generic[T]):
         Raises:
             BaseException: What it failed with.
         """
-        if self._error is not None:
-            raise self._error
-        return cast(T, self._result)
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value] # a cast is a call
 
     def on_done(self, callback: Callable[[Pending[T]], object]) -> None:
         """Call back when it is resolved; at once where it is."""
-        if self._is_done:
+        if self.is_done:
             callback(self)
         else:
             self._callbacks.append(callback)
 
     def __await__(self) -> Generator[Any, None, T]:
-        if not self._is_done:
+        if not self.is_done:
             if self._stepper.stepping:
                 yield self
             else:
@@ -87,10 +96,6 @@ class Pending(Generic[T]):
 
                 self.on_done(wake)
                 yield from future
-        return self.result()
-
-    def _settle(self) -> None:
-        self._is_done = True
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback(self)
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value] # a cast is a call

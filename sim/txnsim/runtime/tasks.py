@@ -16,6 +16,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -100,7 +101,8 @@ class LoopTasks:
             scope = tracer.scope
             cause = tracer.cause if scope is None else scope
         self._due.append((callback, cause))
-        self._see_to_due()
+        if not self._drain_is_due:
+            self._see_to_due()
 
     def at_turn_end(self, callback: Callable[[], object]) -> None:
         """Run ``callback`` when nothing is due by ``soon`` any more.
@@ -109,12 +111,12 @@ class LoopTasks:
         between requests, on both sides.
         """
         self._due_last.append(callback)
-        self._see_to_due()
+        if not self._drain_is_due:
+            self._see_to_due()
 
     def _see_to_due(self) -> None:
-        if not self._drain_is_due:
-            self._drain_is_due = True
-            self._loop.call_soon(self._drain, context=self._context)
+        self._drain_is_due = True
+        self._loop.call_soon(self._drain, context=self._context)
 
     def _drain(self) -> None:
         due, due_last, turns = self._due, self._due_last, self.turns
@@ -280,7 +282,7 @@ class LoopTasks:
         """Go on with a coroutine when what it waits for is there."""
         if isinstance(awaited, Pending):
             self._parked[drive] = None
-            awaited.on_done(lambda _: self._resume(drive))
+            awaited.on_done(partial(self._resume, drive))
             return
         if hasattr(awaited, "_asyncio_future_blocking"):
             # A task takes this mark off at once, and so must we: until then nothing else may await
@@ -294,7 +296,7 @@ class LoopTasks:
         task.add_done_callback(rest.settle)
         task.add_done_callback(self._ended)
 
-    def _resume(self, drive: _Drive) -> None:
+    def _resume(self, drive: _Drive, _: Pending[Any]) -> None:
         if self._parked.pop(drive, _GONE) is _GONE:
             return
         tracer = self._tracer

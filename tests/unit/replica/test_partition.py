@@ -26,13 +26,11 @@ class Reader:
 
     def __init__(self) -> None:
         self.last_fetch_ms = 40
-        self.news = self.stale = self.out = 0
+        self.news = self.out = 0
+        self.stale: dict[TopicPartition, None] = {}
 
     def has_news(self, topic_partition: TopicPartition) -> None:
         self.news += 1
-
-    def is_stale(self, topic_partition: TopicPartition) -> None:
-        self.stale += 1
 
     def is_out(self, topic_partition: TopicPartition) -> None:
         self.out += 1
@@ -148,9 +146,9 @@ def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
     led = Led(isr=(1, 2))
     reader = led.partition.followers[B2].reader = Reader()
     led.append()
-    assert (reader.news, reader.stale) == (1, 0)
+    assert (reader.news, reader.stale) == (1, {})
     led.fetched(B2, 1)
-    assert reader.stale == 1
+    assert list(reader.stale) == [led.log.topic_partition]
     led.partition.log_start_raised()
     assert reader.news == 2
 

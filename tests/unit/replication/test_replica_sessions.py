@@ -249,9 +249,8 @@ def test_an_answer_has_a_size() -> None:
     size = len(plain())
     told = follower.told(position(), max_bytes=2 * size)
     assert [batch.base_offset for batch in told.batches] == [0, 1, 2], "of the partition's limit"
-    follower.bench.settings = msgspec.structs.replace(
-        follower.bench.settings, replica_fetch_max_bytes=2 * size
-    )
+    replicas = follower.bench.leader.replicas
+    replicas.dynamic = msgspec.structs.replace(replicas.dynamic, replica_fetch_max_bytes=2 * size)
     assert len(follower.told(position()).batches) == 2
 
 
