@@ -38,7 +38,10 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             log=log,
             offset=offset,
         )
-        self.purgatory.park(waiting)
+        if log.high_watermark > offset:
+            waiting.resolve(_NONE)
+        else:
+            self.purgatory.park(waiting)
         return waiting
 
     async def wait(self, appends: Appends, *, timeout_ms: int) -> dict[TopicPartition, ErrorCode]:

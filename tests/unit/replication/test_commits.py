@@ -27,9 +27,8 @@ class Bench(ReplicaBench):
         appended = append_coordinator(log, plain(), now_ms=NOW)
         assert isinstance(appended, Appended)
         self.leader.watermarks.appended(log)
-        task = asyncio.get_running_loop().create_task(
-            self.commits.committed(log, appended.last_offset, timeout_ms=timeout_ms)
-        )
+        waiting = self.commits.committed(log, appended.last_offset, timeout_ms=timeout_ms)
+        task = asyncio.ensure_future(waiting)
         await asyncio.sleep(0)
         return task
 
