@@ -6,6 +6,7 @@ import asyncio
 
 from tests.support.images import B1, B2
 from tests.support.logs import NOW, plain
+from tests.support.peer_network import future_of
 from tests.support.replication import TP, ReplicaBench
 from txnsim.errors import ErrorCode
 from txnsim.log.answers import Appended
@@ -22,20 +23,18 @@ class Bench(ReplicaBench):
         node = self.leader
         self.commits = Commits(replicas=node.replicas, purgatory=node.purgatory)
 
-    async def begin(self, timeout_ms: int = 1_000) -> asyncio.Task[ErrorCode]:
+    def begin(self, timeout_ms: int = 1_000) -> asyncio.Future[ErrorCode]:
         log = self.leader.log
         appended = append_coordinator(log, plain(), now_ms=NOW)
         assert isinstance(appended, Appended)
         self.leader.watermarks.appended(log)
         waiting = self.commits.committed(log, appended.last_offset, timeout_ms=timeout_ms)
-        task = asyncio.ensure_future(waiting)
-        await asyncio.sleep(0)
-        return task
+        return future_of(waiting)
 
 
 async def test_an_append_is_answered_when_the_followers_have_it() -> None:
     bench = Bench()
-    task = await bench.begin()
+    task = bench.begin()
     assert not task.done()
     bench.settle()
     assert await task is ErrorCode.none
@@ -44,14 +43,14 @@ async def test_an_append_is_answered_when_the_followers_have_it() -> None:
 async def test_a_leader_alone_waits_for_no_follower() -> None:
     bench = Bench()
     bench.lead(B1, isr=(B1,))
-    assert await (await bench.begin(timeout_ms=1)) is ErrorCode.none
+    assert await bench.begin(timeout_ms=1) is ErrorCode.none
     assert await bench.commits.wait([(bench.leader.log, 0)], timeout_ms=1) == {}
 
 
 async def test_who_waits_too_long_hears_so_and_the_record_stays() -> None:
     bench = Bench()
     bench.isolate(B2)
-    task = await bench.begin(timeout_ms=300)
+    task = bench.begin(timeout_ms=300)
     bench.settle(seconds=1)
     assert await task is ErrorCode.request_timed_out
     assert bench.leader.log.log_end_offset == 1
@@ -60,7 +59,7 @@ async def test_who_waits_too_long_hears_so_and_the_record_stays() -> None:
 async def test_who_loses_the_leadership_says_so() -> None:
     bench = Bench()
     bench.isolate(B2)
-    task = await bench.begin()
+    task = bench.begin()
     old = bench.leader
     bench.lead(B2, isr=(B2,))
     old.purgatory.release(TP)
