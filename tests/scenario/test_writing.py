@@ -11,6 +11,7 @@ import pytest
 
 from txnsim.cli.main import main
 from txnsim.scenario.reading import read
+from txnsim.scenario.runner import Telling, tell_virtual
 from txnsim.scenario.steps_model import (
     CALLS,
     CLUSTER,
@@ -24,7 +25,7 @@ from txnsim.scenario.steps_model import (
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/writing-scenarios.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
-(EXAMPLE,) = [text for language, text in BLOCKS if language == "yaml"]
+EXAMPLE, APPLICATION = [text for language, text in BLOCKS if language == "yaml"]
 
 
 def cells(text: str) -> list[list[str]]:
@@ -73,6 +74,22 @@ def test_the_page_names_everything_that_a_file_may_say() -> None:
         word for word in sorted(words) if f"`{word.rstrip('_').replace('_', '-')}" not in PAGE
     ]
     assert missing == []
+
+
+@pytest.mark.slow
+def test_the_application_bills_each_order_and_is_convicted_where_it_does_not_go_back() -> None:
+    sound = read("bills.yaml", APPLICATION)
+    for run in sound.runs:
+        for take in sound.takes:
+            result = tell_virtual(Telling(scenario=sound, run=run, take=take))
+            assert result.as_declared, (run, take, result.verdict)
+    aborts = APPLICATION.replace("do: commit}", "do: abort}", 1).replace(
+        "is: CompleteCommit", "is: [CompleteAbort, Empty]", 1
+    )
+    aborts = aborts.replace("committed: [bill 1, bill 2, bill 3]", "committed: [bill 3]")
+    lossy = tell_virtual(Telling(scenario=read("bills.yaml", aborts), run="TV2"))
+    assert lossy.verdict.observed == ("skipped-input",), lossy.verdict
+    assert "has processed 0, 1" in lossy.verdict.because[0]
 
 
 def test_the_example_is_read() -> None:

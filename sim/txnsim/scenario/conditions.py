@@ -4,7 +4,7 @@ sleeps.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,9 +12,10 @@ from txnsim.client.errors import ClientError
 from txnsim.client.fetching import FetchResult
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.metadata import ClusterView, PartitionView
+from txnsim.client.positions import committed_positions
 from txnsim.client.waiting import Deadline, pause
 from txnsim.scenario.answers import StoryFailedError
-from txnsim.scenario.stage import PATIENCE_MS, Background, Stage
+from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim.scenario.steps_model import (
     Condition,
     Expectation,
@@ -123,7 +124,15 @@ async def expect(stage: Stage, expectation: Expectation) -> None:
     Raises:
         StoryFailedError: It is not as expected.
     """
-    place = expectation.partition
+    if expectation.unanswered is not None:
+        background = stage.called(expectation.unanswered)
+        if background.task.done():
+            raise StoryFailedError(f"{expectation.unanswered} is answered, expected no answer yet")
+        return
+    if expectation.group is not None:
+        await _positions(stage, expectation.group, needed(expectation.positions))
+        return
+    place = needed(expectation.partition)
     for isolation, wanted in (
         (IsolationLevel.READ_COMMITTED, expectation.committed),
         (IsolationLevel.READ_UNCOMMITTED, expectation.uncommitted),
@@ -142,6 +151,14 @@ async def expect(stage: Stage, expectation: Expectation) -> None:
     if expectation.high_watermark is not None:
         what = f"the high watermark of {place} is"
         _compare(what, seen.high_watermark, expectation.high_watermark)
+
+
+async def _positions(stage: Stage, group: str, wanted: Mapping[TopicPartition, int]) -> None:
+    admin = await stage.operator.admin()
+    found = await committed_positions(admin.cluster, group, tuple(wanted), stable=False)
+    stage.recorder.positions(LOOKER, group, found)
+    for place, position in wanted.items():
+        _compare(f"the position of group {group} on {place} is", found[place], position)
 
 
 def _compare(what: str, seen: object, wanted: object) -> None:

@@ -95,6 +95,7 @@ class _Checks:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._rules: list[str] = []
+        self._generations: list[str] = []
         self._background: dict[str, str] = {}
         """Name -> what the caller plays."""
         self._topics = {name: topic.partitions for name, topic in scenario.topics.items()}
@@ -126,6 +127,11 @@ class _Checks:
         yield from self._waits(place, step)
         if step.expect is not None:
             yield from self._partitions((*place, "expect"), step.expect, "partition")
+            yield from self._positions((*place, "expect", "positions"), step.expect.positions)
+            unanswered = step.expect.unanswered
+            if unanswered is not None:
+                where = (*place, "expect", "unanswered")
+                yield from self._known(where, "call", unanswered, [*self._background])
 
     def _waits(self, place: Place, step: Step) -> Problems:
         if step.await_ is not None:
@@ -172,6 +178,7 @@ class _Checks:
         has_records = not {"count", "value", "values"}.isdisjoint(call.given)
         if call.do in ("produce", "append") and not has_records:
             yield (*place, "do"), f"{call.do} needs value or values"
+        yield from self._generation((*place, "generation"), call)
         if plays == "application" and has_records and None in call.records:
             yield (*place, "value"), "a tombstone is sent by a wire actor or a bystander"
         whose = call.first_identity_of
@@ -205,6 +212,17 @@ class _Checks:
         yield from self._by_run((*place, "error"), call.error)
         yield from self._words((*place, "reads"), call.reads)
         yield from self._words((*place, "offset"), call.offset)
+
+    def _generation(self, place: Place, call: Call) -> Problems:
+        """A member's generation has a name from the step on that gives it."""
+        given = call.generation
+        if call.do in ("subscribe", "poll"):
+            if isinstance(given, str):
+                self._generations.append(given)
+            elif given is not None:
+                yield place, "expected a name for the generation that the member has then"
+        elif isinstance(given, str):
+            yield from self._known(place, "generation", given, self._generations)
 
     def _records(self, place: Place, call: Call, only: Only) -> Problems:
         """Each record of a telling has a value of its own; a step that says which sequence it sends
@@ -287,6 +305,10 @@ class _Checks:
             value = getattr(part, field)
             for partition in (value,) if isinstance(value, TopicPartition) else value or ():
                 yield from self._partition((*place, _field(field)), partition)
+
+    def _positions(self, place: Place, positions: Mapping[TopicPartition, int] | None) -> Problems:
+        for partition in positions or ():
+            yield from self._partition((*place, str(partition)), partition)
 
     def _partition(self, place: Place, partition: TopicPartition) -> Problems:
         if partition.partition == BY_NAME or partition.topic in PLACED:

@@ -114,6 +114,8 @@ class Stage:
             group = call.group or self.scenario.cast[call.member or call.who].group
             if group is not None:
                 self._touched.add(of_group(group, settings))
+        if found.expect is not None and found.expect.group is not None:
+            self._touched.add(of_group(found.expect.group, settings))
         self._touched.update(place for place in found.partitions if is_internal(place))
         return found
 

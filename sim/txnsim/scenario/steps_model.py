@@ -74,10 +74,13 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "abort": ((), ("background", "error")),
     },
     "member": {
-        "subscribe": (("topics",), ("assigned", "background", "error")),
+        "subscribe": (("topics",), ("assigned", "generation", "background", "error")),
         "poll": (
             (),
-            ("assigned", "reads", "transaction", "require_stable", "background", "error"),
+            (
+                *("assigned", "reads", "transaction", "require_stable", "generation"),
+                *("background", "error"),
+            ),
         ),
         "seek": (("partition", "from_"), ()),
         "commit-offsets": ((), ("offsets", *_MEMBER, "broker", "once", "background", "error")),
@@ -89,7 +92,10 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "append": (("partition",), (*_RECORDS, "count", "keys", "offset", "background", "error")),
     },
     "reader": {
-        "read": (("partition",), ("from_", "reads", "uncommitted", "background", "error")),
+        "read": (
+            ("partition",),
+            ("from_", "reads", "max_bytes", "uncommitted", "background", "error"),
+        ),
         "read-positions": (
             ("group", "partitions"),
             ("positions", "require_stable", "background", "error"),
@@ -101,7 +107,12 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "abort": (("partition",), ("start_offset", *_MARKER, "background", "error")),
         "delete-records": (("partition", "before"), ("background", "error")),
         "fence": (("transactional_id",), ("background", "error")),
-        "describe": (("transactional_id",), ("state", "background", "error")),
+        "describe": (
+            ("transactional_id",),
+            ("state", "partitions", "epoch", "start", "background", "error"),
+        ),
+        "update-feature": (("name", "level"), ("background", "error")),
+        "delete-group": (("group",), ("background", "error")),
         "producers": (("partition",), ("broker", "open_since", "background", "error")),
     },
 }
@@ -195,8 +206,10 @@ class Call(Doing):
     positions: Offsets | None = None
     require_stable: bool | None = None
     """Rather UNSTABLE_OFFSET_COMMIT than what an open transaction may change (KIP-447)."""
-    generation: int | None = None
-    """Of the member that commits, or its epoch in the new protocol (KIP-447)."""
+    generation: int | str | None = None
+    """Of the member that commits, or its epoch in the new protocol (KIP-447); of one that has
+    joined or polled, a name for what it has then.
+    """
     member_id: str | None = None
     instance_id: str | None = None
     member: str | None = None
@@ -209,6 +222,12 @@ class Call(Doing):
     from_: int | None = Field(default=None, alias="from", ge=0)
     reads: ValuesByRun | None = None
     uncommitted: bool | None = None
+    max_bytes: int | None = Field(default=None, ge=1)
+    """Of each Fetch; a batch that is larger comes all the same."""
+    name: str | None = None
+    """Of a feature."""
+    level: int | None = Field(default=None, ge=0)
+    """Of a feature, from now on; 0 takes it out."""
     names: Partitions | None = None
     tool: Literal["before-3.1", "today"] | None = None
     """Whose rules find-hanging follows; before 3.1 internal topics were left out (KAFKA-13288)."""
@@ -224,6 +243,8 @@ class Call(Doing):
     before: int | None = None
     transactional_id: str | None = None
     state: str | None = None
+    start: Literal["none", "known"] | None = None
+    """Whether the coordinator must tell when the transaction has begun."""
     broker: int | None = None
     """Ask this broker, right or wrong, instead of the one that leads or coordinates."""
     connection: str | None = None
@@ -330,9 +351,14 @@ class Condition(OneOf):
 
 
 class Expectation(Model):
-    """What somebody outside must see now; at least one of these."""
+    """What somebody outside must see now: of a partition, of a group, or of a call."""
 
-    partition: Partition
+    partition: Partition | None = None
+    group: str | None = None
+    positions: Offsets | None = None
+    """Of the group; -1 where there is none. What an open transaction may change is not counted."""
+    unanswered: str | None = None
+    """A call in the background that has no answer yet."""
     committed: Values | None = None
     """Values that a read_committed reader gets from the beginning of the log."""
     uncommitted: Values | None = None
@@ -344,9 +370,14 @@ class Expectation(Model):
 
     @model_validator(mode="after")
     def _at_least_one(self) -> Expectation:
-        seen = tuple(name for name in type(self).model_fields if name != "partition")
-        if all(getattr(self, name) is None for name in seen):
-            raise ValueError(f"expected one of {_names(seen)}")
+        of_partition = ("committed", "uncommitted", "records", "stable", "high_watermark")
+        given = self.model_fields_set
+        if given == {"unanswered"} or given == {"group", "positions"}:
+            return self
+        if "partition" not in given:
+            raise ValueError("expected partition, or group and positions, or unanswered alone")
+        if given <= {"partition"} or not given <= {"partition", *of_partition}:
+            raise ValueError(f"expected one of {_names(of_partition)}")
         return self
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.stories import call, failure, told
+from tests.support.stories import call, failure, small, told
+from txnsim.errors import ConfigError
 from txnsim.scenario import conditions
 from txnsim.scenario.conditions import POLL_MAX_MS
 
@@ -133,3 +134,43 @@ def test_a_strike_that_is_waited_for_in_vain_names_what_still_holds(
     because = told([*steps, {"wait-until": {"struck": "never"}}]).verdict.because[0]
     assert "0 of 1 strikes" in because
     assert "the fault slow still holds 1 at peer.request" in because
+
+
+def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
+    actors = {"app": {"plays": "application"}}
+    hold = {"id": "late", "point": "client.request", "api": "Produce", "client_id": "app"}
+    steps = [
+        call("begin", "app"),
+        {"hold": hold},
+        call("send", "app", partition="t-0", value="r1"),
+        call("await-ack", "app", background="flush"),
+        {"wait-until": {"struck": "late"}},
+        {"advance": "10s"},
+        {"only": "armed", "expect": {"unanswered": "flush"}},
+        {"release": "late"},
+        {"await": "flush"},
+        call("commit", "app"),
+    ]
+    result = told(steps, actors=actors)
+    assert result.as_declared, result.verdict
+    late = [*steps[:-1], {"expect": {"unanswered": "flush"}}]
+    assert failure(told(late, actors=actors)) == "flush is answered, expected no answer yet"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"stable": 1}, "expected partition, or group and positions, or unanswered alone"),
+        ({"group": "g"}, "expected partition, or group and positions, or unanswered alone"),
+        ({"partition": "t-0", "group": "g"}, "expected one of committed, uncommitted, records"),
+        ({"partition": "t-0"}, "expected one of committed, uncommitted, records"),
+        ({"unanswered": "x"}, "expect.unanswered: no step before names 'x'"),
+        ({"group": "g", "positions": {"q-0": 1}}, "expect.positions.q-0: no topic 'q'"),
+    ],
+)
+def test_an_expectation_is_of_a_partition_a_group_or_a_call(
+    given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        small([{"expect": given}])
+    assert message in str(refused.value)

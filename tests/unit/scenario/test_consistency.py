@@ -162,3 +162,12 @@ def test_an_application_sends_no_tombstones() -> None:
         [call("send", "a", partition="t-0", value=None)], actors={"a": {"plays": "application"}}
     )
     assert "steps.0.call.value: a tombstone is sent by a wire actor or a bystander" in found
+
+
+def test_a_generation_is_named_before_it_is_used() -> None:
+    actors = {"P": {"plays": "wire"}, "a": {"plays": "member", "group": "g"}}
+    commit = call("commit-offsets", member="a", generation="old")
+    poll = call("poll", "a", generation=3)
+    found = problems([commit, poll], actors=actors)
+    assert "steps.0.call.generation: no step before names 'old'" in found
+    assert "steps.1.call.generation: expected a name for the generation" in found

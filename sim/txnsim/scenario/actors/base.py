@@ -59,6 +59,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What each wire actor was given first."""
     members: dict[str, GroupMember] = msgspec.field(default_factory=dict)
     """Each member that has subscribed, by its actor's name; also one that has died."""
+    generations: dict[str, int] = msgspec.field(default_factory=dict)
+    """Of members, by the names that steps have given them."""
     prefix: str = ""
     """What transactional ids of the story begin with."""
     security: ClientSecurity = ClientSecurity()
@@ -116,15 +118,22 @@ class ClientActor:
             await self._cluster.close()
 
 
-def group_metadata(call: Call, known: GroupMetadata | None) -> GroupMetadata | None:
+def group_metadata(
+    call: Call, known: GroupMetadata | None, around: Surroundings
+) -> GroupMetadata | None:
     """Who commits positions: the member that is ``known``, as far as the step says no other; None
     for a producer that names no member.
     """
     if {"generation", "member_id", "instance_id"}.isdisjoint(call.given):
         return known
     base = GroupMetadata() if known is None else known
+    generation = call.generation
+    if isinstance(generation, str):
+        if generation not in around.generations:
+            raise StoryFailedError(f"no member has had the generation {generation} yet")
+        generation = around.generations[generation]
     return GroupMetadata(
-        generation=base.generation if call.generation is None else call.generation,
+        generation=base.generation if generation is None else generation,
         member_id=base.member_id if call.member_id is None else call.member_id,
         instance_id=base.instance_id if call.instance_id is None else call.instance_id,
     )

@@ -56,6 +56,8 @@ class MemberActor(ClientActor):
             return failure(error)
         except ClientError as error:
             return failure(error)
+        if isinstance(call.generation, str):
+            self._around.generations[call.generation] = self._alive.metadata.generation
         return CallResult()
 
     async def _do(self, call: Call, *, wanted: str) -> None:
@@ -88,7 +90,7 @@ class MemberActor(ClientActor):
 
     async def _commit(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
         member, group = self._alive, self._part.group or ""
-        metadata = group_metadata(call, member.metadata)
+        metadata = group_metadata(call, member.metadata, self._around)
         assert self._cluster is not None
         assert metadata is not None
         offsets = dict(member.positions) if call.offsets is None else call.offsets

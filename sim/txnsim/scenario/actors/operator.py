@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from txnsim.check.observations import NamedHanging
 from txnsim.client.admin import Admin
-from txnsim.client.errors import ClientError, or_raised
+from txnsim.client.errors import ClientError, code_name, or_raised
+from txnsim.client.group_requests import delete_groups
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState
 from txnsim.client.partition_requests import delete_records
+from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.requests import Marker
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.base import ClientActor, Surroundings
-from txnsim.scenario.answers import CallResult, StoryFailedError, failure, read_answer
+from txnsim.scenario.answers import NONE, CallResult, StoryFailedError, failure, read_answer
 from txnsim.scenario.steps_model import Call, needed
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+"""UpgradeType of UpdateFeatures (KIP-584)."""
 TIMEOUT_MS: Final = 30_000
 
 
@@ -53,7 +58,12 @@ class OperatorActor(ClientActor):
             case "fence":
                 return await self._fence(call.transactional_id or "")
             case "describe":
-                return await self._describe(call.transactional_id or "", call.state)
+                return await self._describe(call)
+            case "update-feature":
+                await self._update_feature(needed(call.name), needed(call.level))
+                return CallResult()
+            case "delete-group":
+                return await self._delete_group(needed(call.group))
             case "producers":
                 return await self._producers(call, needed(call.partition))
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
@@ -183,9 +193,26 @@ class OperatorActor(ClientActor):
         self._around.recorder.initialised(self.name, transactional_id, identity, answer)
         return answer
 
+    async def _update_feature(self, name: str, level: int) -> None:
+        """To a lower level as well, where that is safe."""
+        admin = await self.admin()
+        before = (await admin.cluster.refresh_features()).level(name)
+        upgrade_type = UPGRADE if level >= before else SAFE_DOWNGRADE
+        await admin.update_features({name: level}, upgrade_type=upgrade_type)
+        self._around.tell(self.name, f"feature {name} is at level {level}, it was at {before}")
+
+    async def _delete_group(self, group: str) -> CallResult:
+        cluster = (await self.admin()).cluster
+        (row,) = (await ask_group_coordinator(cluster, group, delete_groups([group]))).results
+        answer = CallResult(error=code_name(row.error_code))
+        if answer.error == NONE:
+            self._around.tell(self.name, f"group {group} is deleted")
+        return answer
+
     # Looks
 
-    async def _describe(self, transactional_id: str, state: str | None) -> CallResult:
+    async def _describe(self, call: Call) -> CallResult:
+        transactional_id = call.transactional_id or ""
         outcomes = await (await self.admin()).describe_transactions([transactional_id])
         found = or_raised(outcomes[transactional_id])
         self._around.recorder.described(self.name, found)
@@ -194,8 +221,15 @@ class OperatorActor(ClientActor):
             self.name,
             f"DescribeTransactions says that {transactional_id} is {found.state} with {where}",
         )
-        if state is not None and state != found.state:
-            raise StoryFailedError(f"{transactional_id} is {found.state}, expected {state}")
+        start = "none" if found.start_time_ms is None else "known"
+        for what, wanted, seen in (
+            ("", call.state, found.state),
+            ("with ", _listed(call.partitions), _listed(found.partitions)),
+            ("at epoch ", call.epoch, found.producer_epoch),
+            ("begun at a time that is ", call.start, start),
+        ):
+            if wanted not in (None, seen):
+                raise StoryFailedError(f"{transactional_id} is {what}{seen}, expected {wanted}")
         return CallResult()
 
     async def describe_all(self) -> None:
@@ -247,6 +281,10 @@ class OperatorActor(ClientActor):
         if broker is None:
             self._around.recorder.producers(self.name, place, found)
         return found
+
+
+def _listed(partitions: Sequence[TopicPartition] | None) -> str | None:
+    return None if partitions is None else ", ".join(map(str, sorted(partitions))) or "no partition"
 
 
 def _or(given: int | None, known: int) -> int:

@@ -41,7 +41,9 @@ class ReaderActor(ClientActor):
         isolation = IsolationLevel.READ_COMMITTED
         if call.uncommitted or self._part.uncommitted:
             isolation = IsolationLevel.READ_UNCOMMITTED
-        values, last = await self.read(place, isolation, start=call.from_)
+        values, last = await self.read(
+            place, isolation, start=call.from_, max_bytes=call.max_bytes or READ_BYTES_MAX
+        )
         self._around.tell(self.name, _told(place, isolation, values, last))
         wanted_values = expected_values(call.reads, self._around.situation)
         if wanted_values not in (None, values):
@@ -53,7 +55,12 @@ class ReaderActor(ClientActor):
         return CallResult()
 
     async def read(
-        self, place: TopicPartition, isolation: IsolationLevel, *, start: int | None = None
+        self,
+        place: TopicPartition,
+        isolation: IsolationLevel,
+        *,
+        start: int | None = None,
+        max_bytes: int = READ_BYTES_MAX,
     ) -> tuple[Values, FetchResult]:
         """Everything that there is now.
 
@@ -61,22 +68,28 @@ class ReaderActor(ClientActor):
             place: Where.
             isolation: What may be seen.
             start: Where to begin; where this reader stands unless given.
+            max_bytes: Of each Fetch.
 
         Returns:
             The values, and the last answer.
         """
         trace = ClientTrace(self._around.environment.tracer, self._part.client_id or self.name)
         with trace.call("read", tp=str(place), isolation=isolation.name.lower(), start=start):
-            return await self._read(place, isolation, start=start)
+            return await self._read(place, isolation, start=start, max_bytes=max_bytes)
 
     async def _read(
-        self, place: TopicPartition, isolation: IsolationLevel, *, start: int | None
+        self,
+        place: TopicPartition,
+        isolation: IsolationLevel,
+        *,
+        start: int | None,
+        max_bytes: int,
     ) -> tuple[Values, FetchResult]:
         key = (place, isolation)
         offset = self._positions.get(key, 0) if start is None else start
         values: list[str | None] = []
         while True:
-            result = await self._fetch(place, offset, isolation)
+            result = await self._fetch(place, offset, isolation, max_bytes)
             self._around.recorder.read(self.name, offset, isolation, result)
             if result.error == ErrorCode.offset_out_of_range and start is None:
                 offset = await self._earliest(place)  # auto.offset.reset=earliest
@@ -88,7 +101,7 @@ class ReaderActor(ClientActor):
             offset = result.next_offset
 
     async def _fetch(
-        self, place: TopicPartition, offset: int, isolation: IsolationLevel
+        self, place: TopicPartition, offset: int, isolation: IsolationLevel, max_bytes: int
     ) -> FetchResult:
         try:
             return await fetch(
@@ -98,7 +111,7 @@ class ReaderActor(ClientActor):
                 offset,
                 isolation=isolation,
                 max_wait_ms=NO_WAIT_MS,
-                max_bytes=READ_BYTES_MAX,
+                max_bytes=max_bytes,
             )
         except ClientError as error:
             if error.error is None:

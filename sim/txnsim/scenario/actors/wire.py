@@ -168,7 +168,7 @@ class WireActor(ClientActor):
             group_id=group,
             offsets=offsets,
             within=_OFFSETS[self._protocol],
-            member=group_metadata(call, None if member is None else member.metadata),
+            member=group_metadata(call, None if member is None else member.metadata, self._around),
         )
         return self._noted(call, await asking.group_coordinator(group, request))
 

@@ -175,6 +175,8 @@ def _obstacles(step: Step, timeouts: list[int], *, passed_ms: int, is_ours: bool
     if step.call is not None:
         if step.call.producer_id is not None:
             yield "it names a producer id, which a real cluster chooses itself"
+        elif step.call.do == "update-feature" and not is_ours:
+            yield "it changes a feature of the whole cluster"
         elif step.call.broker is not None and not is_ours:
             yield "it asks a broker by its number"
 

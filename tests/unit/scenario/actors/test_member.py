@@ -104,3 +104,32 @@ def test_a_member_that_is_taken_over_is_fenced() -> None:
     ]
     result = story(steps, **{"instance-id": "one"})
     assert result.as_declared, result.verdict
+
+
+@both
+def test_a_generation_has_the_name_that_a_step_has_given_it(protocol: str) -> None:
+    steps = [
+        *append("r1"),
+        call("init-producer-id"),
+        call("subscribe", "a", topics="in", assigned=ALL, generation="alone"),
+        call("poll", "a", reads=["r1"]),
+        call("subscribe", "b", topics="in", background="joining"),
+        call("poll", "a", assigned="in-0", generation="with b"),
+        {"await": "joining"},
+        call("begin"),
+        call("add-offsets", group="g"),
+        call(
+            "commit-offsets",
+            member="a",
+            offsets={"in-1": 0},
+            generation="alone",
+            error="ILLEGAL_GENERATION",
+        ),
+        call("abort"),
+        call("begin"),
+        call("add-offsets", group="g"),
+        call("commit-offsets", member="a", offsets={"in-0": 1}, generation="with b"),
+        call("commit"),
+    ]
+    result = story(steps, protocol)
+    assert result.as_declared, result.verdict

@@ -123,3 +123,51 @@ def test_an_operator_acts_in_the_background() -> None:
     ]
     result = told(steps)
     assert failure(result) == "find-hanging names [], expected ['t-0']"
+
+
+def describe(**fields: object) -> dict[str, object]:
+    return do("describe", transactional_id="app", **fields)
+
+
+def test_a_description_is_held_against_partitions_epoch_and_start() -> None:
+    begun = [
+        call("init-producer-id"),
+        describe(state="Empty", partitions=[], epoch=0, start="none"),
+        call("begin"),
+        call("add-partitions", partitions=["t-1", "t-0"]),
+    ]
+    known = describe(state="Ongoing", partitions=["t-0", "t-1"], epoch=0, start="known")
+    result = told([*begun, known, call("abort")])
+    assert result.as_declared, result.verdict
+    for wrong, because in (
+        ({"partitions": "t-0"}, "app is with t-0, t-1, expected t-0"),
+        ({"epoch": 3}, "app is at epoch 0, expected 3"),
+        ({"start": "none"}, "app is begun at a time that is known, expected none"),
+    ):
+        assert failure(told([*begun, describe(**wrong)])) == because
+
+
+def test_an_operator_changes_features_and_deletes_groups() -> None:
+    version = "transaction.version"
+    steps = [
+        do("update-feature", name=version, level=0),
+        do("update-feature", name=version, level=2),
+        do("update-feature", name=version, level=9, error="INVALID_UPDATE_VERSION"),
+        call("init-producer-id"),
+        call("begin"),
+        call("add-offsets", group="g", always=True),
+        call("commit-offsets", group="g", offsets={"in-0": 1}),
+        call("commit"),
+        {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
+        {"expect": {"group": "g", "positions": {"in-0": 1}}},
+        do("delete-group", group="g"),
+        {"expect": {"group": "g", "positions": {"in-0": -1}}},
+        do("delete-group", group="g", error="GROUP_ID_NOT_FOUND"),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    story = sentences(result)
+    assert "operator: feature transaction.version is at level 2, it was at 0" in story
+    assert "operator: group g is deleted" in story
+    wrong = {"expect": {"group": "g", "positions": {"in-0": 7}}}
+    assert failure(told([wrong])) == "the position of group g on in-0 is -1, expected 7"

@@ -63,3 +63,11 @@ def test_positions_that_an_open_transaction_may_change_are_unstable() -> None:
         call("read-positions", "reader", **asked, require_stable=True, positions={"in-0": 10}),
     ]  # fmt: skip
     assert told(steps).as_declared
+
+
+def test_a_reader_may_ask_for_few_bytes_at_a_time() -> None:
+    steps = [call("init-producer-id"), *transaction("r1", "r2", "r3")]
+    result = told([*steps, read(max_bytes=1, reads=["r1", "r2", "r3"])])
+    assert result.as_declared, result.verdict
+    records = [len(one.records) for one in seen(result, Read) if one.who == "reader"]
+    assert records[:3] == [1, 1, 1]
