@@ -1,8 +1,8 @@
 """Compacted logs that can't be cleaned any more.
 
 The cleaner never passes the last stable offset (``LogCleanerManager.cleanableOffsets``). Behind a
-transaction that is alive that is a delay; behind one without an owner the log grows for ever, which
-is what KIP-664 was written about.
+live transaction it only waits. Behind a transaction without an owner the log grows for ever:
+KIP-664 was written about that.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Coordinators that don't come to an end: a transaction that stays decided and unmarked, or stays
-Ongoing far past its timeout, or a transactional id that is answered CONCURRENT_TRANSACTIONS for
-ever.
+"""Coordinators that don't finish. A transaction stays decided and unmarked, or it stays Ongoing far
+past its timeout, or a transactional id is answered CONCURRENT_TRANSACTIONS for ever.
 
-A healthy coordinator finishes its decisions within moments, and one that can't (a leader is
-gone) finishes once it can; the timeout does not help, because only Ongoing transactions time out
-(``TransactionCoordinator.abortTimedOutTransactions``). So the measure is that timeout itself:
-a transaction or reader that has waited for longer than a transaction may take, with nothing broken
-meanwhile (``Healed``), has waited long enough.
+A healthy coordinator writes the markers of a decision within moments. If a leader is gone, it
+writes them as soon as it can. The transaction's timeout does not help, because only Ongoing
+transactions time out (``TransactionCoordinator.abortTimedOutTransactions``). So the checker uses
+that timeout as its measure: nothing was broken meanwhile (``Healed``), and a transaction or a
+reader has waited for longer than a transaction may take.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Circles of dependencies between committed transactions: dirty write (G0) and circular information
-flow (G1c), and the lost update (P4).
+"""Circles of dependencies between committed transactions: dirty write (G0), circular information
+flow (G1c) and lost update (P4). These are Adya's definitions over the graph of ``check.graph``.
 
-Adya's definitions over the graph of ``check.graph``. Kafka itself isolates writers of different
-transactional ids from each other in nothing: programs that share keys, or that act on what others
-wrote, must keep out of each other's way, and a history in which they did not convicts here although
-every broker did its duty. Between the transactions of one id a circle is the cluster's fault.
+Kafka does not isolate writers of different transactional ids from each other. Programs that share
+keys, or that act on what others wrote, have to avoid conflicts themselves. If they do not, this
+checker reports a circle although every broker worked correctly. A circle between the transactions
+of one id is an error of the cluster.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _Register = tuple[str, TopicPartition, int]
 
 
 def lost_updates(history: History) -> tuple[Anomaly, ...]:
-    """P4: two committed transactions read the same version and each replaced it, so that one of
-    them acted as if the other had never been.
+    """P4: two committed transactions read the same version, and each replaced it. So one of them
+    acted as if the other did not exist.
 
     A version is the last record of a key that a transaction got by its Reads and then wrote again.
-    Or it is the position of a group that the transaction got and sent again, if no observation sets
-    the group back to it.
+    It can also be the position of a group that the transaction got and sent again, if no
+    observation sets the group back to it.
     """
     committed = dependencies(history).transactions
     readers: dict[_Register, dict[str, list[int]]] = defaultdict(dict)

@@ -1,8 +1,8 @@
-"""Reads of what must not be seen: records of transactions that did not commit (G1a), or that had
-not come to their end (G1b).
+"""Reads of records that a read_committed reader must not see: records of transactions that did not
+commit (G1a), or that had not ended yet (G1b). Readers that asked for read_uncommitted may see both.
 
-Readers that asked for read_uncommitted are promised neither. Adya: PL-2, proscribed phenomena G1a
-and G1b; Kafka: KIP-98, "Consumers with read_committed only see committed transactional messages".
+Adya: PL-2, proscribed phenomena G1a and G1b; Kafka: KIP-98, "Consumers with read_committed only see
+committed transactional messages".
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def aborted_reads(history: History) -> tuple[Anomaly, ...]:
 
 
 def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
-    """G1b: a read_committed reader got a record of a transaction that had not finished writing: it
-    wrote to the same partition afterwards.
+    """G1b: a read_committed reader got a record of a transaction that later wrote to the same
+    partition.
 
-    "Afterwards" is the order of the answers: the reader had its record before the later one was
-    acknowledged, and a producer asks for the end only when all is acknowledged (where it did not
-    wait, ``asked_ms`` tells when it asked). That the last stable offset stands between two records
-    of a transaction proves nothing: another one may have begun there.
+    "Later" is the order of the answers. The reader had its record before the later record was
+    acknowledged, and a producer asks for the end only after all its records are acknowledged. Where
+    the producer did not wait, ``asked_ms`` tells when it asked for the end. A last stable offset
+    between two records of a transaction proves nothing: another transaction may have begun there.
     """
     seen = visibility(history)
     found = []

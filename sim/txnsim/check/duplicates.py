@@ -1,9 +1,9 @@
 """One unit of work, visible twice.
 
-What exactly-once means to a reader of the output (KIP-98, KIP-129): each item has one effect on a
-topic. So it is judged by ``item``, the writer's name for the unit of work, and not by the bytes: a
-program that does its work again after an unknown outcome writes other records for the same items.
-Records without an item stand for themselves.
+For a reader of the output, exactly-once means that each item has one effect on a topic (KIP-98,
+KIP-129). So the checker compares ``item``, the writer's name for the unit of work, and not the
+bytes. A program that repeats its work after an unknown outcome writes other records for the same
+items. A record without an item is an item of its own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Producers that get a fencing error, or a wrong-state error, without a cause.
 
-A fenced producer has to give up: PRODUCER_FENCED and INVALID_PRODUCER_EPOCH mean that another
+PRODUCER_FENCED and INVALID_PRODUCER_EPOCH tell a producer to give up. They mean that another
 instance owns the transactional id, or that the coordinator has aborted the transaction because it
-took too long (KIP-360, KIP-588). INVALID_TXN_STATE at an EndTxn means that the program ended what
-it had not begun, which no client can repair. Each answer is false where its cause has not happened.
+took too long (KIP-360, KIP-588). INVALID_TXN_STATE as the answer to EndTxn means that the program
+ended a transaction that it had not begun, and no client can repair that. The checker reports each
+of these errors whose cause did not happen.
 """
 
 from __future__ import annotations

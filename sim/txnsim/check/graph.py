@@ -1,17 +1,18 @@
 """Which committed transaction depends on which (Adya's direct serialization graph), and circles in
 such a graph.
 
-Of a history of logs these dependencies can be seen:
+A history of logs shows these dependencies:
 
-- *write-write*, by key: the committed last write of one transaction to a key of a partition is
-  followed by that of another. Records without a key overwrite nothing;
-- *write-read*: a transaction delivered a record of another to its program (``transaction`` of a
-  Read) and its own outcome may depend on it.
+- *write-write*, by key: one transaction writes the committed last record of a key of a partition,
+  and another transaction writes the next record of that key. Records without a key overwrite
+  nothing;
+- *write-read*: a transaction delivered a record of another transaction to its program
+  (``transaction`` of a Read), and its own outcome may depend on that record.
 
-Appends to one partition by two producers interleave on every healthy Kafka and are no dependency.
-Only of one transactional id the order of transactions is promised, since each begins after the last
-has ended; so *session* dependencies are those between the transactions of one id, by the order of
-their records in a partition.
+Appends of two producers to one partition interleave on every healthy Kafka. They are no dependency.
+Kafka promises the order of transactions only within one transactional id, because each of them
+begins after the last one has ended. *Session* dependencies are those between the transactions of
+one id, by the order of their records in a partition.
 """
 
 from __future__ import annotations

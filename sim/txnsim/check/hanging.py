@@ -1,13 +1,14 @@
 """Transactions without an owner, judged from outside (KIP-664's "hanging").
 
-A leader says that a producer's transaction is open on its partition; the coordinator says that this
-producer has no transaction there. Two answers come at two moments, so one contradiction proves
-nothing: the transaction must have been open before the coordinator was asked and still be open, at
-the same offset, after it has answered.
+A leader says that a producer's transaction is open on its partition. The coordinator says that this
+producer has no transaction there. The two answers come at two moments, so one contradiction proves
+nothing. The transaction must be open before the coordinator is asked, and it must still be open at
+the same offset after the coordinator has answered.
 
-What a coordinator lists as Ongoing with this partition is alive, however long it lingers; what it
-lists as PrepareCommit or PrepareAbort is decided. Neither is hanging. Epochs are not compared: a
-listed partition gets a marker, and the marker ends whatever is open there.
+A transaction that the coordinator lists as Ongoing with this partition is alive, however old it is.
+One that it lists as PrepareCommit or PrepareAbort is decided. Neither is hanging. Epochs are not
+compared: a listed partition gets a marker, and the marker ends any transaction of the producer that
+is open there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Promises that were broken: records that were acknowledged and committed and will not be seen.
+"""Records that were acknowledged and committed, and that no reader will see.
 
-A record is gone if a read_committed reader has passed its place without getting it, or if its
-transaction is over and a transaction without an owner keeps it behind the last stable offset
-(KIP-664: hanging), which only an abort can end.
+A record is lost in two cases. A read_committed reader has passed its place without getting it. Or
+its transaction is over, and a transaction without an owner keeps the record behind the last stable
+offset (KIP-664: hanging); only an abort can end that.
 """
 
 from __future__ import annotations

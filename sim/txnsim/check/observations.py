@@ -1,13 +1,13 @@
-"""Observations from outside of the cluster: one frozen value for each, in the order in which
-their answers came.
+"""Observations from outside of the cluster: one frozen value for each, in the order in which their
+answers came. They are the vocabulary of a history.
 
-The vocabulary of a history. An observation is a request of a client or an operator and its answer,
-nothing that only a broker could know; so histories of a real Kafka have the same vocabulary. The
-JSON form of each (one object, ``seen`` names the kind) is in docs/checkers.md.
+An observation is a request of a client or an operator and its answer. It holds nothing that only a
+broker can know, so histories of a real Kafka have the same vocabulary. The JSON form of each (one
+object, ``seen`` names the kind) is in docs/checkers.md.
 
-Labels are the writer's own: ``transaction`` names one transaction of one program (not a
-transactional id, which has many), ``value`` names one record and is never used twice in a
-partition, ``item`` names the unit of work that a record stands for, once per topic.
+The writer chooses the labels. ``transaction`` names one transaction of one program (not a
+transactional id, which has many). ``value`` names one record and is used once in a partition.
+``item`` names the unit of work that a record stands for, once per topic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Positions of groups that were visible before the transaction that sent them was committed.
 
-TxnOffsetCommit puts positions aside until the marker comes (KIP-98, KIP-447). A reader that sees
-them earlier and starts there skips input whose output may yet be aborted.
+The coordinator keeps the positions of a TxnOffsetCommit apart until the marker comes (KIP-98,
+KIP-447). A reader that sees them earlier and starts there skips input, and the output of that input
+may still be aborted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Producers that are stopped for good though they kept the rules.
+"""Producers that can't go on although they kept the rules.
 
-INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING and UNKNOWN_PRODUCER_ID mean that the program did
-what it had not begun, or goes by an id that it was not given. Clients take them for fatal. They
-are false where the producer went by what it was given, and no other client has touched its id.
+INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING and UNKNOWN_PRODUCER_ID mean that the program ended
+what it had not begun, or that it used an id that it had not got. Clients take these errors as
+fatal. An error is false if the producer used the identity that it had got, and no other client has
+touched its id.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Input that a group passed by: its position is behind a record that no member of the group was
-ever given, or was given only in transactions that were aborted.
+"""Input that a group skipped: its position is behind a record that no member of the group ever got,
+or that members got only in transactions that were aborted.
 
-Exactly-once of a consume-transform-produce application rests on it (KIP-98, KIP-447): output and
-position are committed together. A position that runs ahead loses input without an error. An
-application that goes on after an abort without going back looks like one that does the aborted work
-again from memory; where outputs name their inputs, they tell one from the other.
+Exactly-once of a consume-transform-produce application depends on this (KIP-98, KIP-447): output
+and position are committed together. A position that is too far ahead loses input without an error.
+
+An application that goes on after an abort without seeking back looks like an application that does
+the aborted work again from memory. Where outputs name their inputs, the checker can tell them
+apart.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Readers that get nothing: held back by a transaction without an owner, or for no known reason.
+"""Readers that get nothing. A transaction without an owner holds them back, or the cause is
+unknown.
 
-Only what still holds at the end of a history convicts: a reader that goes on after a repair has
-been helped. The words "for too long" mean longer than any transaction may live, plus the five
-minutes that ``PartitionsWithLateTransactionsCount`` grants (KIP-664).
+The checker looks at the end of a history only: a reader that goes on after a repair is healthy.
+"For too long" means longer than any transaction may live, plus the five minutes that
+``PartitionsWithLateTransactionsCount`` grants (KIP-664).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Topics of one name, told apart: one that is made again after its deletion is another topic.
+"""Topics of one name, told apart: a topic that is made again after its deletion is another topic.
 
-Kafka tells them apart by their ids (KIP-516), which clients do not see. So before anybody judges,
-the second topic of a name is called ``orders#2`` here, and no checker compares it with the first.
-An answer may be from either where its request was under way during the deletion: it is then of a
-topic that nothing else is of, and proves nothing.
+Kafka tells them apart by their ids (KIP-516), which clients do not see. So the second topic of a
+name is called ``orders#2`` before any checker runs, and no checker compares it with the first one.
+If a request was under way during the deletion, its answer may be of either topic. Such an answer
+gets a topic of its own and proves nothing.
 """
 
 from __future__ import annotations

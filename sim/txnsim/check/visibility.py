@@ -1,9 +1,9 @@
 """Writes that read_committed readers got, and writes that they passed without getting them.
 
-A reader has passed a place if it asked at or before it and went on behind it. The last stable
-offset is never past a record of an open transaction. So a reader that passes an undecided record
-proves an error. A reader that passes a committed record must have got it, unless the cleaner
-removed it because a later record has its key.
+A reader has passed a place if it asked for an offset at or before it and went on behind it. The
+last stable offset is never beyond a record of an open transaction. So a reader that passes an
+undecided record shows an error. A reader that passes a committed record must have got it, unless
+the cleaner removed it because a later record has its key.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""What Spark forks its Python workers from: PySpark's daemon, with the compiled walks loaded.
+"""The process from which Spark forks its Python workers: PySpark's daemon, with the compiled walks
+loaded.
 
-Spark starts one daemon per executor and forks a worker from it for each task that runs at a time.
-What the daemon has imported they need not import again, so numba and the kernels' machine code,
-half a second of CPU, are paid for once. Nothing that starts a thread may be imported before a fork,
-so pyarrow and pandas are left to the workers. (Planning a read is done by processes of PySpark's
-own daemon, whatever is set; ``source`` imports nothing of this there.)
+Spark starts one daemon per executor. The daemon forks a worker for each task that runs at a time. A
+worker need not import what the daemon has imported, so numba and the kernels' machine code, half a
+second of CPU, are loaded once. Nothing that starts a thread may be imported before a fork. So the
+workers import pyarrow and pandas themselves. (PySpark's own daemon plans a read, whatever is set;
+``source`` imports nothing of this there.)
 
-A session gets it by ``spark.python.daemon.module`` (``session``); without, all works the same and
-each worker loads for itself.
+A session gets this daemon by ``spark.python.daemon.module`` (``session``). Without it everything
+works in the same way, and each worker loads for itself.
 """
 
 from __future__ import annotations

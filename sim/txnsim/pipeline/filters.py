@@ -1,8 +1,9 @@
-"""The part of a query's WHERE that is taken over: places and producers. So a job reads only
-what is asked for.
+"""The part of a query's WHERE that this data source checks itself: places and producers. So a job
+reads only what the query wants.
 
-Spark hands over conditions that must all hold. One that is taken over here is not looked at again
-by Spark; one by offset only leaves out segments that can't hold such rows, and stays with Spark.
+Spark hands over conditions that must all be true. A condition by place or producer is taken, and
+Spark does not check it again. A condition by offset only leaves out segments that can't hold such
+rows, and Spark checks the rows.
 """
 
 from __future__ import annotations

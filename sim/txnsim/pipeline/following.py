@@ -1,9 +1,11 @@
 """How far log directories have grown: the offsets of ``spark.readStream.format("kafka_log")``.
 
-A table of records (``LOGS``) gives each row once. Its stream offset has, per replica, the offset in
-the log behind the last whole batch, so that a batch of rows that is repeated after a crash is the
-same. Every other table says how things stand, and a change in one file may change any of its rows:
-its stream offset names a state of all files, and whenever that changes the whole table comes again.
+A table of records (``LOGS``) gives each row once. For each replica its stream offset has the offset
+in the log behind the last whole batch, so a batch of rows that is repeated after a crash is the
+same.
+
+Every other table shows the present state, and a change in one file may change any of its rows. Its
+stream offset names a state of all files. When that state changes, the whole table is read again.
 """
 
 from __future__ import annotations

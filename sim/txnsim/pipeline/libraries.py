@@ -1,4 +1,4 @@
-"""Whether the libraries of the extra are installed that reading without Spark takes."""
+"""Whether the libraries of the extra are installed that are needed to read without Spark."""
 
 from __future__ import annotations
 

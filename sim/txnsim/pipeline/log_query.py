@@ -1,5 +1,5 @@
-"""What is asked of log directories: places, producers, offsets. Planning knows no more of a query,
-with Spark and without.
+"""The parts of log directories that a query wants: places, producers, offsets. Planning knows
+nothing else of a query, with Spark and without.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Options of the data source ``kafka_log``, read once, on the driver.
 
-Names are taken in any case and with or without underscores, as Spark's own sources take them
-(``taskBytes``, ``TASKBYTES``, ``task_bytes``); values are taken as they are, but for true and
-false. An option that is not known is refused: a typo would else change an answer in silence.
+A name may be written in any case, with or without underscores, as with Spark's own sources
+(``taskBytes``, ``TASKBYTES``, ``task_bytes``). A value is used as it is written, except for true
+and false. An unknown option is refused, because a typing error would otherwise change an answer
+silently.
 """
 
 from __future__ import annotations

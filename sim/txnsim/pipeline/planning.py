@@ -1,9 +1,9 @@
-"""What a job reads, shared out to tasks: on the driver, from names and sizes of files alone.
+"""What a job reads, divided into tasks: on the driver, from names and sizes of files alone.
 
-A segment is the unit; small ones share a task, in order, so that a task is about a second's work.
-The segments of one replica that a starting broker goes through stay together, since what is cut off
-in one ends those behind it, unless they are in sections (``scan.sections``). A replica's small
-files are cheap: many replicas share a task.
+The unit is a segment. Small segments share a task, in order, so that a task takes about a second.
+The segments of one replica that a starting broker would check stay together, because a cut in one
+ends those behind it, unless they are in sections (``scan.sections``). A replica's small files are
+cheap, so many replicas share a task.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The one way to a SparkSession: configured for data sources in Python, ``kafka_log`` registered.
+"""How this package gets a SparkSession: configured for data sources in Python, with ``kafka_log``
+registered.
 
-Within ``spark-submit`` or a notebook that has a session running, that one is taken, with its master
-and its settings.
+If a session runs already, as within ``spark-submit`` or a notebook, that session is used, with its
+master and its settings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where results are written: never over something that is there."""
+"""Where results are written: never over a file that exists."""
 
 from __future__ import annotations
 

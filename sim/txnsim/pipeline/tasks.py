@@ -1,5 +1,6 @@
-"""Jobs whose tasks are planned on the driver: they are numbered, and each worker is handed the
-number of its own. Spark plans nothing itself then, for which it would start processes of Python.
+"""Jobs whose tasks are planned on the driver. The tasks are numbered, and each worker gets the
+number of its task. Then Spark plans nothing itself, and it does not start processes of Python for
+that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where two runs part: the first event that one has and the other does not.
+"""Where two runs differ first: the first event that one run has and the other has not.
 
-Runs are compared role by role (a coordinator, a partition's leader, a client), because what happens
-at different roles may come in another order without a difference. Times, positions and correlation
-ids are no part of the comparison.
+Runs are compared role by role (a coordinator, a partition's leader, a client). Events of different
+roles may come in another order, and that is no difference. Times, positions and correlation ids are
+not compared.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Why the last stable offset of a partition stands where it stands, and what has become of a
-transaction: from a trace alone, in the words of ``txn.open_txn_verdict``.
+"""Why the last stable offset of a partition is where it is, and what happened to a transaction.
+Everything comes from a trace, in the words of ``txn.open_txn_verdict``.
 """
 
 from __future__ import annotations

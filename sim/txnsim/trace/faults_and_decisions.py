@@ -1,5 +1,5 @@
-"""What explaining needs of a trace's events beside the state that they lead to: which faults have
-struck, and what coordinators wrote down of transactions that they have gone on from.
+"""What an explanation needs beside the state of a trace: which faults have struck, and what
+coordinators wrote down about transactions that they have finished.
 """
 
 from __future__ import annotations

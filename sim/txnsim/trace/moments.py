@@ -1,5 +1,6 @@
-"""What a reader says of each moment of a trace, worked out beforehand: for readers who can't
-ask, as a page in a file. It is what ``explain`` says at that event, kept where it changes.
+"""The explanations of each moment of a trace, worked out beforehand for readers who can't ask, such
+as a page in a file. They say what ``explain`` says at that event. Only the moments at which they
+change are kept.
 """
 
 from __future__ import annotations

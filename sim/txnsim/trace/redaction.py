@@ -1,7 +1,7 @@
-"""A trace without the keys and values of records, to be shown to others.
+"""A trace without the keys and values of records, so that it can be shown to others.
 
-Kept are names (topics, transactional ids, groups, clients), offsets and states: without them it
-would tell nothing.
+Names (topics, transactional ids, groups, clients), offsets and states stay: without them the trace
+would explain nothing.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""The state of a cluster at any event, made from the trace alone.
+"""The state of a cluster after any event, made from the trace alone.
 
-Events carry new values, so there is no rule of Kafka here: each kind of event assigns. The page's
-``reducer.js`` does the same, line by line, and a test holds the two together. A log is seen as
-its leader has it: what a deposed leader or a follower tells of its own log is left out.
+Events carry new values, so this module knows no rule of Kafka: each kind of event assigns. The
+page's ``reducer.js`` does the same, line by line, and a test compares the two.
 
-A recording may begin in the middle: its snapshot is the state to begin with. What brief leaves out
-is not known here either: a high watermark is then that of the leader's beginning.
+The state of a log is the one that its leader tells. What a former leader or a follower tells of its
+own log is left out.
+
+A recording may begin in the middle of a run. Its snapshot is then the first state. The level
+``brief`` leaves events out, and the state does not know them either: a high watermark is then the
+one with which the leader began.
 """
 
 from __future__ import annotations

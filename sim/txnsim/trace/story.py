@@ -1,9 +1,9 @@
 """The trace as a story: the events that matter, each as one sentence with its time and place.
 
-It needs the trace alone, so it can also be written of a file that somebody sends. Which kinds
-are worth a sentence is decided here; what they carry is in ``runtime.trace_kinds``. What goes
-without saying is left out: a state on the way to another one that is reached, plain batches,
-offsets that only follow them.
+It needs nothing but the trace, so a file that somebody sends can be told as well. This module
+decides which kinds get a sentence; ``runtime.trace_kinds`` says what they carry. Events that a
+reader can infer are left out: a state on the way to the next one, plain batches, offsets that only
+follow them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Archives of ``logs collect`` in place of log directories: what was read on each broker is judged
-here, by the functions that judge directories.
+"""Archives of ``logs collect`` in place of log directories: the functions that judge directories
+judge what was read on each broker.
 
-One thing can't be asked any more: whether a replica has a marker before the offset from which on
-its broker looked for markers. It is taken for there then, which contradicts nothing, and the
-evidence is incomplete.
+An archive can't answer one question: whether a replica has a marker before the offset at which its
+broker began to look for markers. The judge then assumes that the marker is there, which contradicts
+nothing, and calls the evidence incomplete.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """What one broker's log directories tell a search for hanging transactions, in one small archive.
 
 ``logs collect`` reads on the broker what ``find-hanging`` reads there: small files, the segments
-behind the newest snapshots, coordinators' logs, the copy of the metadata log. What comes of it goes
-into the archive; records don't. Archives of all brokers are judged in one place
-(``collected_reading``), by the same functions.
+behind the newest snapshots, coordinators' logs, the copy of the metadata log. The archive holds the
+results and no records. The archives of all brokers are judged in one place (``collected_reading``),
+by the same functions.
 
-A broker that runs writes on meanwhile. Its notes are read before its logs, so a log is never short
-of them; a replica whose end was caught in the middle of a write is read again.
+A running broker goes on writing meanwhile. Its notes are read before its logs, so a log has at
+least what the notes say. A replica whose end was read in the middle of a write is read again.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""What transaction coordinators had written down of each transactional id, to be asked by producer
+"""The entries of transactional ids as transaction coordinators wrote them, to be found by producer
 id. Pure.
 
-The newest record of a transactional id in its partition of ``__transaction_state`` is its entry; a
-tombstone forgets it. Beside the entry stays its last *decision*, the newest PrepareCommit or
-PrepareAbort: once the transaction is complete the entry lists no partition any more, and only the
-decision tells whether one of them was owed a marker. A log that is missing or cut off is part of
-the answer: who is not found there may still have an entry. Kafka's counterparts: TransactionLog,
-TransactionStateManager.loadTransactionMetadata.
+The newest record of a transactional id in its partition of ``__transaction_state`` is its entry. A
+tombstone removes the entry. The last *decision*, the newest PrepareCommit or PrepareAbort, is kept
+beside the entry: a complete transaction lists no partition any more, and only its decision tells
+whether a partition was owed a marker.
+
+Where a log is missing or cut off, the answer says so: an id that is not found there may still have
+an entry. Kafka's counterparts: TransactionLog, TransactionStateManager.loadTransactionMetadata.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The coordinators' logs in the directories.
 
-Of each partition of ``__transaction_state`` one replica is read, the one whose word counts; another
-one where that can't be read to its end. Spark's workers read the first ones where there is much
+For each partition of ``__transaction_state`` one replica is read: the one that counts, or another
+one where that replica can't be read to its end. Spark's workers read them where there is much
 (``read_by_spark``). Kafka's counterparts: TransactionLog,
 TransactionStateManager.loadTransactionMetadata.
 """

@@ -1,15 +1,17 @@
-"""What a verdict rests on, and whether that is sound. Pure.
+"""The files on which a verdict rests, and whether they are sound. Pure.
 
-A verdict says what the files say. Whether the files can be believed is another question, and no
-command that writes to a log may follow from files that can't. Evidence is **sound** where
+A verdict says what the files say. Whether the files are right is another question. A command that
+writes to a log must not follow from files that are wrong. Evidence is **sound** where
 
-- the log was read from the transaction's beginning, or a snapshot below it, to its end, every CRC
-  right and no offset missing; or a snapshot at the log's end names the transaction, and the batch
-  at its start offset is this producer's (where retention has deleted that one: its last batch);
-- the log ends where the broker had noted, or behind;
+- the log was read from the transaction's beginning, or from a snapshot below it, to its end, with
+  every CRC right and no offset missing; or a snapshot at the log's end names the transaction, and
+  the batch at its start offset is this producer's (where retention has deleted that batch: the
+  producer's last batch);
+- the log ends where the broker had noted, or behind that;
 - every partition of ``__transaction_state`` is there, and the one that matters could be read.
 
-What is there and makes no sense is **damaged**, what is not there leaves it **incomplete**.
+Evidence that is there and makes no sense is **damaged**. Evidence that is missing is
+**incomplete**.
 """
 
 from __future__ import annotations

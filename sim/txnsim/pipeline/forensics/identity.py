@@ -1,11 +1,13 @@
-"""Which replicas are of one topic. Its name does not tell: a topic that was deleted and made again
-has its old name and a new id, and a broker that was down meanwhile still has the old log.
+"""Which replicas are of one topic.
 
-A replica is known by its cluster (``segments.one_cluster``), by its topic's id
-(``partition.metadata``) and its partition. The newest copy of the metadata log says which id lives.
-Replicas of other ids are *stale*: their broker sets them aside when it starts. Where ids differ and
-no copy decides, nothing is guessed. Kafka's counterparts: PartitionMetadataFile,
-LogManager.isStrayReplica.
+The name is not enough: a topic that was deleted and made again has its old name and a new id, and a
+broker that was down meanwhile still has the old log. A replica is identified by its cluster
+(``segments.one_cluster``), by its topic's id (``partition.metadata``) and by its partition. The
+newest copy of the metadata log says which id is in use. Replicas of other ids are *stale*: their
+broker removes them when it starts. Where ids differ and no copy decides, this module does not
+guess.
+
+Kafka's counterparts: PartitionMetadataFile, LogManager.isStrayReplica.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Which topics live, which replicas a partition has, its leader and who is in sync: by the copies
-of the metadata log that are among the directories (``__cluster_metadata-0``). The newest counts.
+"""Which topics exist, and for each partition its replicas, its leader and its replicas in sync, by
+the copies of the metadata log among the directories (``__cluster_metadata-0``). The newest copy
+counts.
 
 Kafka's counterparts: MetadataRecordSerde, PartitionRegistration.
 """

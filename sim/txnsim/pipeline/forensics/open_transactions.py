@@ -1,11 +1,13 @@
-"""Which transactions a replica has open: snapshots where they tell, else what producers did in its
-segments, put together. Pure.
+"""Which transactions a replica has open: from snapshots where they tell, else from what producers
+did in its segments. Pure.
 
-A *fragment* is what one producer did in a piece of a log: its last marker's epoch, and the
-transaction behind the last marker. Pieces in the order of the log merge to what is open at the end:
-the first one that opened behind the last marker of all. A producer in a snapshot is a fragment of
-everything below the snapshot's offset, so a log is read only from there on. Kafka's counterparts:
-ProducerStateManager.truncateAndReload, ProducerAppendInfo.
+A *fragment* is what one producer did in a piece of a log: the epoch of its last marker, and the
+transaction behind that marker. Pieces are merged in the order of the log. The result is what is
+open at the end: the first transaction that began behind the last marker of all.
+
+A producer in a snapshot is a fragment of everything below the snapshot's offset, so a log is read
+only from there on. Kafka's counterparts: ProducerStateManager.truncateAndReload,
+ProducerAppendInfo.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A replica read on the driver, batch by batch: what it has open at its end, and what came to light
-on the way. ``read_compiled`` does the same where there is more.
+"""A replica read on the driver, batch by batch: what it has open at its end, and what was found on
+the way. ``read_compiled`` does the same where there is more.
 
-Every CRC is computed. A starting broker cuts a log off at the first unsound batch behind its
-recovery point; before that it does not look, so a batch of a wrong CRC is named and counts.
-Kafka's counterparts: LogLoader.recoverLog, UnifiedLog.rebuildProducerState.
+Every CRC is computed. A broker that starts cuts a log off at the first damaged batch behind its
+recovery point, and it does not look at batches before that point. So a batch with a wrong CRC is
+reported, and it counts. Kafka's counterparts: LogLoader.recoverLog,
+UnifiedLog.rebuildProducerState.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What came to light about a replica while it was read: gaps, a cut, damage. Pure.
-
-They are kept beside what is open, and joined to the verdicts by ``evidence``.
+"""What was found in a replica while it was read: gaps, a cut, damage. Pure. These notes are kept
+beside the open transactions, and ``evidence`` adds them to the verdicts.
 """
 
 from __future__ import annotations

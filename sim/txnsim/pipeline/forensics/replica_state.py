@@ -1,10 +1,10 @@
-"""How a replica was left, by its small files: how far its log goes, what is known of its producers
-without reading it, and which segments are left to read.
+"""The state in which a replica was left, by its small files: how far its log goes, what is known of
+its producers without reading it, and which segments have to be read.
 
-A broker that stopped in order left a snapshot of producer state at the log's end: nothing is left
-to read then. One that was killed left snapshots where segments begin, as of which it would go on
-itself when it starts again: the segments behind the last of them are left. A snapshot that can't
-be read is passed over for an older one. Kafka's counterparts: LogLoader, LogManager.loadLog,
+A broker that was stopped in order left a snapshot of producer state at the log's end, and nothing
+has to be read. A broker that was killed left snapshots where segments begin, and would start from
+them itself: the segments behind the last snapshot have to be read. Where a snapshot can't be read,
+an older one is used. Kafka's counterparts: LogLoader, LogManager.loadLog,
 ProducerStateManager.loadFromSnapshot.
 """
 

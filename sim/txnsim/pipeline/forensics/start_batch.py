@@ -1,5 +1,5 @@
-"""What is looked up in the log for a transaction that a snapshot names: whether the batch at its
-start is this producer's, when that was written, and whether offsets behind it are missing.
+"""What the log says of a transaction that a snapshot names: whether the batch at its start is this
+producer's, when that batch was written, and whether offsets behind it are missing.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The life of one transactional id, from two sides: what its coordinator wrote, and what lies
-in the logs of the partitions.
+"""The life of one transactional id, from two sides: what its coordinator wrote, and what lies in
+the logs of the partitions.
 
-Both are put into one order by time. They are written by different brokers and may disagree, which
-is what a hanging transaction is: a marker that says otherwise than the decision, a transaction that
-is open where the coordinator is done, a partition that should have a marker. Such things are listed
-as they are, none is taken for the truth. Kafka's counterparts: TransactionLog,
-TransactionMetadata, ProducerStateManager.
+Both are put into one order by time. Different brokers wrote them, so they may disagree. A hanging
+transaction is such a disagreement: a marker that differs from the decision, a transaction that is
+open after the coordinator has finished, a partition without a marker that it should have. The
+timeline lists these facts as they are, and takes neither side for the truth. Kafka's counterparts:
+TransactionLog, TransactionMetadata, ProducerStateManager.
 """
 
 from __future__ import annotations

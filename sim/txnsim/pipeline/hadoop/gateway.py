@@ -1,10 +1,10 @@
-"""A JVM that reads through Hadoop's file system for this process: that of the Spark session where
-the process has one, else one that is started here (py4j's server out of Spark's own jars, no class
-of ours in it).
+"""A JVM that reads through Hadoop's file system for this process. A process with a Spark session
+uses the session's JVM. Any other process starts one (py4j's server out of Spark's own jars, no
+class of ours in it).
 
-Workers of PySpark have no way into the JVM that forked them, so each that reads a store starts one,
-once. Bytes come in ranges, by way of a scratch file as large as one range. Nothing grows with
-a file's size.
+Workers of PySpark can't reach the JVM that forked them, so each worker that reads a store starts
+one JVM, once. Bytes come in ranges, through a scratch file as large as one range. Memory does not
+grow with a file's size.
 """
 
 from __future__ import annotations

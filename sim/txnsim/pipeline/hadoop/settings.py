@@ -1,8 +1,9 @@
 """What a process needs to read through Hadoop's file system as a Spark session does: the session's
-Hadoop configuration, the session's jars, and the folder whose files stand for those of the store.
+Hadoop configuration, the session's jars, and the folder whose files stand for the files of the
+store.
 
-The configuration holds credentials where the session's does. It goes to workers the way Spark sends
-its own there: with a task.
+The configuration holds credentials if the session's configuration does. It goes to workers with a
+task, as Spark sends its own configuration.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which application was it? Of a producer id: the transactional id, what became of it, where it
+"""Which application was it? For a producer id: the transactional id, what happened to it, where it
 wrote, and which ids got their producer ids at about the same time.
 
-Logs hold no client id and no host. Where no coordinator's log tells the transactional id, it is
-unknown, and that is said: neighbours are a hint then, as producer ids are given out in ascending
-order, by each broker from blocks of a thousand. Kafka's counterparts: ProducerIdsBlock,
+Logs hold no client id and no host. If no coordinator's log names the transactional id, the answer
+says that it is unknown. The neighbours are a hint then, because each broker gives out producer ids
+in ascending order from blocks of a thousand. Kafka's counterparts: ProducerIdsBlock,
 RPCProducerIdManager.
 """
 

@@ -1,9 +1,9 @@
-"""Why does ``__transaction_state`` grow? How much each transactional id takes of it, what of that
-is dead, and how far the cleaner has come.
+"""Why does ``__transaction_state`` grow? How much of it each transactional id takes, how much of
+that is dead, and how far the cleaner has come.
 
-The newest record of a key lives; all others are dead until the log cleaner has been there. It never
-cleans the newest segment. Two keys count as the same one where a hash of 64 bits is the same.
-Kafka's counterparts: LogCleaner, TransactionLog.
+The newest record of a key is live. All others are dead, and they stay until the log cleaner removes
+them. The cleaner never cleans the newest segment. Two keys count as the same key if a hash of 64
+bits is the same. Kafka's counterparts: LogCleaner, TransactionLog.
 """
 
 from __future__ import annotations

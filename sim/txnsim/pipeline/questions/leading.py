@@ -1,4 +1,4 @@
-"""Of each partition of one topic the replica whose word counts, read once."""
+"""For each partition of one topic, the replica that counts, read once."""
 
 from __future__ import annotations
 

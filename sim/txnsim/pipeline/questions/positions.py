@@ -1,7 +1,7 @@
-"""Where consumer groups stand, by ``__consumer_offsets`` in log directories.
+"""The positions of consumer groups, by ``__consumer_offsets`` in log directories.
 
-Of each partition the replica is read whose word counts. Positions that were sent in a transaction
-count with its COMMIT marker. Kafka's counterpart: OffsetMetadataManager.
+For each partition the replica that counts is read. Positions that were sent in a transaction count
+from its COMMIT marker on. Kafka's counterpart: OffsetMetadataManager.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who waits? Groups whose ``read_committed`` consumers can't pass an open transaction: how far each
-of them still comes, what is withheld from it, whose transaction it is and since when.
+group can still read, how much is hidden from it, whose transaction it is and since when.
 
-Which isolation level a group's consumers use stands in no file: those that read uncommitted data
+No file says which isolation level a group's consumers use. Consumers that read uncommitted data
 don't wait.
 """
 

@@ -1,5 +1,7 @@
-"""What has happened on each partition: the transactions that ended there, of the replica whose word
-counts. Read in this process, segment by segment; of each partition the newest ones are kept.
+"""What happened on each partition: the transactions that ended there, as the replica that counts
+has them.
+
+They are read in this process, segment by segment. For each partition the newest ones are kept.
 """
 
 from __future__ import annotations

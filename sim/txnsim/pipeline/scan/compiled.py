@@ -1,13 +1,12 @@
-"""How the walks are compiled: by numba, without the interpreter's lock, kept on disk where there is
-room for it.
+"""How the walks are compiled: by numba, without the interpreter's lock, and kept on disk where
+there is room.
 
-numba compiles a function with its first call in a process (some seconds) and keeps the machine
-code: in ``NUMBA_CACHE_DIR`` if that is set, else in ``__pycache__`` beside the source, else below
-the user's cache directory. A worker that may write nowhere compiles anew and says nothing of it;
-the answers are the same.
-
-numba asks only the file of a function whether the kept code is current, not those of the functions
-that it calls: after a change of ``kernel`` alone, empty the cache (CONTRIBUTING.md).
+numba compiles a function at its first call in a process (some seconds) and keeps the machine code:
+in ``NUMBA_CACHE_DIR`` if that is set, else in ``__pycache__`` beside the source, else below the
+user's cache directory. A worker that may write nowhere compiles again and does not report it; its
+answers are the same. numba compares only the file of a function with the kept code, and not the
+files of the functions that it calls. After a change of ``kernel`` alone, empty the cache
+(CONTRIBUTING.md).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A segment gone through once: every CRC computed, every offset followed, and what each producer
-did folded on the way.
+"""One pass over a segment: every CRC is computed, every offset is followed, and what each producer
+did is summed up on the way.
 
-It is read piece by piece, and a piece is looked at while it is in the processor's cache: its
-headers, its CRCs, and the fragments of what is sound. Memory is used again for the next segment, as
-many small ones are read. Kafka's counterparts: LogSegment.recover, ProducerStateManager.
+The segment is read piece by piece. A piece is examined while it is in the processor's cache: its
+headers, its CRCs, and the fragments of its sound part. The memory is used again for the next
+segment, because there are many small ones. Kafka's counterparts: LogSegment.recover,
+ProducerStateManager.
 """
 
 from __future__ import annotations

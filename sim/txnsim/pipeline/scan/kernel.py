@@ -1,10 +1,12 @@
 """The walk over the headers of a segment's batches, compiled: bytes in, columns out.
 
-A batch says how long it is, so its headers form a chain without an entry in the middle.
-This module goes along it at the speed of memory. What is behind a header is not looked at, but for
-the one record of a control batch, and need not even be in the buffer: a walk says where the next
-batch begins, and its caller reads on from there. So a file is walked over in pieces of any size,
-with batches of any size. Kafka's counterparts: FileLogInputStream, DefaultRecordBatch.
+A batch says how long it is, so its headers form a chain that has to be followed from its beginning.
+This module follows it at the speed of memory. It does not look at the bytes behind a header, except
+for the one record of a control batch, and these bytes need not be in the buffer: a walk says where
+the next batch begins, and its caller reads on from there. So a file is read in pieces of any size,
+with batches of any size.
+
+Kafka's counterparts: FileLogInputStream, DefaultRecordBatch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """CRC-32C of many small batches at once, compiled.
 
-Calling a library for each batch of 90 bytes costs more than the computing does. Eight bytes are
-taken at a time, by the processor's instruction where it has one, else each through a table of its
-own ("slicing by 8"). Large batches are left to the library (``recovery`` chooses). Kafka's
-counterpart: Crc32C.
+For a batch of 90 bytes the call of a library costs more than the computation. The loop takes eight
+bytes at a time, by the processor's instruction if it has one, else through a table for each byte
+("slicing by 8"). The library computes large batches (``recovery`` chooses). Kafka's counterpart:
+Crc32C.
 """
 
 from __future__ import annotations

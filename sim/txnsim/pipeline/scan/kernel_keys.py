@@ -1,7 +1,7 @@
-"""The keys of a segment's records, compiled: which key each record has, and how much of the file
-it takes. Values are passed over. For logs of which only keys are asked, such as how much a
-compacted log still holds of each key.
+"""The keys of a segment's records, compiled: which key each record has, and how much of the file it
+takes. Values are skipped.
 
+It is for questions about keys alone, such as how much a compacted log still holds of each key.
 Kafka's counterparts: DefaultRecord, DefaultRecordBatch.
 """
 

@@ -1,8 +1,8 @@
-"""What the small files at the top of a log directory say: whose it is, whether its broker stopped
-in order, and the offsets that it had noted of each replica.
+"""What the small files at the top of a log directory say: to which broker it belongs, whether that
+broker stopped in order, and the offsets that it had noted of each replica.
 
-What can't be read counts as missing here; the table ``errors`` tells of it. Kafka's counterparts:
-LogManager.loadLogs, MetaPropertiesEnsemble, OffsetCheckpointFile.
+A file that can't be read counts as missing here; the table ``errors`` reports it. Kafka's
+counterparts: LogManager.loadLogs, MetaPropertiesEnsemble, OffsetCheckpointFile.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Places in a replica's log, found through its sparse index: its end, the batch of an offset, what
-lies behind one. Little is read, whatever the log's size.
+"""Places in a replica's log, found through its sparse index: its end, the batch of an offset, the
+batches behind an offset.
 
-An index is not trusted: an entry counts where the batch at its position has its offset, and where
-none does the segment is walked over from its start. Kafka's counterparts: OffsetIndex.lookup,
-LogSegment.read, LogSegment.recover.
+Little is read, whatever the log's size. An index may be wrong: an entry counts only if the batch at
+its position has its offset. If no entry counts, the segment is read from its start. Kafka's
+counterparts: OffsetIndex.lookup, LogSegment.read, LogSegment.recover.
 """
 
 from __future__ import annotations

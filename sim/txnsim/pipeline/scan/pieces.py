@@ -1,10 +1,10 @@
 """A segment's file in pieces of bounded size, read one after the other into one buffer.
 
-Large reads into memory that is used again run at the speed of the page cache, and of the disk
-where the file is cold; mapping it is slower there, and empty files can't be mapped. Code that walks
-over a piece says where the next one is to begin, so bytes that are not needed (the rest of a large
-batch) are passed over, and a piece's last, torn header comes again at the front of the next one.
-The size of the file is taken once: what a broker appends meanwhile is not looked at.
+Large reads into memory that is used again run at the speed of the page cache, or of the disk where
+the file is cold. Mapping the file is slower there, and empty files can't be mapped. The code that
+reads a piece says where the next one begins. So bytes that it does not need (the rest of a large
+batch) are skipped, and the last, torn header of a piece comes again at the front of the next one.
+The size of the file is read once: what a broker appends meanwhile is not read.
 """
 
 from __future__ import annotations

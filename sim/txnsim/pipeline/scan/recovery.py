@@ -1,9 +1,10 @@
-"""What a broker that starts here would cut off: the part of a log that has to be gone through, byte
-by byte, after a stop out of order.
+"""What a starting broker would cut off: after a stop out of order, a part of the log has to be
+checked byte by byte.
 
-It is gone through from the recovery point on, in order. The first batch that is torn or whose CRC
-is wrong ends the log: the rest of its segment and all later segments go. Nothing is cut here, but
-readers do not see what lies behind. Kafka's counterparts: LogLoader.recoverLog, LogSegment.recover.
+The check begins at the recovery point and goes on in order. The first batch that is torn, or whose
+CRC is wrong, ends the log: the rest of its segment and all later segments are removed. Nothing is
+removed here, but readers do not see what lies behind. Kafka's counterparts: LogLoader.recoverLog,
+LogSegment.recover.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""A large segment in sections that are read apart, on several cores: cut where its sparse index
-says that a batch begins.
+"""A large segment in sections that are read separately, on several cores. A cut is where the
+segment's sparse index says that a batch begins.
 
-An index is not trusted. A cut is made where a sound batch begins that has the entry's offset, and
-offsets ascend from cut to cut. That such a place is no place within another batch is not known
-before the section in front of it was read, which has to end right there. Who reads a section
-asks whether it can be judged apart (``stands_alone``); where one can't, its replica is read
-again, segment by segment. Without an index, or with one that is wrong, a segment stays whole.
+The index may be wrong. A cut is made only where a sound batch begins that has the entry's offset,
+and offsets must ascend from cut to cut. Such a place could still lie within another batch. That is
+known only when the section in front of it has been read, because that section has to end right
+there. The reader of a section asks whether it can be judged separately (``stands_alone``). If one
+can't, its replica is read again, segment by segment. A segment without an index, or with a wrong
+one, stays whole.
+
 Kafka's counterpart: OffsetIndex.
 """
 

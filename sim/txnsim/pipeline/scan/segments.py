@@ -1,9 +1,10 @@
-"""Which replicas and segments there are under the paths that were named, by names and sizes alone.
+"""Which replicas and segments there are under the given paths, by names and sizes alone.
 
-A path is a log directory, a folder of several, or the folder of one replica. Below a log directory
-the folders of replicas that are going (``-delete``), coming (``-future``) or stray
-(``-stray``) are left out, as a broker does not serve them; one of these is read where it is named
-itself. Kafka's counterparts: LogManager.loadLogs, UnifiedLog.parseTopicPartitionName.
+A path is a log directory, a folder with several of them, or the folder of one replica. In a log
+directory the folders of replicas that are being deleted (``-delete``) or moved (``-future``), or
+that are stray (``-stray``), are left out, because a broker does not serve them. Such a folder is
+read if its own path is given. Kafka's counterparts: LogManager.loadLogs,
+UnifiedLog.parseTopicPartitionName.
 """
 
 from __future__ import annotations

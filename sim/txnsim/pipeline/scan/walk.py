@@ -1,13 +1,14 @@
 """One segment from its first batch to its last: rows of batches, of fragments, of endings.
 
-Each walk yields tables of bounded size as it goes on, so memory does not grow with the segment, its
-batches, or the number of its producers: where the table of fragments is full, its rows are
-yielded and a new one is begun. A producer may then have several fragments in one segment; they are
-put together like those of several segments, in order of ``FIRST_OFFSET``.
+Each walk yields tables of bounded size, so memory does not grow with the segment, with its batches
+or with the number of its producers. When the table of fragments is full, its rows are yielded and a
+new table begins. So a producer may have several fragments in one segment. They are merged like the
+fragments of several segments, in order of ``FIRST_OFFSET``.
 
-Where a segment stops making sense, the damage is named and nothing follows: there a broker cuts the
-log off when it recovers (LogSegment.recover). CRCs are not computed here, as that is reading all
-bytes; who has done so (``recovery``) says ``until`` where the file is to be read.
+Where a segment stops making sense, the walk names the damage and ends: at that place a broker cuts
+the log off when it recovers (LogSegment.recover). This walk does not compute CRCs, because that
+means reading all bytes. A caller that has computed them (``recovery``) says ``until`` where the
+file is to be read.
 """
 
 from __future__ import annotations

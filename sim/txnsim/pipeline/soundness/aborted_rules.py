@@ -1,8 +1,9 @@
-"""The aborted transactions of a segment against its ``.txnindex``.
+"""The aborted transactions of a segment, compared with its ``.txnindex``.
 
-An entry stands in the segment of its marker, with the last stable offset of that moment: the first
-offset of the oldest transaction of another producer that was open then, else the one behind the
-marker. Kafka's counterparts: TransactionIndex, ProducerStateManager.lastStableOffset.
+An entry stands in the segment of its marker. It has the last stable offset of that moment: the
+first offset of the oldest transaction of another producer that was open then; without such a
+transaction, the offset behind the marker. Kafka's counterparts: TransactionIndex,
+ProducerStateManager.lastStableOffset.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The parts of one replica, put together in order of offset: what only shows across segments.
+"""The parts of one replica, put together in order of offset. Some errors show only across segments.
 
-The state of each producer is carried from stretch to stretch, beginning with the snapshot at the
-oldest segment, as a broker begins. Where a segment is torn, what follows is judged from the next
-segment's snapshot on. Kafka's counterparts: LogLoader.load, ProducerStateManager.truncateAndReload,
+The state of each producer is carried from stretch to stretch. It begins with the snapshot at the
+oldest segment, as in a broker. Behind a torn segment it begins again with the next segment's
+snapshot. Kafka's counterparts: LogLoader.load, ProducerStateManager.truncateAndReload,
 UnifiedLog.rebuildProducerState.
 """
 

@@ -1,9 +1,9 @@
 """What one segment leaves to be put together with its neighbours, as values.
 
-A segment is cut into *stretches* at the offsets of snapshots, so that the state at each snapshot
-can be said. Of each producer a stretch keeps what can't be judged without knowing what came before
-(its first batch of data, its first marker) and what it left behind. That is less than the batches,
-and stretches are put together in order of offset.
+A segment is cut into *stretches* at the offsets of snapshots, so that the state at each snapshot is
+known. For each producer a stretch keeps the things that depend on what came before (its first batch
+of data, its first marker), and its state at the end. That is less than the batches. Stretches are
+put together in order of offset.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What producers do in one stretch of a log, batch by batch, and where they break Kafka's rules.
 
-The state is the one that a partition keeps (``txnsim.log.producer_state``), begun anew, and the
-rules are those by which a leader accepts a batch (``txnsim.log.append_info``), so nothing is
-judged here that a broker would judge otherwise. What depends on batches before the stretch is kept
-for ``chain`` to judge.
+The state is that of a partition (``txnsim.log.producer_state``), and it is empty at the beginning.
+The rules are those by which a leader accepts a batch (``txnsim.log.append_info``), so this walk and
+a broker decide alike. What depends on batches before the stretch is left to ``chain``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Replicas of one partition against one another: below the high watermark they hold the same.
+"""Replicas of one partition, compared with one another: below the high watermark they hold the
+same.
 
-Each segment leaves a digest per range of offsets, so that only ranges that differ are read again.
-What the cleaner has touched is not compared: every broker cleans for itself. Kafka's counterpart is
-what ReplicaVerificationTool did over the wire.
+Each segment leaves a digest per range of offsets, so only ranges that differ are read again. Ranges
+that the cleaner has changed are not compared, because every broker cleans by itself. Kafka's
+counterpart is ReplicaVerificationTool, which did the same over the wire.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The sections of a segment put together: the part that the whole segment would have left.
+"""The sections of a segment put together: the same part that the whole segment would have left.
 
-Sections are put together where nothing at all is wrong within them, and what was read of one ends
-where the next one begins. Else the segment is walked over again as a whole: findings are counted
-per segment, and damage says what is told behind it.
+Sections are put together if nothing is wrong within any of them and each one ends where the next
+one begins. Otherwise the whole segment is read again, because findings are counted per segment, and
+what is told behind damage depends on the damage.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A snapshot of producers against the state that the log below its offset leads to.
+"""A snapshot of producers, compared with the state to which the log below its offset leads.
 
-A producer whose records lie before the oldest segment is taken from the snapshot: nothing else
-knows it. One that the log has and the snapshot lacks may have expired before, unless a transaction
-of it is open, or the file is too young for that. Kafka's counterparts:
+If all records of a producer lie before the oldest segment, its state is taken from the snapshot,
+because nothing else has it. A producer that the log has and the snapshot has not may have expired
+before, unless a transaction of it is open, or the file is too young for that. Kafka's counterparts:
 ProducerStateManager.writeSnapshot, removeExpiredProducers.
 """
 

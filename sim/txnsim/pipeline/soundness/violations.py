@@ -1,9 +1,9 @@
 """What is found in log directories, and the rules by name.
 
-A rule is what Kafka itself takes for granted of a log: its leader enforces it on append, or its
-tools check it. What a compacted log may lack, and what a retried marker leaves, is set apart as a
-notice; so is damage behind the recovery point of a broker that did not stop in order, because it
-recovers that part of the log when it starts (LogLoader.recoverLog).
+Kafka itself relies on each rule: a leader enforces it on append, or Kafka's tools check it. What a
+compacted log may lack, and what a retried marker leaves, is only a notice. So is damage behind the
+recovery point of a broker that did not stop in order, because the broker recovers that part of the
+log when it starts (LogLoader.recoverLog).
 """
 
 from __future__ import annotations

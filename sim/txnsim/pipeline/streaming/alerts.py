@@ -1,8 +1,9 @@
-"""Alerts on hanging transactions: when one is raised, how long it stands, when it ends. Pure.
+"""Alerts on hanging transactions: when an alert begins, how long it lasts, when it ends. Pure.
 
-A probe says what hangs now; an alert is printed once when it begins and once when it is over. What
-stands in between is the only state, a value that is kept with the batch that it belongs to. A
-partition that could not be asked keeps its alerts: not to know is not good news.
+A probe says what hangs now. An alert is printed once when it begins and once when it ends. The
+alerts that last are the only state, a value that is kept with the batch to which it belongs. A
+partition that could not be asked keeps its alerts, because a missing answer does not say that the
+trouble is over.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The query of alerts: each probe is compared with what stands, and what is new is said and kept.
+"""The query of alerts: each probe is compared with the alerts that last, and what is new is printed
+and kept.
 
-An alert is said before it is committed: twice after a crash rather than never. The table of
-alerts has each event once; what stands is kept with the last one.
+An alert is printed before it is committed. So after a crash it may be printed twice, and it is
+never lost. The table of alerts has each event once. The alerts that last are kept with the last
+event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The records of a segment, decompressed and decoded batch by batch: what the tables share that
-look inside.
+"""The records of a segment, decompressed and decoded batch by batch, for the tables that look
+inside of batches.
 
-Memory is bounded by one batch: what it decompresses to is bounded (``compression``), and its
-records come one by one. A batch that is not what its header says is named, the next one is read.
+Memory is bounded by one batch: its decompressed size is bounded (``compression``), and its records
+come one by one. A batch that differs from its header is reported, and the next one is read.
 """
 
 from __future__ import annotations

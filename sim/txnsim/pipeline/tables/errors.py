@@ -1,7 +1,5 @@
-"""The table ``errors``: where a file stops making sense, and why.
-
-Every kind of file that another table is made of is looked at here, and nothing that is found ends
-the job.
+"""The table ``errors``: where a file stops making sense, and why. It looks at every kind of file of
+which another table is made. Nothing that it finds ends the job.
 """
 
 from __future__ import annotations
