@@ -395,7 +395,7 @@ class Broker:
 
     def transaction_coordinator_of(self, transactional_id: TransactionalId) -> BrokerId | None:
         """The live broker that coordinates this id; None where there is none at the moment."""
-        return self.transaction_host.coordinator_of(transactional_id, self.image)
+        return self.transaction_host.coordinator_of(transactional_id, self.replicas.image)
 
     # What peers ask
 
@@ -433,27 +433,31 @@ class Broker:
         results = []
         for transaction in command.transactions:
             errors = await self._add_or_verify(transaction)
-            if any(error == ErrorCode.unsupported_version for _, error in errors):
-                # A record that can't be built is an exception, and that fails the whole batch.
-                return AddPartitionsToTxnReply(error=ErrorCode.unsupported_version)
+            for _, error in errors:
+                if error == ErrorCode.unsupported_version:
+                    # A record that can't be built is an exception, and that fails the whole batch.
+                    return AddPartitionsToTxnReply(error=ErrorCode.unsupported_version)
             results.append((transaction.transactional_id, errors))
         return AddPartitionsToTxnReply(results=tuple(results))
 
     async def write_txn_markers(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
         """Write the markers that this broker leads; many of them with breaks."""
         pace = None
-        if sum(len(marker.partitions) for marker in command.markers) > MARKERS_AT_ONCE:
+        count = 0
+        for marker in command.markers:
+            count += len(marker.partitions)
+        if count > MARKERS_AT_ONCE:
             pace = Pace(self.environment.tasks.turns, self.environment.clock.stopwatch_ns)
         return await self.marker_writes.write(command, pace)
 
     # Parts: transactions
 
     async def _add_or_verify(self, transaction: TxnPartitions) -> _PartitionErrors:
-        unknown = {
-            partition
-            for partition in transaction.partitions
-            if self.image.partition(partition) is None
-        }
+        unknown: set[TopicPartition] = set()
+        image = self.replicas.image
+        for partition in transaction.partitions:
+            if image.partition(partition) is None:
+                unknown.add(partition)
         if unknown:
             return tuple(
                 (
@@ -486,13 +490,14 @@ class Broker:
             )
         )
         error = added.error if isinstance(added, Rejection) else ErrorCode.none
-        return tuple((partition, error) for partition in transaction.partitions)
+        return tuple([(partition, error) for partition in transaction.partitions])
 
     def _leader_of(self, topic_partition: TopicPartition) -> LeaderLookup:
-        partition = self.image.partition(topic_partition)
+        image = self.replicas.image
+        partition = image.partition(topic_partition)
         if partition is None:
             return NoLeader.NO_SUCH_PARTITION
-        if self.image.is_alive(partition.leader):
+        if image.is_alive(partition.leader):
             return partition.leader
         keeps = self.release.rules.leaderless_partitions_keep_markers
         if partition.leader == NO_LEADER and not keeps:

@@ -90,9 +90,11 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                     errors[topic_partition] = error or late.get(topic_partition, ErrorCode.none)
         return WriteTxnMarkersReply(
             results=tuple(
-                (producer_id, tuple(errors.items()))
-                for producer_id, errors in merged.items()
-                if errors
+                [
+                    (producer_id, tuple(errors.items()))
+                    for producer_id, errors in merged.items()
+                    if errors
+                ]
             ),
             is_forgotten=is_forgotten,
         )
@@ -128,7 +130,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _is_here(self, marker: TxnMarker) -> bool:
-        return any(partition in self.replicas.hosted for partition in marker.partitions)
+        return not self.replicas.hosted.keys().isdisjoint(marker.partitions)
 
     def _is_unwritable(self, marker: TxnMarker) -> bool:
         """Whether there is no control record for it that this broker could write.

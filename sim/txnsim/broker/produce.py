@@ -107,7 +107,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         transactional = [
             part
             for part in command.partitions
-            if part.header.has_producer_id and part.header.is_transactional
+            if part.header.producer_id >= 0 and part.header.is_transactional
         ]
         if transactional and self.rules.transactions_are_verified:
             mixed = _mixed_producers(transactional, self.rules)
@@ -115,7 +115,9 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 return {part.topic_partition: mixed for part in command.partitions}
             if self._is_verified(command.operation):
                 guards = self._take_guards(command, transactional, outcomes)
-                asked = tuple(partition for partition, guard in guards.items() if guard != SENTINEL)
+                asked = tuple(
+                    [partition for partition, guard in guards.items() if guard != SENTINEL]
+                )
                 if asked:
                     await self._verify(command, transactional[0].header, asked, outcomes)
         appended = await self._append(command, guards, outcomes, newest, pace)
@@ -191,7 +193,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             )
             if isinstance(guard, Rejection):
                 outcomes[part.topic_partition] = ProduceOutcome(error=guard.error)
-                if self.log_trace.on:
+                if self.log_trace.tracer.on:
                     self.log_trace.refused(
                         part.topic_partition, header, guard, command.transactional_id
                     )

@@ -231,7 +231,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         reply = self.peers.add_partitions_to_txn(
             node,
             AddPartitionsToTxnCommand(
-                transactions=tuple(asked.transaction for asked in batch.values())
+                transactions=tuple([asked.transaction for asked in batch.values()])
             ),
         )
         reply.on_done(lambda done: self._answered(node, queue, batch, operation, done))

@@ -126,11 +126,11 @@ def _encode_move(
     """The batch of a single move: what every step of a transaction writes, so without a detour."""
     key = _key_field(record.transactional_id)
     value = encode_value(record, level=level, rules=rules)
-    value_length = uvarint(2 * len(value))  # zigzag
+    value_length = _length(len(value))
     length = 4 + len(key) + len(value_length) + len(value)
     payload = b"".join(
         # length, attributes and the two deltas, key, value, no headers
-        (uvarint(2 * length), b"\x00\x00\x00", key, value_length, value, b"\x00")
+        (_length(length), b"\x00\x00\x00", key, value_length, value, b"\x00")
     )
     return pack_plain_batch(payload, timestamp_ms=now_ms)
 
@@ -149,6 +149,12 @@ def tombstone_batches(
         batches[-1].append(tombstone)
         room -= needed
     return batches
+
+
+@lru_cache(maxsize=4_096)
+def _length(length: int) -> bytes:
+    """A length as records have it, zigzag."""
+    return uvarint(2 * length)
 
 
 @lru_cache(maxsize=65_536)

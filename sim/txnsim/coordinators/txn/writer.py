@@ -26,11 +26,12 @@ from txnsim.runtime.env import Clock
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import as_logged
 from txnsim.txn.log_format import encode_batch, refuse_record
-from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
+from txnsim.txn.state import Tombstone, TransactionState, TxnRecord, TxnTransition
 from txnsim.txn.transitions import apply, begin, withdraw
 from txnsim.types import TopicPartition, TransactionVersion
 
 _NONE: Final = ErrorCode.none
+_TV_1: Final = TransactionVersion.TV_1
 _COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 _RESULTS: Final = {
@@ -105,7 +106,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             # left out.
             written, refusal = as_logged(record), None
         else:
-            refusal = refuse_record(record, level)
+            refusal = None if level >= _TV_1 else refuse_record(record, level)
         if refusal is not None:
             # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
             # so until the coordinator moves. A real broker wedges the same way.
@@ -114,7 +115,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         if self.tracer.full or (error != _NONE and self.tracer.on):
             why = rule if error == _NONE else _refused_rule(record, error)
             tracing.appended(self.tracer, owned.node, record, error, why)
-        if not self.ownership.is_current(owned):
+        if self.ownership.owned.get(owned.partition) is not owned:
             return self.ownership.refuse(owned.partition)
         txn = owned.entries[record.transactional_id]
         if error != _NONE:
@@ -128,7 +129,11 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
                 f"with {error.name}",
                 rule=_refused_rule(record, error),
             )
-        if self._steps_back(txn, record):
+        if (
+            record.start_timestamp_ms < txn.start_timestamp_ms
+            and record.state is TransactionState.ONGOING
+            and not self.rules.start_may_step_back
+        ):
             # The exception leaves the move pending, until the coordinator moves (KAFKA-8803).
             return Rejection(
                 error=ErrorCode.unknown_server_error,
@@ -160,13 +165,6 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             return appended.error
         committed = log.committed(partition, appended.last_offset, timeout_ms=timeout_ms)
         return _NONE if committed is None else await committed
-
-    def _steps_back(self, txn: TxnMetadata, record: TxnTransition) -> bool:
-        return (
-            record.start_timestamp_ms < txn.start_timestamp_ms
-            and record.state is TransactionState.ONGOING
-            and not self.rules.start_may_step_back
-        )
 
 
 def _refused_rule(record: TxnTransition, error: ErrorCode) -> str:
