@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim.cli import control_token, ready_file, serve_load
+from txnsim.cli import ready_file, serve_load
 from txnsim.cli.collector import seldom_collected
-from txnsim.cli.event_log import LogFormat, set_up_logs, tell_left_out
+from txnsim.cli.event_log import tell_left_out
 from txnsim.cli.output import complain
 from txnsim.cli.serve_announce import announce
 from txnsim.cli.serving import long_running
@@ -191,12 +191,8 @@ def _add_log_arguments(parser: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit status."""
-    set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
     try:
-        if args.ready_file is not None:
-            ready_file.check(args.ready_file)
-            ready_file.remove_old(args.ready_file)
-        args.token = control_token.token_from(os.environ)
+        long_running.begin(args)
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
         with seldom_collected(), _nursery(page=args.ui) as args.nursery:

@@ -9,7 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, tell_left_out
+from txnsim.cli import control_token, ready_file
+from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs, tell_left_out
 
 
 def add_log_arguments(parser: argparse._ActionsContainer) -> None:
@@ -44,6 +45,19 @@ def add_script_arguments(parser: argparse._ActionsContainer) -> None:
         help="end when standard input ends: a test that starts it over a pipe takes it along, "
         "however the test ends",
     )
+
+
+def begin(args: argparse.Namespace) -> None:
+    """Set logs up, see that the ready file can be made, and learn the token of the control port.
+
+    Raises:
+        ConfigError: The ready file can't be made, or the token can't be one.
+    """
+    set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
+    if args.ready_file is not None:
+        ready_file.check(args.ready_file)
+        ready_file.remove_old(args.ready_file)
+    args.token = control_token.token_from(os.environ)
 
 
 def stop_of(args: argparse.Namespace) -> asyncio.Event:

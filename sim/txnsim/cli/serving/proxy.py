@@ -17,7 +17,7 @@ import msgspec
 from txnsim.cli import control_token, ready_file
 from txnsim.cli.client_properties import read_client_properties
 from txnsim.cli.collector import seldom_collected
-from txnsim.cli.event_log import LogFormat, set_up_logs, tell_left_out
+from txnsim.cli.event_log import tell_left_out
 from txnsim.cli.output import complain, print_line, warn
 from txnsim.cli.serving import long_running
 from txnsim.client.connection import ClientSettings
@@ -130,12 +130,8 @@ def _add_control_arguments(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Stand between clients and the cluster until SIGINT or SIGTERM; returns the exit status."""
-    set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
     try:
-        if args.ready_file is not None:
-            ready_file.check(args.ready_file)
-            ready_file.remove_old(args.ready_file)
-        args.token = control_token.token_from(os.environ)
+        long_running.begin(args)
         options = options_from(args)
         with seldom_collected():
             return real.run(_stand(options, args))
