@@ -20,15 +20,20 @@ class Logger:
     def __getattr__(self, method: str) -> Any:
         import structlog
 
-        while _waiting:
-            _waiting.pop()()
+        set_up()
         return getattr(structlog.get_logger(self._name), method)
 
 
-def before_first_line(set_up: Callable[[], None]) -> None:
+def before_first_line(do: Callable[[], None]) -> None:
     """Set structlog up: now where it is there already, else before the first line."""
     _waiting.clear()
     if "structlog" in sys.modules:
-        set_up()
+        do()
     else:
-        _waiting.append(set_up)
+        _waiting.append(do)
+
+
+def set_up() -> None:
+    """Do now what is to be done before the first line: what changes it later counts."""
+    while _waiting:
+        _waiting.pop()()

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from txnsim.errors import ClientError, ConfigError
+from txnsim.loggers import set_up
 from txnsim.runtime.forked_processes import Channel, Checkpoints, serve
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.scenario.answers import StoryFailedError
@@ -173,6 +174,7 @@ def main() -> None:
     """The helper process. It logs only errors. A run tells its own events, and its log lines would
     bring dates of virtual time into the server's log.
     """
+    set_up()
     only_errors = structlog.make_filtering_bound_logger(logging.ERROR)
     structlog.configure(wrapper_class=only_errors)
     warm_up()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -99,3 +101,17 @@ async def test_one_run_and_one_take_are_driven() -> None:
         whole = await client.post(RUNS, json={"name": "z01", "runs": ["V-"]})
         answer = await client.post(f"/api/v1/runs/{whole.json()['id']}/go", json={})
         assert (answer.status_code, "paused" in answer.json()["error"]) == (409, True)
+
+
+def test_the_helper_that_a_server_forks_logs_no_dates_of_virtual_time() -> None:
+    """The server's set-up, which waits for the first line, came after the helper's own."""
+    program = (
+        "from txnsim.cli.event_log import set_up_logs; set_up_logs()\n"
+        "from txnsim.scenario import driven\n"
+        "driven.serve = lambda make: None\n"
+        "driven.main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert ended.stdout + ended.stderr == ""
