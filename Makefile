@@ -29,7 +29,7 @@ help:
 	@echo "Pass options with ARGS, an interpreter with PYTHON: make run ARGS='--port 0' PYTHON=python3.12"
 
 run: $(VENV)/installed-run
-	@exec $(VENV)/bin/txnsim serve --http $(ARGS)
+	@exec $(VENV)/bin/txnsim serve --ui $(ARGS)
 
 demo: $(VENV)/installed-run
 	@exec $(VENV)/bin/txnsim scenario run late-produce-after-abort --real $(ARGS)

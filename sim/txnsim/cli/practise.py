@@ -53,7 +53,7 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit status."""
-    words = ["--http", args.http, "--log-level", "warning"]
+    words = ["--http", args.http, "--ui", "--log-level", "warning"]
     for flag, value in (("--port", args.port), ("--ready-file", args.ready_file)):
         if value is not None:
             words += [flag, value]

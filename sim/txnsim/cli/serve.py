@@ -434,7 +434,7 @@ async def _serve_until(
                 except OSError as error:
                     complain(
                         f"control port: {error.strerror}: choose another --http, or --http 0 for "
-                        "a free one"
+                        f"a free one{_in_make('--http')}"
                     )
                     return 1
             exercise: tuple[str, ...] = ()
@@ -452,5 +452,13 @@ async def _serve_until(
 
 def _address_trouble(error: OSError, options: ClusterOptions) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"{error.strerror}: choose another --port, or --port 0 for free ones"
+        return (
+            f"{error.strerror}: choose another --port, or --port 0 for free ones"
+            f"{_in_make('--port')}"
+        )
     return f"can't listen on {options.host}: {error.strerror or error}"
+
+
+def _in_make(option: str) -> str:
+    """How `make run` is told an option; nothing where it was not make that started us."""
+    return f": make run ARGS='{option} 0'" if "MAKELEVEL" in os.environ else ""

@@ -13,6 +13,7 @@ from txnsim import settings as settings_module
 from txnsim.cli import control_token, ready_file, security_settings, serve_load
 from txnsim.cli.output import print_line
 from txnsim.metadata.image import TRANSACTION_VERSION
+from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
 from txnsim.settings import Settings
 from txnsim.version import VERSION
@@ -89,7 +90,8 @@ def announce(
     if token is not None:
         shown = f"that of {control_token.VARIABLE}" if token == args.token else token
         print_line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
-    for line in changed_defaults(cluster.options.settings):
+    is_secured = cluster.options.security != NO_SECURITY
+    for line in changed_defaults(cluster.options.settings, is_secured=is_secured):
         print_line(f"  {line}")
     print_line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
     for line in exercise:
@@ -140,8 +142,10 @@ def _players(cluster: SimCluster) -> dict[str, list[str]]:
     return players
 
 
-def changed_defaults(settings: Settings) -> list[str]:
-    """One line for each of Kafka's defaults that this cluster changes, with the reason."""
+def changed_defaults(settings: Settings, *, is_secured: bool = False) -> list[str]:
+    """One line for each of Kafka's defaults that this cluster changes, with the reason. Those of
+    listeners, users and rights are not among the settings.
+    """
     lines = []
     for name, documentation in settings_module.documentation().items():
         value = getattr(settings, name)
@@ -156,6 +160,5 @@ def changed_defaults(settings: Settings) -> list[str]:
             lines.append(
                 f"{documentation.kafka}={value} (Apache Kafka: {shown}; {documentation.reason})"
             )
-    if not lines:
-        return ["every setting has Apache Kafka's default"]
-    return lines
+    every = "every other" if is_secured else "every"
+    return lines or [f"{every} setting has Apache Kafka's default"]

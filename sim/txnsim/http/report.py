@@ -22,6 +22,10 @@ SENTENCES_MAX: Final = 40
 EVENTS_TOLD_MAX: Final = 5_000
 """The story is written of so many of the newest events."""
 LINE_CHARACTERS_MAX: Final = 160
+RECORD: Final = (
+    "what happened is told once it is recorded: by the button of the page, by POST /api/v1/trace"
+    ' with {"level": "brief"}, or from the start by --trace brief'
+)
 WAITING_MAX: Final = 20
 """Transactions whose waits are listed."""
 
@@ -98,6 +102,18 @@ def in_one_line(text: str) -> str:
     return text if len(text) <= LINE_CHARACTERS_MAX else f"{text[:LINE_CHARACTERS_MAX]}…"
 
 
+def cluster_text(cluster: SimCluster) -> str:
+    """Who is up, and what there is."""
+    image = cluster.metadata.image
+    topics = sorted(name for name, topic in image.topics.items() if not topic.is_internal)
+    ids = sum(len(broker.coordinator.entries()) for broker in cluster.brokers.values())
+    up, known = len(image.alive_brokers()), len(image.brokers)
+    return in_one_line(
+        f"{up} of {known} brokers up at {cluster.bootstrap}; transactional ids: {ids}; topics:"
+        f" {', '.join(topics) or 'none'}"
+    )
+
+
 def report(cluster: SimCluster, states: Iterable[Fault], *, since: int = 0) -> str:
     """All of it as text.
 
@@ -108,10 +124,11 @@ def report(cluster: SimCluster, states: Iterable[Fault], *, since: int = 0) -> s
     """
     tracer = cluster.environment.tracer
     parts = [
+        ("the cluster", cluster_text(cluster)),
         ("what happened", story_text(events_told(tracer, since=since, onlooker=""), tracer.nodes)),
         ("what transactions wait for", waits_text(cluster)),
         ("faults", rules_text(states)),
     ]
     if not tracer.on:
-        parts.insert(0, ("nothing was recorded", "start with --trace brief to see what happened"))
+        parts.insert(0, ("nothing was recorded", RECORD))
     return "".join(f"txnsim: {title}\n{text}\n" for title, text in parts if text)

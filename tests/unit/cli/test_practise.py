@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +36,10 @@ def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
     with TxnsimServer(practise=True, arguments=("--http", "0", "--json")) as server:
         exercise = json.loads(server.wait_for_output('"exercise"'))["exercise"]
         assert exercise == server.ready["exercise"]
+        with urllib.request.urlopen(f"{server.http}/api/v1/report", timeout=60) as answer:
+            assert "nothing was recorded" not in answer.read().decode()
+        with urllib.request.urlopen(f"{server.http}/", timeout=60) as answer:
+            assert b"<title>txnsim" in answer.read()
         commands = [line.strip() for line in exercise if line.startswith("  txnsim txns ")]
         outcomes = [typed(line) for line in commands]
         assert [status for status, _ in outcomes] == [3, 3, 3, 0]

@@ -140,9 +140,14 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 # What can go wrong
 
 
+@pytest.mark.parametrize("by_make", [False, True])
 def test_a_busy_port_is_named_and_free_ones_are_suggested(
-    capsys: pytest.CaptureFixture[str],
+    by_make: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("MAKELEVEL", raising=False)
+    if by_make:
+        monkeypatch.setenv("MAKELEVEL", "1")
+    hint = ": make run ARGS='--port 0'" if by_make else ""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -150,7 +155,8 @@ def test_a_busy_port_is_named_and_free_ones_are_suggested(
         assert serve.run(arguments("--port", str(port), "--brokers", "1")) == 1
     complaint = capsys.readouterr().err
     assert complaint == (
-        f"txnsim: 127.0.0.1:{port} is in use: choose another --port, or --port 0 for free ones\n"
+        f"txnsim: 127.0.0.1:{port} is in use: choose another --port, or --port 0 for free ones"
+        f"{hint}\n"
     )
 
 

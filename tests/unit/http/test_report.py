@@ -18,7 +18,10 @@ async def test_the_story_the_waits_and_the_rules_are_told(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     cluster.env.tracer.level = TraceLevel.OFF
-    assert "nothing was recorded" in (await client.get("/api/v1/report")).text
+    fresh = (await client.get("/api/v1/report")).text
+    assert "nothing was recorded" in fresh
+    assert 'POST /api/v1/trace with {"level": "brief"}' in fresh
+    assert f"3 of 3 brokers up at {cluster.sim.bootstrap}; transactional ids: 0; topics: " in fresh
     cluster.env.tracer.level = TraceLevel.BRIEF
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
     async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
