@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put modules that read the corpus last: it may be made meanwhile (``tests.ci.parts``)."""
+    """Put modules that read the corpus last: it may be made meanwhile (``tests.ci.nightly``)."""
     late = {item.path for item in items if "corpus" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: item.path in late)
 

@@ -24,7 +24,7 @@ from txnsim.types import INTERNAL_TOPICS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.real]
 
 STAGES = ("clean", "killed", "torn")
 MINUTE = 60_000
