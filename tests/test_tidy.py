@@ -60,8 +60,11 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/pipeline/forensics/states_by_spark.py": "tests/pipeline/test_stores.py",
     "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
     "sim/txnsim/testing/testcontainers.py": "tests/testing/test_testcontainers.py",
+    "sim/txnsim/wire/messages/api_versions_v5.py": "tests/wire/test_golden_messages.py",
     "sim/txnsim/wire/messages/consumer_group_records.py": ("tests/unit/group/test_record_kinds.py"),
+    "sim/txnsim/wire/messages/delete_groups_v3.py": "tests/wire/test_golden_messages.py",
     "sim/txnsim/wire/messages/group_records.py": "tests/unit/group/test_log_format.py",
+    "sim/txnsim/wire/messages/txn_offset_commit_v6.py": "tests/wire/test_golden_messages.py",
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 

@@ -20,7 +20,7 @@ from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.releases import RELEASES
+from txnsim.releases import RELEASES, Fleet
 
 SETTINGS = ClientSettings(retry_backoff_ms=5, retry_backoff_max_ms=100, api_timeout_ms=30_000)
 
@@ -34,7 +34,8 @@ APACHE_PROPERTIES = {
 LASTING_MS: Final = 600_000
 """Timeout of a transaction that is open while programs are started, which may take minutes."""
 
-NEWEST: Final = tuple(RELEASES)[-1]
+NEWEST: Final = Fleet().default.name
+"""The release line that brokers are unless another one is asked for."""
 OLDER: Final = "3.9"
 """The release line that is asked besides the newest: the last one that many clusters run."""
 

@@ -1,4 +1,4 @@
-"""What releases from 2.8 to 4.3 did differently about transactions without a switch for it here.
+"""What releases from 2.8 to 4.4 did differently about transactions without a switch for it here.
 
 Together with ``txnsim.releases.rules`` this is the whole list of tickets that were looked at.
 """
@@ -77,6 +77,12 @@ UNOBSERVED: Final = (
         "4.3, 4.3, 4.4",
         "races of two threads about the next block of producer ids",
         "one event loop, and a controller that gives no block twice",
+    ),
+    Unobserved(
+        "KAFKA-20452",
+        "4.4",
+        "the cleaner goes by the high watermark and keeps fewer empty batches",
+        "not here yet: as 4.4 a log is cleaned as by 4.3",
     ),
     Unobserved(
         "KAFKA-20739",

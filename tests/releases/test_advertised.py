@@ -79,6 +79,18 @@ def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> N
                 "transaction.version": 2,
             },
         ),
+        (
+            "4.4",
+            {"metadata.version": (7, 33)},
+            {
+                "eligible.leader.replicas.version": 1,
+                "group.version": 1,
+                "metadata.version": 33,
+                "share.version": 2,
+                "streams.version": 1,
+                "transaction.version": 2,
+            },
+        ),
     ],
 )
 def test_features_are_those_that_a_real_broker_of_that_release_told(

@@ -43,7 +43,7 @@ def read_lines(name: str) -> list[Line]:
     return [json.loads(line) for line in (HERE / name).read_text().splitlines()]
 
 
-LINES = read_lines("messages.jsonl")
+LINES = [*read_lines("messages.jsonl"), *read_lines("messages-4.4.jsonl")]
 
 
 def name_of(line: Line) -> str:
@@ -205,7 +205,7 @@ def test_golden_bytes_cover_every_version_that_we_have_a_schema_for() -> None:
     # DescribeTransactions v1 exists in the text of KIP-994 only; Kafka never wrote one. v0 of
     # WriteTxnMarkers is gone since 4.0: its bytes are in a test of its own.
     assert ours - recorded == {(27, 0), (65, 1)}
-    # kio has all that Kafka 4.3.1 has, unstable versions included: nothing is excepted here.
+    # All that 4.3.1 and 4.4.0 have is here, unstable versions included: nothing is excepted.
     assert recorded - ours == set()
 
 

@@ -41,6 +41,12 @@ class CommitOffsets(msgspec.Struct, frozen=True, kw_only=True):
     is_transactional: bool = False
     missing_group_named: bool = True
     """A missing group may be called so (OffsetCommit v9); else it is an illegal generation."""
+    stale_epoch_named: bool = True
+    """A stale member epoch may be called so (OffsetCommit, TxnOffsetCommit v6); else it is an
+    illegal generation.
+    """
+    keeps_topic_ids: bool = True
+    """Ids of topics are written down (OffsetCommit, TxnOffsetCommit v6)."""
     api_version: int = 0
     """Version of the request: members of the consumer protocol need one with epochs."""
 

@@ -67,8 +67,7 @@ def decide_commit(
                 metadata=metadata,
                 commit_timestamp_ms=now_ms,
                 expire_timestamp_ms=expires_ms,
-                # Requests of a transaction name no ids before KIP-1319, and none is written.
-                topic_id=None if command.is_transactional else position.topic_id,
+                topic_id=position.topic_id if command.keeps_topic_ids else None,
             )
         )
     return Decision(records=tuple(records), reply=tuple(errors))
@@ -93,8 +92,8 @@ def check_commit(shard: GroupShard, command: CommitOffsets, rules: Rules) -> Rej
 
 
 def _in_transaction_words(command: CommitOffsets, refusal: Rejection) -> Rejection:
-    """Only TxnOffsetCommit v6 (KIP-1319) knows STALE_MEMBER_EPOCH."""
-    if command.is_transactional and refusal.error is ErrorCode.stale_member_epoch:
+    """In transactions only TxnOffsetCommit v6 (KIP-1319) knows STALE_MEMBER_EPOCH."""
+    if refusal.error is ErrorCode.stale_member_epoch and not command.stale_epoch_named:
         return Rejection(error=ErrorCode.illegal_generation, reason=refusal.reason)
     return refusal
 

@@ -20,6 +20,7 @@ from txnsim.releases.kafka import (
     RELEASE_4_1,
     RELEASE_4_2,
     RELEASE_4_3,
+    RELEASE_4_4,
     RELEASES,
 )
 from txnsim.releases.release import FeatureRange, Release
@@ -35,6 +36,7 @@ __all__ = [
     "RELEASE_4_1",
     "RELEASE_4_2",
     "RELEASE_4_3",
+    "RELEASE_4_4",
     "FeatureRange",
     "Fleet",
     "Release",

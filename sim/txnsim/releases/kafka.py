@@ -272,7 +272,27 @@ RELEASE_4_3: Final = after(
     },
     rules={"leaderless_partitions_keep_markers": False},
 )
-"""The newest; brokers run it unless another one is asked for."""
+"""Brokers run it unless another one is asked for."""
+
+RELEASE_4_4: Final = after(
+    RELEASE_4_3,
+    name="4.4",
+    patch_release="4.4.0",
+    api_versions={
+        18: (0, 5),  # ApiVersions
+        28: (0, 6),  # TxnOffsetCommit
+        42: (0, 3),  # DeleteGroups
+        88: (0, 1),  # StreamsGroupHeartbeat
+        89: (0, 1),  # StreamsGroupDescribe
+        93: (0, 0),  # StreamsGroupTopologyDescriptionUpdate
+        94: (0, 0),  # UnregisterController
+    },
+    features={
+        "metadata.version": FeatureRange(min_level=7, max_level=33, new_cluster_level=33),
+        "share.version": FeatureRange(min_level=0, max_level=2, new_cluster_level=2),
+    },
+)
+"""The newest; what its cleaner does otherwise (KAFKA-20452) is not here yet."""
 
 RELEASES: Final = {
     release.name: release
@@ -284,6 +304,7 @@ RELEASES: Final = {
         RELEASE_4_1,
         RELEASE_4_2,
         RELEASE_4_3,
+        RELEASE_4_4,
     )
 }
 """Name -> release, oldest first."""

@@ -130,11 +130,12 @@ class _Stale(ClassicGroup):
         return Rejection(error=E.stale_member_epoch, reason="stale")
 
 
-def test_a_stale_epoch_is_an_illegal_generation_in_a_transaction() -> None:
+def test_a_stale_epoch_is_an_illegal_generation_before_kip_1319() -> None:
     shard = shard_with()
     shard.groups["g"] = _Stale("g", now_ms=1)
     assert decided(shard, commit()) is E.stale_member_epoch
-    assert decided(shard, commit(is_transactional=True)) is E.illegal_generation
+    assert decided(shard, commit(is_transactional=True)) is E.stale_member_epoch
+    assert decided(shard, commit(stale_epoch_named=False)) is E.illegal_generation
 
 
 class _Owning(ClassicGroup):
@@ -145,17 +146,17 @@ class _Owning(ClassicGroup):
 
 
 @pytest.mark.parametrize(
-    ("is_transactional", "error"), [(False, E.stale_member_epoch), (True, E.illegal_generation)]
+    ("is_named", "error"), [(True, E.stale_member_epoch), (False, E.illegal_generation)]
 )
 def test_all_positions_fall_with_one_that_is_not_the_member_s(
-    is_transactional: bool, error: ErrorCode
+    is_named: bool, error: ErrorCode
 ) -> None:
     shard = shard_with()
     shard.groups["g"] = _Owning("g", now_ms=1)
     mine = NewPosition(topic_partition=P0, offset=1)
     other = NewPosition(topic_partition=P1, offset=1, topic_id=TOPIC_ID)
-    assert decided(shard, commit(mine, is_transactional=is_transactional)) is None
-    assert decided(shard, commit(mine, other, is_transactional=is_transactional)) is error
+    assert decided(shard, commit(mine, stale_epoch_named=is_named)) is None
+    assert decided(shard, commit(mine, other, stale_epoch_named=is_named)) is error
 
 
 # Fetch
@@ -300,6 +301,15 @@ def test_what_a_transaction_may_change_and_what_is_consumed_stays() -> None:
 
 def test_a_group_with_something_pending_only_stays() -> None:
     assert expired(shard_with(pending=(committed(),)), 10**9) == ()
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_ids_of_topics_are_written_where_the_request_has_them(is_kept: bool) -> None:
+    position = NewPosition(topic_partition=P0, offset=1, topic_id=TOPIC_ID)
+    command = commit(position, keeps_topic_ids=is_kept)
+    decision = decide_commit(shard_with(), command, metadata_bytes_max=4, now_ms=NOW, rules=LATEST)
+    assert not isinstance(decision, Rejection)
+    assert decision.records[0].topic_id == (TOPIC_ID if is_kept else None)
 
 
 def test_a_classic_group_does_not_look_at_single_positions() -> None:

@@ -13,7 +13,7 @@ ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 
 
 def test_releases_are_found_by_their_names_oldest_first() -> None:
-    assert list(RELEASES) == ["2.8", "3.6", "3.9", "4.0", "4.1", "4.2", "4.3"]
+    assert list(RELEASES) == ["2.8", "3.6", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4"]
     assert all(release_named(name) is release for name, release in RELEASES.items())
 
 

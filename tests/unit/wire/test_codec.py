@@ -93,7 +93,7 @@ def test_the_header_of_an_unknown_api_is_read_to_name_the_client() -> None:
 # Requests
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767])
+@pytest.mark.parametrize("version", [6, 99, 32767])
 def test_api_versions_of_an_unknown_version_is_read_without_its_body(version: int) -> None:
     frame = bytes.fromhex(f"0012{version:04x}00000007ffff00") + b"\xff\xff\xff"
     header = read_request_header(frame)

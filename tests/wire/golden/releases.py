@@ -27,6 +27,7 @@ PATCH_RELEASES: Final = {
     "4.1": "4.1.2",
     "4.2": "4.2.2",
     "4.3": "4.3.1",
+    "4.4": "4.4.0",
 }
 """Release line -> its newest patch release, which is the one that is emulated."""
 

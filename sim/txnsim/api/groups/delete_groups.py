@@ -1,7 +1,7 @@
 """DeleteGroups (key 42): delete groups without members, with their positions (KIP-229).
 
-Versions: 2 is the first flexible one; nothing else changes. Kafka's counterpart:
-KafkaApis.handleDeleteGroupsRequest.
+Versions: 2 is the first flexible one, 3 (Kafka 4.4) has room for a message, which groups of
+consumers never need. Kafka's counterpart: KafkaApis.handleDeleteGroupsRequest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 
 KEY: Final = 42
-VERSIONS: Final = (0, 2)
+VERSIONS: Final = (0, 3)
 
 
 async def handle(request: Request) -> Reply:

@@ -1,9 +1,10 @@
 """ApiVersions (key 18): what this broker speaks, and the finalized features.
 
-Versions: 3 is flexible and carries features, 4 also those supported from level 0 (KAFKA-17011). The
-answer's header is always v0, and a version above ours is answered in v0 with UNSUPPORTED_VERSION,
-so that a newer client can ask again. Kafka's counterparts: KafkaApis.handleApiVersionsRequest,
-ApiVersionManager.
+Versions: 3 is flexible and carries features, 4 also those supported from level 0 (KAFKA-17011). In
+5 (Kafka 4.4) a client may say which cluster and node it means, and hears REBOOTSTRAP_REQUIRED from
+another one (KIP-1242). The answer's header is always v0, and a version above ours is answered in v0
+with UNSUPPORTED_VERSION, so that a newer client can ask again. Kafka's counterparts:
+KafkaApis.handleApiVersionsRequest, ApiVersionManager.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 
 KEY: Final = 18
-VERSIONS: Final = (0, 4)
+VERSIONS: Final = (0, 5)
 
 FEATURES_FROM: Final = 3
 LEVEL_ZERO_FROM: Final = 4
+MEANT_FROM: Final = 5
+NO_NODE: Final = -1
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -28,6 +31,8 @@ async def handle(request: Request) -> Reply:
     """List the API versions of this broker."""
     if not is_valid(request):
         return _answer(request, ErrorCode.invalid_request, ranges={})
+    if not is_meant(request):
+        return _answer(request, ErrorCode.rebootstrap_required, ranges={})
     if request.api_version >= FEATURES_FROM:
         link, message = request.link, request.message
         link.software_name = message.client_software_name
@@ -36,12 +41,27 @@ async def handle(request: Request) -> Reply:
 
 
 def is_valid(request: Request) -> bool:
-    """Whether the client gives its software a name and a version that can be shown."""
+    """Whether the client gives its software a name and a version that can be shown, and says both
+    cluster and node or neither.
+    """
     if request.api_version < FEATURES_FROM:
         return True
     message = request.message
+    if request.api_version >= MEANT_FROM:
+        is_named = message.cluster_id is not None
+        if is_named != (message.node_id != NO_NODE):
+            return False  # one says nothing without the other
     texts = (message.client_software_name, message.client_software_version)
     return all(_SOFTWARE.fullmatch(text) is not None for text in texts)
+
+
+def is_meant(request: Request) -> bool:
+    """Whether this is the broker that the client means to talk to."""
+    if request.api_version < MEANT_FROM or request.message.cluster_id is None:
+        return True
+    broker, message = request.broker, request.message
+    own = (broker.image.cluster_id, broker.broker_id)
+    return (message.cluster_id, message.node_id) == own
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

@@ -2,14 +2,15 @@
 
 Versions: 2 carries leader epochs, 3 who commits (KIP-447: a member that is not in the group any
 more is fenced), 4 knows TRANSACTION_ABORTABLE. From 5 on it adds the group's partition of
-``__consumer_offsets`` to the transaction by itself (transactions v2, KIP-890). Kafka's counterpart:
-KafkaApis.handleTxnOffsetCommitRequest.
+``__consumer_offsets`` to the transaction by itself (transactions v2, KIP-890). 6 (Kafka 4.4) names
+topics by id, and has the errors of OffsetCommit for a missing group and a stale member epoch
+(KIP-1319). Kafka's counterpart: KafkaApis.handleTxnOffsetCommitRequest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from txnsim.api.groups.committed_positions import (
     Results,
@@ -27,11 +28,12 @@ from txnsim.group.offset_commands import NO_GENERATION, CommitOffsets, Committin
 from txnsim.types import ProducerEpoch, ProducerId, TransactionalId
 
 KEY: Final = 28
-VERSIONS: Final = (0, 5)
+VERSIONS: Final = (0, 6)
 
 LOADING_KNOWN_FROM: Final = 2
 ABORTABLE_KNOWN_FROM: Final = 4
 TRANSACTIONS_V2_FROM: Final = 5
+IDS_AND_EPOCHS_FROM: Final = 6
 
 _ENTITY: Final = "TxnOffsetCommit"
 
@@ -57,6 +59,7 @@ async def handle(
     if not asked.positions:
         return answered(request, asked.results(()), entity=_ENTITY)
     supported = operation or _operation(request.api_version)
+    is_new = request.api_version >= IDS_AND_EPOCHS_FROM
 
     async def verify(partition: int, producer: CommittingProducer) -> int | Rejection:
         guard = await broker.group_host.verify(partition, producer, supported)
@@ -69,10 +72,12 @@ async def handle(
             group_id=message.group_id,
             member_id=getattr(message, "member_id", ""),
             group_instance_id=getattr(message, "group_instance_id", None),
-            generation=getattr(message, "generation_id", NO_GENERATION),
+            generation=_generation(message),
             positions=asked.positions,
             is_transactional=True,
-            missing_group_named=False,  # KIP-1319, of a later release
+            missing_group_named=is_new,
+            stale_epoch_named=is_new,
+            keeps_topic_ids=is_new,
             api_version=request.api_version,
         ),
         CommittingProducer(
@@ -103,6 +108,11 @@ def subject(request: Request) -> Subject:
         producer_id=message.producer_id,
         partitions=partitions_named(request, message.topics),
     )
+
+
+def _generation(message: Any) -> int:
+    renamed = getattr(message, "generation_id_or_member_epoch", NO_GENERATION)
+    return int(getattr(message, "generation_id", renamed))
 
 
 def _operation(api_version: int) -> TransactionOperation:

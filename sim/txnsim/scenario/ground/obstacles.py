@@ -11,6 +11,7 @@ import msgspec
 
 from txnsim.faults.points import PEER
 from txnsim.proxy import meanings
+from txnsim.releases.fleet import Fleet
 from txnsim.releases.kafka import RELEASES
 from txnsim.releases.release import Release
 from txnsim.releases.rules import LATEST, Rules, documentation
@@ -86,8 +87,9 @@ def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None
     named = [one for one in scenario.runs.values() if one.as_version is not None]
     if named:
         own = counterpart.release.name
-        wanted = run.as_version or max(RELEASES, key=line_of)
-        if own != wanted:
+        wanted = run.as_version or Fleet().default.name
+        is_newer = run.as_version is None and line_of(own) > line_of(wanted)
+        if own != wanted and not is_newer:
             return f"it is the world of {wanted}"
     return _differing_rule(scenario, run, counterpart)
 

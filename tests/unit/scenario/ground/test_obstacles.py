@@ -18,7 +18,7 @@ from txnsim.scenario.ground.obstacles import counterpart_of, only_simulated, why
         ("3.9.2", "3.9", False, True),
         ("4.1.2", "4.1", False, True),
         ("4.3.1", "4.3", True, True),
-        ("4.9.0", "4.3", True, True),
+        ("4.9.0", "4.4", True, True),
     ],
 )
 def test_a_release_is_held_against_the_newest_simulated_one(
@@ -47,6 +47,8 @@ def test_what_is_no_release_is_refused() -> None:
         ("z01", "TV2+", "4.3.1", None),
         ("z27", "V+/4.3", "4.3.1", None),
         ("z27", "TV2/4.3", "4.3.1", None),
+        ("z27", "TV2/4.3", "4.4.0", None),
+        ("z27", "V+/4.2", "4.4.0", "it is the world of 4.2"),
         ("z27", "V+/4.2", "4.3.1", "it is the world of 4.2"),
         ("z27", "V+/4.2", "4.2.2", None),
         ("z12", "V-/before", "3.5.2", None),

@@ -1,0 +1,172 @@
+"""The requests that came with 4.4, answered as a real 4.4.0 has answered them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.raw_wire import message_from
+from tests.support.waiting import until
+from tests.support.wires import API_VERSIONS, Wire
+from tests.support.within import within
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId
+from txnsim.wire import codec
+
+E = ErrorCode
+FIND_COORDINATOR, INIT_PRODUCER_ID, HEARTBEAT = 10, 22, 68
+OFFSET_FETCH, TXN_OFFSET_COMMIT, DELETE_GROUPS = 9, 28, 42
+CLIENT: Final = {"client_software_name": "x", "client_software_version": "1"}
+UNKNOWN_ID: Final = "00000000-0000-0000-0000-00000000004d"
+
+
+class Asker:
+    """One connection to the only broker."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+
+    async def ask(self, api_key: int, version: int, **values: Any) -> Any:
+        message = message_from(codec.request_class(api_key, version), values)
+        self.wire.send(self.wire.frame(api_key, version, message))
+        return (await self.wire.answer())[1]
+
+    async def settled(self, api_key: int, version: int, **values: Any) -> Any:
+        """The answer of a coordinator that has loaded."""
+        found: list[Any] = []
+
+        async def is_there() -> bool:
+            found[:] = [await self.ask(api_key, version, **values)]
+            return found[0].error_code is E.none
+
+        await until(is_there, f"{api_key} is answered")
+        return found[0]
+
+
+@asynccontextmanager
+async def asking(cluster: VirtualCluster) -> AsyncIterator[Asker]:
+    broker = cluster.sim.metadata.image.brokers[BrokerId(1)]
+    wire = await Wire.open(broker.host, broker.port)
+    yield Asker(wire)
+    await wire.close()
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "name", "error"),
+    [
+        (None, -1, "x", E.none),
+        ("own", 1, "x", E.none),
+        ("own", -1, "x", E.invalid_request),
+        (None, 1, "x", E.invalid_request),
+        (None, -5, "x", E.invalid_request),
+        ("other", 1, "x", E.rebootstrap_required),
+        ("", 1, "x", E.rebootstrap_required),
+        ("own", 2, "x", E.rebootstrap_required),
+        ("own", -5, "x", E.rebootstrap_required),
+        ("other", 1, "-", E.invalid_request),
+    ],
+)
+@within(run_cluster, brokers=1, as_version=("4.4",))
+async def test_a_client_may_say_whom_it_means(
+    cluster: VirtualCluster, cluster_id: str | None, node_id: int, name: str, error: ErrorCode
+) -> None:
+    own = cluster.sim.metadata.image.cluster_id
+    async with asking(cluster) as client:
+        answer = await client.ask(
+            API_VERSIONS,
+            5,
+            client_software_name=name,
+            client_software_version="1",
+            cluster_id=own if cluster_id == "own" else cluster_id,
+            node_id=node_id,
+        )
+        assert answer.error_code is error
+        ranges = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        newest = {API_VERSIONS: (0, 5), TXN_OFFSET_COMMIT: (0, 6), DELETE_GROUPS: (0, 3)}
+        assert ranges.items() >= newest.items() if error is E.none else not ranges
+        assert bool(answer.supported_features) is (error is E.none)
+
+
+@within(run_cluster, brokers=1, as_version=("4.3",))
+async def test_4_3_answers_in_the_first_version_that_it_has_4(cluster: VirtualCluster) -> None:
+    async with asking(cluster) as client:
+        message = message_from(codec.request_class(API_VERSIONS, 5), CLIENT)
+        frame = codec.encode_request(
+            API_VERSIONS, 5, client.wire.expect(API_VERSIONS, 0), "wire", message
+        )
+        client.wire.send(frame)
+        _, answer = await client.wire.answer()
+        (own,) = answer.api_keys
+        assert (answer.error_code, own.max_version) == (E.unsupported_version, 4)
+
+
+@within(run_cluster, brokers=1, topics=(("t", 2),), as_version=("4.4",))
+async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: VirtualCluster) -> None:
+    async with asking(cluster) as client:
+        topic_id = cluster.sim.metadata.image.topics["t"].topic_id
+        for key, key_type in (("g", 0), ("x", 1)):
+            await client.settled(FIND_COORDINATOR, 1, key=key, key_type=key_type)
+        made = await client.settled(
+            INIT_PRODUCER_ID,
+            4,
+            transactional_id="x",
+            producer_id=-1,
+            producer_epoch=-1,
+            transaction_timeout=60_000,
+        )
+        joined = await client.settled(
+            HEARTBEAT,
+            1,
+            group_id="g",
+            member_id="m",
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+            rebalance_timeout=5_000,
+        )
+        epoch: int = joined.member_epoch
+
+        async def commit(version: int = 6, **given: Any) -> ErrorCode:
+            partition = {"partition_index": given.pop("partition", 0), "committed_offset": 5}
+            of_v6 = {"topic_id": given.pop("topic_id", topic_id)}
+            named = of_v6 if version == 6 else {"name": "t"}
+            field = "generation_id_or_member_epoch" if version == 6 else "generation_id"
+            committer = {"group_id": "g", "member_id": "m", field: given.pop("epoch", epoch)}
+            answer = await client.ask(
+                TXN_OFFSET_COMMIT,
+                version,
+                transactional_id="x",
+                producer_id=made.producer_id,
+                producer_epoch=made.producer_epoch,
+                topics=[{**named, "partitions": [{**partition, "committed_metadata": ""}]}],
+                **{**committer, **given},
+            )
+            (topic,) = answer.topics
+            assert version == 5 or topic.topic_id == of_v6["topic_id"]
+            error: ErrorCode = topic.partitions[0].error_code
+            return error
+
+        assert await commit() is E.none
+        assert await commit(member_id="", epoch=-1) is E.none
+        assert await commit(member_id="q") is E.unknown_member_id
+        assert await commit(topic_id=None) is E.unknown_topic_id
+        assert await commit(partition=9) is E.unknown_topic_or_partition
+        for version, stale, missing in (
+            (6, E.stale_member_epoch, E.group_id_not_found),
+            (5, E.illegal_generation, E.illegal_generation),
+        ):
+            assert await commit(version, epoch=epoch + 1) is stale
+            assert await commit(version, epoch=epoch - 1) is stale
+            assert await commit(version, group_id="none", epoch=3) is missing
+
+
+@within(run_cluster, brokers=1, as_version=("4.4",))
+async def test_a_deleted_group_has_room_for_a_message(cluster: VirtualCluster) -> None:
+    async with asking(cluster) as client:
+        await client.settled(FIND_COORDINATOR, 1, key="g", key_type=0)
+        answer = await client.ask(DELETE_GROUPS, 3, groups_names=["g"])
+        (result,) = answer.results
+        assert (result.error_code, result.error_message) == (E.group_id_not_found, None)
