@@ -12,7 +12,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import API_VERSIONS, METADATA, Wire
 from tests.support.within import within
 from txnsim.api.registry import ADVERTISED, HANDLERS, SHIPPED
-from txnsim.api.request import ApiTable, Handler, Request, no_subject
+from txnsim.api.request import ApiTable, Request, no_subject
 from txnsim.client.fetching import fetch
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
@@ -308,14 +308,7 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
     async def fail(_request: Request) -> object:
         raise ZeroDivisionError("a bug")
 
-    real = HANDLERS[0]
-    broken = Handler(
-        **{
-            **{name: getattr(real, name) for name in real.__struct_fields__},
-            "handle": fail,
-            "subject": no_subject,
-        }
-    )
+    broken = HANDLERS[0].but(handle=fail, subject=no_subject)
     apis = ApiTable(
         listener=SHIPPED.listener,
         handlers={**HANDLERS, 0: broken},
