@@ -148,8 +148,11 @@ func TestCtrlCInATestThatHangsTellsWhatHappened(t *testing.T) {
 		}
 	}
 	_ = hangs.Wait()
-	if told := strings.Join(all, "\n"); !strings.Contains(told, "was interrupted\ntxnsim: faults\nseen: 0 matched") {
-		t.Errorf("said: %q", told)
+	told := strings.Join(all, "\n")
+	for _, part := range []string{"was interrupted\ntxnsim: the cluster\n1 of 1 brokers up", "\ntxnsim: faults\nseen: 0 matched"} {
+		if !strings.Contains(told, part) {
+			t.Errorf("%q is missing in: %q", part, told)
+		}
 	}
 }
 

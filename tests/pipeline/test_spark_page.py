@@ -99,6 +99,7 @@ def check_parquet(out: Path) -> None:
     assert len(times) == 3
 
 
+@pytest.mark.real  # asked where Jupyter is installed: in the nightly part on Spark and Kafka
 def test_the_notebook_runs_from_its_first_cell_to_its_last(place: Path, python: Path) -> None:
     shutil.copy(NOTEBOOK, place)
     # What the script jupyter-execute does.
