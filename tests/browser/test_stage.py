@@ -129,7 +129,7 @@ def test_the_address_brings_back_what_was_shown(server: TxnsimServer, new_page: 
 
 def test_another_cluster_at_the_same_address_is_noticed(new_page: Any) -> None:
     with TxnsimServer(arguments=("--ui", "--http", "0")) as first:
-        page = new_page(first.http, expects=("net::ERR_",))
+        page = new_page(first.http, expects=("net::ERR_", "503"))
         page.click("#practise")
         page.wait_for_selector(".agreement.hanging")
         port = first.http.rsplit(":", 1)[1].strip("/")
