@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from txnsim.api.request import ApiTable, Handler
 from txnsim.errors import ErrorCode, UnsupportedRequestError
@@ -16,7 +18,7 @@ JOINED_PIECES: Final = 2_048
 SMALL_BYTES: Final = 4_096
 
 
-class Parsed(NamedTuple):
+class Parsed(msgspec.Struct, gc=False):
     """A frame: its header, and its message."""
 
     header: codec.RequestHeader
@@ -34,10 +36,12 @@ def parsed(frame: bytes, apis: ApiTable) -> Parsed:
     Raises:
         BadInputError: It is no request that the table has.
     """
-    header, version, handler, refused, _ = begun = _routed(frame, apis)
-    if refused is not None:
-        return begun
-    return _checked(Parsed(header, version, handler, None, handler.decode(header, frame)))
+    found = _routed(frame, apis)
+    if found.refused is None:
+        found.message = found.handler.decode(found.header, frame)
+        if found.handler.check is not None:
+            found.handler.check(found.message)
+    return found
 
 
 async def parsed_with_breaks(frame: bytes, apis: ApiTable, pace: Pace) -> Parsed:
@@ -46,22 +50,18 @@ async def parsed_with_breaks(frame: bytes, apis: ApiTable, pace: Pace) -> Parsed
     Raises:
         BadInputError: It is no request that the table has.
     """
-    header, version, handler, refused, _ = begun = _routed(frame, apis)
-    if refused is not None:
-        return begun
+    found = _routed(frame, apis)
+    header, handler = found.header, found.handler
+    if found.refused is not None:
+        return found
     if handler.decode is codec.decode_request:
-        message = await pace.run(codec.decode_in_steps(header, frame))
+        found.message = await pace.run(codec.decode_in_steps(header, frame))
         if pace.has_rested:
             await pace.rest()  # its handler begins with a slice of its own
     else:
-        message = handler.decode(header, frame)
-    return _checked(Parsed(header, version, handler, None, message))
-
-
-def _checked(found: Parsed) -> Parsed:
-    """The same, where its message is one that can be read."""
-    if found.handler.check is not None:
-        found.handler.check(found.message)
+        found.message = handler.decode(header, frame)
+    if handler.check is not None:
+        handler.check(found.message)
     return found
 
 

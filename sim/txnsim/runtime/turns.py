@@ -99,9 +99,6 @@ class Turns:
             worker.contest, worker.used_ns = self._contest, self._least_ns
         self._number += 1
         heappush(self._waiting, (worker.used_ns + wanted_ns, self._number, worker))
-        self._see_to_turn()
-
-    def _see_to_turn(self) -> None:
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._turn, context=self._context)
@@ -122,9 +119,9 @@ class Turns:
             worker.go_on(self.spent_ns + self.limit_ns // min(len(waiting) + 1, SHARES_MAX))
         for entry in again:
             heappush(waiting, entry)
-        self._is_due = False
+        self._is_due = bool(waiting)
         if waiting:
-            self._see_to_turn()
+            self._loop.call_soon(self._turn, context=self._context)
         else:
             self._contest += 1
 

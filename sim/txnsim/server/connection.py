@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from txnsim.server.listener import BrokerListener
 
 _log: Final = Logger("txnsim.server")
+_ENCODED: Final = (bytes, NoResponse)
+"""Replies of which nothing is left to encode."""
 
 
 class Connection(asyncio.Protocol):
@@ -189,51 +191,45 @@ class Connection(asyncio.Protocol):
 
     def pump(self) -> None:
         """Take up what waits, as long as nothing is being handled and this turn has room."""
-        if self._is_pumping:
-            return
-        if not self._waits_for_turn:
-            self._take_up_until(self._turns.limit_ns)
-        self._see_to_the_rest()
+        if not self._is_pumping:
+            self._pump_until(0 if self._waits_for_turn else self._turns.limit_ns)
 
     def go_on(self, limit_ns: int) -> None:
         """A new turn: send more, take up more."""
         self._waits_for_turn = False
-        if self._outbox.is_parted:
+        if self._outbox.parked is not None:
             begun_ns = self._stopwatch_ns()
             self._outbox.send_parts()
             self._turns.spent_ns += self._stopwatch_ns() - begun_ns + REQUEST_NS
-        self._take_up_until(limit_ns)
-        self._see_to_the_rest()
+        self._pump_until(limit_ns)
 
-    def _take_up_until(self, limit_ns: int) -> None:
-        """Take up what waits until so much of this turn is spent."""
-        frames, turns, outbox = self._intake.frames, self._turns, self._outbox
-        if not frames or self._is_busy or not self._listener.is_open:
-            return
-        self._is_pumping = True
-        before_ns = turns.spent_ns
-        try:
-            while (
-                frames
-                and not self._is_busy
-                and not outbox.is_paused
-                and outbox.bytes < self._send_buffer_bytes
-            ):
-                if turns.spent_ns >= limit_ns:
-                    break
-                self._take_up(self._intake.take())
-        finally:
-            self._is_pumping = False
-            self.used_ns += turns.spent_ns - before_ns
-        if frames:
-            self._go_on_later()
-
-    def _see_to_the_rest(self) -> None:
-        self._outbox.see_to_flush()
-        intake = self._intake
-        if intake.frames or intake.is_paused:
+    def _pump_until(self, limit_ns: int) -> None:
+        """Take up what waits until so much of this turn is spent; then see to the answers."""
+        intake, turns, outbox = self._intake, self._turns, self._outbox
+        frames = intake.frames
+        if frames and not self._is_busy and self._listener.is_open:
+            self._is_pumping = True
+            before_ns = turns.spent_ns
+            try:
+                while (
+                    turns.spent_ns < limit_ns
+                    and frames
+                    and not self._is_busy
+                    and not outbox.is_paused
+                    and outbox.bytes < self._send_buffer_bytes
+                ):
+                    self._take_up(intake.take())
+            finally:
+                self._is_pumping = False
+                self.used_ns += turns.spent_ns - before_ns
+            if frames and not self._waits_for_turn:
+                self._go_on_later()
+        if outbox.bytes and not outbox.is_flush_due:
+            outbox.flush_later()
+        if frames or intake.is_paused:
             limit = self._listener.settings.connection_queue_bytes
-            intake.keep_within(limit, self._outbox.transport)
+            if intake.is_paused or intake.queued_bytes + intake.reader.buffered_bytes > limit:
+                intake.keep_within(limit, outbox.transport)
 
     def _go_on_later(self) -> None:
         """Wait for a turn, where there is something to do in it."""
@@ -241,7 +237,9 @@ class Connection(asyncio.Protocol):
         if self._waits_for_turn or outbox.is_paused or not self._listener.is_open:
             return
         has_room = outbox.bytes < self._send_buffer_bytes
-        if outbox.is_parted or (self._intake.frames and not self._is_busy and has_room):
+        if not has_room:
+            outbox.is_room_wanted = True
+        if outbox.parked is not None or (self._intake.frames and not self._is_busy and has_room):
             self._waits_for_turn = True
             self._turns.wait(self, wanted_ns=self._intake.queued_bytes * BYTE_NS)
 
@@ -280,11 +278,11 @@ class Connection(asyncio.Protocol):
                 )
                 self._turns.spent_ns += self._stopwatch_ns() - received_ns + REQUEST_NS
                 return
-            request, handler, refused = self._parse(frame)
+            found = parsed(frame, self._apis)
         except BadInputError as error:
             self._abandon(error)
             return
-        done_ns = self._handle(request, handler, refused, frame, received_ns)
+        done_ns = self._handle(found, frame, received_ns)
         self._turns.spent_ns += done_ns - received_ns + REQUEST_NS
 
     def _parsed_large(
@@ -295,21 +293,16 @@ class Connection(asyncio.Protocol):
         elif error is not None:
             raise_bug(error)
         elif self._listener.is_open:
-            request, handler, refused = self._request(frame, found)
-            request.pace = pace if pace.has_rested else None
             begun_ns = self._stopwatch_ns()
-            done_ns = self._handle(request, handler, refused, frame, received_ns)
+            done_ns = self._handle(found, frame, received_ns, pace if pace.has_rested else None)
             self._turns.spent_ns += done_ns - begun_ns
 
     def _handle(
-        self,
-        request: Request,
-        handler: Handler,
-        refused: ErrorCode | None,
-        frame: bytes,
-        received_ns: int,
+        self, found: Parsed, frame: bytes, received_ns: int, pace: Pace | None = None
     ) -> int:
         """Answer a request; when the first step of that was over, by the stopwatch."""
+        request, handler, refused = self._request(frame, found), found.handler, found.refused
+        request.pace = pace
         if self._sasl is not None and refused is None:
             self._sasl.handled(request)
         self._is_busy = True
@@ -399,12 +392,13 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, frame: bytes) -> tuple[Request, Handler, ErrorCode | None]:
         """The request, its handler, and the error that answers it at once."""
-        return self._request(frame, parsed(frame, self._apis))
+        found = parsed(frame, self._apis)
+        return self._request(frame, found), found.handler, found.refused
 
-    def _request(self, frame: bytes, found: Parsed) -> tuple[Request, Handler, ErrorCode | None]:
+    def _request(self, frame: bytes, found: Parsed) -> Request:
         header = found.header
         self._request_bytes = len(frame) - header.body_offset
-        request = Request(
+        return Request(
             apis=self._apis,
             broker=self._listener.broker,
             api_key=header.api_key,
@@ -416,12 +410,18 @@ class Connection(asyncio.Protocol):
             principal=self.principal,
             link=self._link,
         )
-        return request, found.handler, found.refused
 
     def _handled(
-        self, request: Request, handler: Handler, reply: Any, error: BaseException | None
+        self,
+        request: Request,
+        handler: Handler,
+        reply: Any,
+        error: BaseException | None,
+        pieces: list[bytes] | None = None,
     ) -> None:
-        """The handler is through: answer, and go on with what waits."""
+        """The handler is through: answer, and go on with what waits. ``pieces`` has a large answer
+        in bytes.
+        """
         if error is not None:
             if isinstance(error, asyncio.CancelledError):
                 return
@@ -429,57 +429,60 @@ class Connection(asyncio.Protocol):
             reply = handler.refuse(request, ErrorCode.unknown_server_error)
         if reply is NoResponse.NEVER:
             return
-        if request.pace is not None and type(reply) is not bytes and type(reply) is not NoResponse:
+        if request.pace is not None and pieces is None and not isinstance(reply, _ENCODED):
             self._listener.tasks.drive(
                 encoded_with_breaks(reply, request.pace, self._meter.tell_errors_of),
-                partial(self._finish, request, reply),
+                partial(self._encoded, request, handler, reply),
                 name="connection.encode",
             )
-        else:
-            self._finish(request, reply)
-
-    def _finish(
-        self,
-        request: Request,
-        reply: Any,
-        pieces: list[bytes] | None = None,
-        error: BaseException | None = None,
-    ) -> None:
-        """Send the answer and go on."""
-        if error is not None:
-            raise_bug(error)
             return
         self._send(request, reply, pieces)
-        self._tell_sent()
+        self._is_busy = False
         if request.pace is not None:  # it was much: what waits behind it begins in another turn
-            self._is_busy = False
             self._go_on_later()
-        self._unmute()
+        if not self._is_pumping:
+            self.pump()
+
+    def _encoded(
+        self,
+        request: Request,
+        handler: Handler,
+        reply: Any,
+        pieces: list[bytes],
+        error: BaseException | None,
+    ) -> None:
+        if error is not None:
+            raise_bug(error)
+        else:
+            self._handled(request, handler, reply, None, pieces)
 
     def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
+        """Put an answer into the outbox, and tell of it."""
+        outbox, meter = self._outbox, self._meter
         self._response_bytes = 0
-        if self._outbox.transport is None or reply is NoResponse.NONE:
-            return
-        if reply is NoResponse.CLOSE:
+        if outbox.transport is None or reply is NoResponse.NONE:
+            pass
+        elif reply is NoResponse.CLOSE:
             self.close()
-            return
-        meter = self._meter
-        key, version, correlation_id = request.api_key, request.api_version, request.correlation_id
-        if type(reply) is bytes:
+        elif type(reply) is bytes:
             at = meter.error_at
             if at is not None and (reply[at] or reply[at + 1]):
                 meter.tell_error_in(reply)
-            self._response_bytes = len(reply)
-            self._outbox.put(codec.frame_response(key, version, correlation_id, reply))
-            return
-        if pieces is None:
-            meter.tell_errors_of(reply)
-            pieces = codec.encode_pieces(reply)
-        size = self._response_bytes = sum(map(len, pieces))
-        head = codec.response_head(key, version, correlation_id, size)
-        self._outbox.put_pieces(head, pieces, size, stored=key == FETCH)
-
-    def _tell_sent(self) -> None:
+            self._response_bytes = size = len(reply)
+            outbox.put(
+                codec.response_head(
+                    request.api_key, request.api_version, request.correlation_id, size
+                )
+                + reply
+            )
+        else:
+            if pieces is None:
+                meter.tell_errors_of(reply)
+                pieces = codec.encode_pieces(reply)
+            self._response_bytes = size = sum(map(len, pieces))
+            key = request.api_key
+            head = codec.response_head(key, request.api_version, request.correlation_id, size)
+            outbox.put_pieces(head, pieces, size, stored=key == FETCH)
         if self._trace is not None:
             self._trace.sent(self._response_bytes)
         if self._local_ns >= 0:  # it had to wait for something
@@ -579,7 +582,6 @@ class Connection(asyncio.Protocol):
     def _send_struck(self, struck: Struck) -> None:
         start = self._outbox.pieces()
         self._send(struck.request, struck.reply)
-        self._tell_sent()
         sent = self._outbox.since(start)
         if struck.damage is not None and sent:
             batch = batch_in_answer(struck.request.api_key, struck.reply)

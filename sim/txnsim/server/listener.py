@@ -54,7 +54,8 @@ class BrokerListener:
         self._environment = environment
         self._connect = connect
         self._doors: list[_BoundDoor] = []
-        self._broker: Broker | None = None
+        self.broker: Broker
+        """The broker that answers here, once it is open."""
         self.settings: Final = settings
         self.network: Final = environment.network
         self.tasks: Final = environment.tasks
@@ -78,12 +79,6 @@ class BrokerListener:
         self.is_open = False
         self.is_gone = False
         """Its broker lives no longer: what is held at a fault point must not take effect."""
-
-    @property
-    def broker(self) -> Broker:
-        """The broker that answers here."""
-        assert self._broker is not None
-        return self._broker
 
     async def bind(self, door: Door) -> Door:
         """Listen; returns the door with the port really bound.
@@ -117,7 +112,7 @@ class BrokerListener:
 
     def open(self, broker: Broker) -> None:
         """From now on requests are handled."""
-        self._broker = broker
+        self.broker = broker
         self.node = broker.node
         self.is_open = True
         for connection in list(self.connections):

@@ -57,15 +57,16 @@ class Outbox:
     """What one connection has to send."""
 
     __slots__ = (
-        "_flush_is_due",
         "_give_up",
         "_go_on",
         "_listener",
         "_output",
         "_own_bytes",
-        "_parked",
         "bytes",
+        "is_flush_due",
         "is_paused",
+        "is_room_wanted",
+        "parked",
         "transport",
     )
 
@@ -86,10 +87,13 @@ class Outbox:
         self._listener = listener
         self._go_on = go_on
         self._give_up = give_up
-        self._flush_is_due = False
+        self.is_flush_due = False
+        """The answers of this turn will be sent at its end."""
+        self.is_room_wanted = False
+        """A request waits until some answers are sent."""
         self._output: list[bytes] = []
         """Answers of this turn."""
-        self._parked: ParkedAnswers | None = None
+        self.parked: ParkedAnswers | None = None
         """Answers that are too large to be handed to the socket in one go."""
         self._own_bytes = 0
         """Of both, without records as they lie in the log."""
@@ -132,24 +136,18 @@ class Outbox:
 
     # Out
 
-    @property
-    def is_parted(self) -> bool:
-        """Whether parts of a large answer are still to be sent."""
-        return self._parked is not None
-
-    def see_to_flush(self) -> None:
-        """Send at the end of this turn, if there is anything."""
-        if (self._output or self._parked is not None) and not self._flush_is_due:
-            self._flush_is_due = True
-            self._listener.tasks.at_turn_end(self.flush)
+    def flush_later(self) -> None:
+        """Send at the end of this turn."""
+        self.is_flush_due = True
+        self._listener.tasks.at_turn_end(self.flush)
 
     def flush(self) -> None:
         """Hand answers to the socket."""
-        self._flush_is_due = False
+        self.is_flush_due = False
         output = self._output
         if self.transport is None or not self._listener.is_open:
             return
-        if self._parked is not None or self.bytes > PART_BYTES:
+        if self.parked is not None or self.bytes > PART_BYTES:
             self._park(output)
             if self.is_paused:
                 self._listener.unread.note(self, self._own_bytes)
@@ -164,17 +162,19 @@ class Outbox:
             self.transport.write(output[0])
         else:
             self.transport.writelines(output)
-        self._go_on()
+        if self.is_room_wanted:
+            self.is_room_wanted = False
+            self._go_on()
 
     def _park(self, output: list[bytes]) -> None:
-        if self._parked is None:
-            self._parked = ParkedAnswers()
-        self._parked.add(output)
+        if self.parked is None:
+            self.parked = ParkedAnswers()
+        self.parked.add(output)
         self._output = []
 
     def send_parts(self) -> None:
         """Hand parts of large answers to the socket, as many as one turn bears."""
-        parked, transport = self._parked, self.transport
+        parked, transport = self.parked, self.transport
         if parked is None or transport is None or not self._listener.is_open:
             return
         for _ in range(PARTS_PER_TURN):
@@ -192,8 +192,8 @@ class Outbox:
     def send_all(self) -> None:
         """Hand everything to the socket: it is to be closed."""
         self.flush()
-        if self._parked is not None and self.transport is not None and self._listener.is_open:
-            self.transport.writelines(self._parked.rest())
+        if self.parked is not None and self.transport is not None and self._listener.is_open:
+            self.transport.writelines(self.parked.rest())
             self._forget_parked()
 
     def forget(self) -> None:
@@ -201,7 +201,7 @@ class Outbox:
         self.transport = None
         self._go_on = self._give_up = _nothing
         self._output.clear()
-        if self._parked is not None:
+        if self.parked is not None:
             self._forget_parked()
 
     def give_up(self) -> None:
@@ -209,7 +209,7 @@ class Outbox:
         self._give_up()
 
     def _forget_parked(self) -> None:
-        self._parked = None
+        self.parked = None
         self.bytes = self._own_bytes = 0
         self._listener.unread.forget(self)
 

@@ -301,10 +301,7 @@ def response_head(api_key: int, api_version: int, correlation_id: int, body_size
 
 def frame_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
     """A whole response: size field, header, body."""
-    # The hot path: response_head, written out.
-    if api_version >= RESPONSE_HEADER_V1_FROM.get(api_key, NEVER):
-        return _RESPONSE_V1(len(body) + 5, correlation_id) + body
-    return _RESPONSE_V0(len(body) + 4, correlation_id) + body
+    return response_head(api_key, api_version, correlation_id, len(body)) + body
 
 
 def encode_request(

@@ -29,7 +29,7 @@ class FrameReader:
     ``limit`` is refused when its four bytes are read.
     """
 
-    __slots__ = ("_missing", "_pieces", "_size_bytes", "_stored", "limit")
+    __slots__ = ("_missing", "_pieces", "_size_bytes", "buffered_bytes", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -39,16 +39,10 @@ class FrameReader:
         self._size_bytes = b""
         """The first bytes of a size field that is cut off."""
         self._pieces: list[bytes | bytearray] = []
-        self._stored = 0
+        self.buffered_bytes = 0
+        """Bytes received that belong to a frame not yet whole."""
         self._missing = 0
         """Bytes that the frame being assembled still needs; 0 between frames."""
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes received that belong to a frame not yet whole."""
-        if self._missing:
-            return _SIZE_BYTES + self._stored
-        return len(self._size_bytes)
 
     def receive_data(self, data: bytes) -> list[bytes]:
         """Take what the connection delivered.
@@ -73,21 +67,11 @@ class FrameReader:
             self._pieces.append(data[:position])
             frames.append(b"".join(self._pieces))
             self._pieces.clear()
-            self._missing = self._stored = 0
+            self._missing = self.buffered_bytes = 0
         elif self._size_bytes:
             data = self._size_bytes + data
             self._size_bytes = b""
-        self._cut(data, position, frames)
-        return frames
-
-    def forget(self) -> None:
-        """Throw away what belongs to a frame that will never be whole."""
-        self._pieces.clear()
-        self._size_bytes = b""
-        self._missing = self._stored = 0
-
-    def _cut(self, data: bytes, position: int, frames: list[bytes]) -> None:
-        """Add the whole frames from ``position`` on, keep the rest."""
+            self.buffered_bytes = 0
         end = len(data)
         while end - position >= _SIZE_BYTES:
             size = _SIZE(data, position)[0]
@@ -98,14 +82,23 @@ class FrameReader:
             position = start + size
             if position > end:
                 self._missing = size
+                self.buffered_bytes = _SIZE_BYTES
                 self._store(data[start:])
-                return
+                return frames
             frames.append(data[start:position])
         self._size_bytes = data[position:]
+        self.buffered_bytes = end - position
+        return frames
+
+    def forget(self) -> None:
+        """Throw away what belongs to a frame that will never be whole."""
+        self._pieces.clear()
+        self._size_bytes = b""
+        self._missing = self.buffered_bytes = 0
 
     def _store(self, piece: bytes) -> None:
         """Keep a piece of the frame being assembled."""
-        self._stored += len(piece)
+        self.buffered_bytes += len(piece)
         self._missing -= len(piece)
         if len(piece) >= _SMALL:
             self._pieces.append(piece)
