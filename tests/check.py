@@ -32,7 +32,7 @@ from tests.support.shared_folder import FOLDER
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-FULL_MARKERS: Final = "not spark and not real and not image and not thorough"
+FULL_MARKERS: Final = "not spark and not real and not image and not thorough and not nightly"
 """A JVM, Spark, a real Kafka and what repeats other tests are asked for by name only."""
 QUICK_MARKERS: Final = f"{FULL_MARKERS} and not slow and not clients"
 

@@ -37,7 +37,7 @@ def clients(deadline: Deadline) -> PartOutcome:
 
 def spark(deadline: Deadline) -> PartOutcome:
     """The pipeline on Spark: directories and streams of the simulator, traces."""
-    chosen = ("tests/pipeline", "-m", "spark and not real and not slow")
+    chosen = ("tests/pipeline", "-m", "spark and not real and not slow and not nightly")
     return pytest("Spark", *chosen, deadline=deadline)
 
 
@@ -76,7 +76,7 @@ def page(deadline: Deadline) -> PartOutcome:
     missing = installed("browser", deadline)
     if missing.failed:
         return missing
-    words = ("-n", "2", "-m", "browser", "tests/browser")
+    words = ("-n", "2", "-m", "browser and not nightly", "tests/browser")
     needed = {"TXNSIM_NEEDS_BROWSER": "1"}
     return pytest("page", *words, deadline=deadline, environment=needed)
 

@@ -184,7 +184,7 @@ def spark_and_kafka(deadline: Deadline) -> PartOutcome:
         return missing
     corpus = [PYTHON, "-m", "tests.pipeline.corpus.make"]
     # What takes Spark minutes, such as a job per damaged directory, is asked for by `-m slow`.
-    chosen = ("tests/pipeline", "-m", "spark and real and not slow")
+    chosen = ("tests/pipeline", "-m", "spark and (real or nightly) and not slow")
     with ThreadPoolExecutor(1) as beside:
         # Its brokers mostly wait, so other tests run meanwhile; those that read it come last.
         making = beside.submit(run, corpus, deadline=deadline)

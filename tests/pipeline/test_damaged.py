@@ -294,6 +294,7 @@ def test_what_was_collected_says_the_same(log_dir: Path, report: Report, tmp_pat
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
     spark: SparkSession, kept: Path, tmp_path: Path
 ) -> None:
@@ -304,6 +305,7 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_sections_of_segments_tell_what_segments_tell(
     spark: SparkSession,
     kept: Path,

@@ -15,7 +15,7 @@ from benchmarks.log_data import Made, Scale, small_batches
 from tests.support.quick_spark import quick_environment
 from txnsim.storage import names
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 SCALE = Scale(
     partitions=4, segment_bytes=4_000_000, transactions=4_000, batches=20, hanging=5, alive=5

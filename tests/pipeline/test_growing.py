@@ -44,7 +44,7 @@ def counted(frame: DataFrame) -> Counter[str]:
     return Counter(map(repr, frame.collect()))
 
 
-@pytest.mark.parametrize("name", ["records", "findings"])
+@pytest.mark.parametrize("name", [pytest.param("records", marks=pytest.mark.nightly), "findings"])
 def test_a_stream_has_the_rows_of_a_batch(spark: SparkSession, tmp_path: Path, name: str) -> None:
     growing = GrowingDir(tmp_path / "broker-1")
     for _ in range(2):

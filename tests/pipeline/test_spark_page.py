@@ -26,7 +26,7 @@ from tests.support.spark_connector import delta_jars
 from tests.support.standalone_spark import HOST, WORKER_MEMORY, StandaloneSpark
 from txnsim.pipeline.schemas import TABLES, TIMESTAMP
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 DOCS: Final = REPOSITORY / "docs"
 NOTEBOOK: Final = DOCS / "notebooks" / "find-hanging.ipynb"
@@ -99,7 +99,6 @@ def check_parquet(out: Path) -> None:
     assert len(times) == 3
 
 
-@pytest.mark.real  # asked where Jupyter is installed: in the nightly part on Spark and Kafka
 def test_the_notebook_runs_from_its_first_cell_to_its_last(place: Path, python: Path) -> None:
     shutil.copy(NOTEBOOK, place)
     # What the script jupyter-execute does.

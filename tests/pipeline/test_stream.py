@@ -169,6 +169,7 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
         ]
 
 
+@pytest.mark.nightly
 def test_an_alert_stands_over_restarts_and_is_told_once(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:
@@ -197,6 +198,7 @@ def alerts_in(events: Iterable[StreamEvent]) -> list[Alert]:
     return [one.alert for one in events if isinstance(one, AlertChanged)]
 
 
+@pytest.mark.nightly
 def test_a_secured_cluster_is_reached_by_connector_and_probe_alike(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -284,6 +286,7 @@ def killed_at(target: KafkaTarget, where: Path, point: str, nth: int) -> list[di
     return process.events
 
 
+@pytest.mark.nightly
 def test_who_is_killed_before_a_commit_has_written_nothing_of_it(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:
@@ -296,6 +299,7 @@ def test_who_is_killed_before_a_commit_has_written_nothing_of_it(
     assert not list((tmp_path / "sink" / "records" / "_staging").glob("*"))
 
 
+@pytest.mark.nightly
 def test_who_is_killed_between_a_commit_and_sparks_own_does_not_write_it_again(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:
