@@ -70,6 +70,20 @@ func TestOneClusterForSeveralTests(t *testing.T) {
 		cluster.Faults().Forget(t)
 		cluster.Faults().Verify(t)
 	})
+	t.Run("what was committed is compared in the words of Python's tests", func(t *testing.T) {
+		cluster.Reset(t)
+		cluster.AssertExactlyOnce(t, []string{"a", "b"}, [][]byte{[]byte("b"), []byte("a")})
+		cluster.AssertExactlyOnce(t, "orders", []string{})
+		if found := cluster.Committed(t, "orders"); len(found) != 0 {
+			t.Errorf("committed: %q", found)
+		}
+		wrong := &recorded{TB: t}
+		cluster.AssertExactlyOnce(wrong, []string{"a", "b"}, []string{"a", "a"})
+		want := "not exactly once, from what was given to what was given:\nmissing: 1 record\n  'b'\nmore than once: 1 record\n  'a'"
+		if wrong.said != want {
+			t.Errorf("said: %q", wrong.said)
+		}
+	})
 	t.Run("a report tells what happened", func(t *testing.T) {
 		cluster.Reset(t)
 		cluster.Faults().Arm(t, Rule{ID: "seen", Point: "client.request", API: "EndTxn", Action: Drop()})
@@ -174,6 +188,8 @@ type recorded struct {
 	testing.TB
 	said string
 }
+
+func (r *recorded) Error(args ...any) { r.said = fmt.Sprint(args...) }
 
 func (r *recorded) Fatalf(format string, args ...any) {
 	r.said = fmt.Sprintf(format, args...)

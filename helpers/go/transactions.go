@@ -1,6 +1,7 @@
 package txnsimtest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -83,9 +84,49 @@ func (c *Client) open(t testing.TB, query string) []OpenTransaction {
 // AssertNoHangingTransactions fails the test if a transaction is open that nobody will ever end.
 func (c *Client) AssertNoHangingTransactions(t testing.TB) {
 	t.Helper()
-	for _, one := range c.HangingTransactions(t) {
-		t.Errorf("%s-%d: the transaction of producer %d hangs since offset %d: %s (%s)",
-			one.Topic, one.Partition, one.ProducerID, one.StartOffset, one.Reason, *one.Command)
+	c.assert(t, http.MethodGet, "no-hanging-transactions", nil)
+}
+
+// Exactly once
+
+// Committed are the values that a read_committed reader of a topic gets, by partition and offset; nil for a record without one.
+// Transactions that are open have two seconds to end.
+func (c *Client) Committed(t testing.TB, topic string) [][]byte {
+	t.Helper()
+	var found [][]byte
+	c.must(t, http.MethodGet, "/api/v1/topics/"+url.PathEscape(topic)+"/committed?encoding=base64", nil, &found)
+	return found
+}
+
+// AssertExactlyOnce fails the test unless everything in the input is in the output once, and nothing else is; the failure names
+// values that are missing, duplicates, and values of aborted input. Both are a topic (a string), whose committed records
+// count, or values ([]string, [][]byte).
+func (c *Client) AssertExactlyOnce(t testing.TB, input, output any) {
+	t.Helper()
+	body := map[string]any{"input": bytesOf(input), "output": bytesOf(output), "encoding": "base64"}
+	c.assert(t, http.MethodPost, "exactly-once", body)
+}
+
+// bytesOf are values as JSON has them in base64; a topic is left as it is.
+func bytesOf(given any) any {
+	texts, ok := given.([]string)
+	if !ok {
+		return given
+	}
+	values := make([][]byte, len(texts))
+	for index, text := range texts {
+		values[index] = []byte(text)
+	}
+	return values
+}
+
+func (c *Client) assert(t testing.TB, method, name string, body any) {
+	t.Helper()
+	err := c.Do(context.Background(), method, "/api/v1/assertions/"+name, body, nil)
+	if wrong, ok := isStatus(err, http.StatusConflict); ok {
+		t.Error(wrong.Reason)
+	} else if err != nil {
+		t.Fatalf("%s: %v", name, err)
 	}
 }
 

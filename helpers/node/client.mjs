@@ -133,13 +133,23 @@ export class Client {
     return await this.ask('GET', '/api/v1/open-transactions' + (verdict ? `?verdict=${verdict}` : ''))
   }
 
-  async assertNoHangingTransactions () {
-    const found = await this.openTransactions('hanging')
-    if (found.length > 0) {
-      const told = found.map(one => `${one.topic}-${one.partition}: open since offset ` +
-        `${one.start_offset}: ${one.reason} (${one.command})`)
-      throw new TxnsimError(`transactions hang:\n${told.join('\n')}`, { body: found })
-    }
+  /** Throws if a transaction is open that no marker will ever end; the error names each, why, and what ends it. */
+  async assertNoHangingTransactions () { await this.ask('GET', '/api/v1/assertions/no-hanging-transactions') }
+
+  // Exactly once
+
+  /** The values that a read_committed reader gets, by partition and offset; null for a record without one. */
+  async committed (topic, { encoding = 'text' } = {}) {
+    return await this.ask('GET', `/api/v1/topics/${encodeURIComponent(topic)}/committed?encoding=${encoding}`)
+  }
+
+  /**
+   * Throws unless everything in the input is in the output once, and nothing else is; the error names values that are missing,
+   * duplicates, and values of aborted input. Both are a topic (a string), whose committed records count, or values.
+   */
+  async assertExactlyOnce (input, output) {
+    const body = { input: encoded(input), output: encoded(output), encoding: 'base64' }
+    await this.ask('POST', '/api/v1/assertions/exactly-once', { body })
   }
 
   history (who) { return new History(this, who) }
@@ -243,5 +253,9 @@ export class History {
   /** What the checkers make of it: `kinds` is empty if nothing is wrong. */
   async judge () { return await this.#client.ask('POST', '/api/v1/verdicts', { body: this.seen }) }
 }
+
+/** Values as the port takes those of any bytes; a topic is left as it is. */
+const encoded = given =>
+  typeof given === 'string' ? given : Array.from(given, one => one === null ? null : Buffer.from(one).toString('base64'))
 
 const path = id => `/api/v1/faults/${encodeURIComponent(id)}`

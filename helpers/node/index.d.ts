@@ -44,6 +44,8 @@ export interface Fault {
   doubt: string | null
 }
 
+export type Value = string | Uint8Array | null
+
 export interface Transaction {
   transactional_id: string
   coordinator: number
@@ -154,6 +156,10 @@ export class Client {
   waitForTransaction (id: string, states: string | string[], how?: { timeoutMs?: number }): Promise<Transaction>
   openTransactions (verdict?: OpenTransaction['verdict']): Promise<OpenTransaction[]>
   assertNoHangingTransactions (): Promise<void>
+  /** What a read_committed reader gets, by partition and offset; null for a record without a value. */
+  committed (topic: string, how?: { encoding?: 'text' | 'base64' }): Promise<(string | null)[]>
+  /** A string is a topic; values are strings or bytes. */
+  assertExactlyOnce (input: string | Iterable<Value>, output: string | Iterable<Value>): Promise<void>
   history (who: string): History
   runScenario (
     scenario: string | { name?: string, yaml?: string, runs?: string[], takes?: string[], seed?: number },

@@ -159,6 +159,11 @@ async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
         assert await ask("GET", "/api/v1/open-transactions", 200)
         history = await ask("POST", "/api/v1/looks", 200, {"topic": "orders", "partition": 0})
         await ask("POST", "/api/v1/verdicts", 200, history)
+        await ask("GET", "/api/v1/assertions/no-hanging-transactions", 200)
+        await ask("GET", "/api/v1/topics/orders/committed?settle_ms=0", 200)
+        owed = {"input": ["v"], "output": "orders", "settle_ms": 0}
+        await ask("POST", "/api/v1/assertions/exactly-once", 409, owed)
+        await ask("POST", "/api/v1/assertions/exactly-once", 200, {**owed, "input": []})
         await ask("POST", "/api/v1/faults", 201, HOLD)
         await ask("POST", "/api/v1/faults", 409, HOLD)
         await ask("POST", "/api/v1/faults/plan", 201, [{**HOLD, "id": "other"}])

@@ -46,7 +46,7 @@ async def test_the_guide_shows_what_is_answered() -> None:
                 assert begins_as(answer.text, example.printed), (
                     f"{PAGE.name}:{example.line}: {answer.text[:500]}"
                 )
-                is_refusal = example.printed.startswith('{"error"')
+                is_refusal = example.printed.startswith('{"error":"')
                 assert (answer.status_code >= 400) == is_refusal, f"{PAGE.name}:{example.line}"
         api.close()
 

@@ -8,8 +8,31 @@ from typing import Any
 
 from tests.support.clusters import client_of
 from txnsim.client.cluster import Cluster
+from txnsim.client.inspection.hanging import OpenTransaction
+from txnsim.client.inspection.judgement import JudgedTransaction
+from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.producer import Producer
 from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.past_decision import Decided, Decision
+from txnsim.types import TopicPartition
+
+HANGING = JudgedTransaction(
+    transaction=OpenTransaction(
+        partition=TopicPartition("orders", 1),
+        producer=ProducerState(
+            producer_id=7,
+            producer_epoch=0,
+            last_sequence=0,
+            last_timestamp_ms=0,
+            coordinator_epoch=None,
+            txn_start_offset=3,
+        ),
+    ),
+    verdict=OpenTxnStatus.HANGING,
+    reason="no coordinator knows producer id 7",
+    decided=Decided(decision=Decision.COMMITTED, because="so it is"),
+)
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ func TestACommitSurvivesALostMarker(t *testing.T) {
 	cluster.Faults().WaitUntilStruck(t, "lost", 1, patience)
 	cluster.AdvanceClock(t, 31*time.Second)
 	cluster.WaitForTransaction(t, "shop", patience, "CompleteCommit")
+	cluster.AssertExactlyOnce(t, []string{"one order"}, "orders")
 	t.Logf("from the commit to its end: %v", time.Since(began))
 	if took := time.Since(began); took > 25*time.Second {
 		t.Errorf("it took %v", took)

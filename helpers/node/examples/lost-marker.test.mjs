@@ -25,6 +25,7 @@ test('a commit survives a lost marker', async t => {
   await cluster.faults.waitUntilStruck('lost')
   await cluster.advanceClock('31s')
   await cluster.waitForTransaction('shop', 'CompleteCommit')
+  await cluster.assertExactlyOnce(['one order'], 'orders')
   assert.ok(Date.now() - began < 25_000, `it took ${Date.now() - began} ms`)
   t.diagnostic(`from the commit to its end: ${Date.now() - began} ms`)
 })

@@ -46,6 +46,17 @@ test('one cluster for several tests', async t => {
     await cluster.faults.verify()
   })
 
+  await t.test("what was committed is compared in the words of Python's tests", async () => {
+    await cluster.assertExactlyOnce(['a', Buffer.from('b')], ['b', 'a'])
+    await cluster.assertExactlyOnce('orders', [])
+    assert.deepEqual(await cluster.committed('orders'), [])
+    await assert.rejects(cluster.assertExactlyOnce(['a', 'b'], ['a', 'a']), {
+      message: 'not exactly once, from what was given to what was given:\n' +
+        "missing: 1 record\n  'b'\nmore than once: 1 record\n  'a'"
+    })
+    await assert.rejects(cluster.committed('nope'), /GET \/api\/v1\/topics lists them/)
+  })
+
   await t.test('a report tells what happened, and so does a wait in vain', async () => {
     await cluster.faults.arm({ id: 'seen', point: 'client.request', api: 'EndTxn', action: drop() })
     assert.match(await cluster.report(), /seen: 0 matched, 0 struck/)

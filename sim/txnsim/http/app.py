@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
+from txnsim.http.assertions import AssertionRoutes
 from txnsim.http.clock import ClockRoutes
 from txnsim.http.events import ReportedRoutes
 from txnsim.http.explaining import ExplainRoutes
@@ -51,6 +52,7 @@ _NOUNS: Final[tuple[type[Noun], ...]] = (
     ExplainRoutes,
     RoundRoutes,
     JudgingRoutes,
+    AssertionRoutes,
     ScenarioRoutes,
     LessonRoutes,
     PageRoutes,
@@ -139,6 +141,7 @@ class ControlApi:
             self._events,
             RoundRoutes(cluster),
             JudgingRoutes.of_simulated(cluster),
+            AssertionRoutes.of_simulated(cluster),
             self._scenarios,
             self._explain,
             LessonRoutes(self._scenarios.trace_of, self._scenarios.warm_up),

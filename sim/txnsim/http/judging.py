@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 from starlette.requests import Request
@@ -81,8 +81,8 @@ def outside_of(cluster: SimCluster, settings: ClientSettings, *, traced: bool = 
     )
 
 
-class JudgingRoutes(Noun):
-    """The routes over one cluster."""
+class LookedAt(Noun):
+    """What is asked of a cluster over the wire."""
 
     def __init__(
         self,
@@ -90,6 +90,7 @@ class JudgingRoutes(Noun):
         *,
         outside: Callable[[ClientSettings], Cluster],
         place_of: Callable[[str, int], TopicPartition],
+        bootstrap: Callable[[], str],
     ) -> None:
         """Routes over a cluster, of whatever kind.
 
@@ -97,19 +98,26 @@ class JudgingRoutes(Noun):
             environment: Whose clock gives observations their time.
             outside: A client of it, not connected.
             place_of: A partition by its topic and number; refuses one that there is not.
+            bootstrap: Its addresses.
         """
         self._environment = environment
         self._outside = outside
         self._place_of = place_of
+        self._bootstrap = bootstrap
 
     @classmethod
-    def of_simulated(cls, cluster: SimCluster) -> JudgingRoutes:
+    def of_simulated(cls, cluster: SimCluster) -> Self:
         """Over a simulated cluster."""
         return cls(
             cluster.environment,
             outside=partial(outside_of, cluster),
             place_of=partial(partition_of, cluster),
+            bootstrap=lambda: cluster.bootstrap,
         )
+
+
+class JudgingRoutes(LookedAt):
+    """The routes over one cluster."""
 
     @Operation("post", f"{PREFIX}/looks", refusals=("404", "422", "503"))
     async def look(self, _request: Request, body: Body[Look]) -> list[Seen]:

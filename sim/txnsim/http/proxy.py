@@ -18,6 +18,7 @@ from starlette.routing import Route
 from txnsim.faults.meanings import CLUSTER_ACTIONS, TAKES, name_of
 from txnsim.faults.points import PEER, FaultPoint
 from txnsim.http import app, openapi
+from txnsim.http.assertions import AssertionRoutes
 from txnsim.http.events import EventRoutes
 from txnsim.http.faults import FaultRoutes
 from txnsim.http.guard import Doorkeeper
@@ -82,13 +83,22 @@ class ProxyApi(Noun):
     def app(self, doorkeeper: Doorkeeper | None = None) -> Starlette:
         """The ASGI application; the arguments are those of ``ControlApi.app``."""
         proxy = self._proxy
-        judges = JudgingRoutes(proxy.environment, outside=proxy.outside, place_of=TopicPartition)
+        judges, assertions = (
+            kind(
+                proxy.environment,
+                outside=proxy.outside,
+                place_of=TopicPartition,
+                bootstrap=lambda: proxy.bootstrap,
+            )
+            for kind in (JudgingRoutes, AssertionRoutes)
+        )
         known = [
             Route("/openapi.json", self.openapi),
             *self.routes(),
             *FaultRoutes(proxy).routes(),
             *self._events.routes(),
             *judges.routes(),
+            *assertions.routes(),
         ]
         # Behind those that are there: whatever else a simulated cluster can be asked.
         missing = [_without(one) for one in app.OPERATIONS if one not in OPERATIONS]
@@ -136,6 +146,7 @@ OPERATIONS: Final = (
     *FaultRoutes.operations(),
     *EventRoutes.operations(),
     *JudgingRoutes.operations(),
+    *AssertionRoutes.operations(),
 )
 """What a proxy can be asked."""
 

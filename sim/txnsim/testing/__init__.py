@@ -3,7 +3,7 @@
 - ``cluster.AsyncSimulatedKafka`` lives in the caller's event loop; its twin
   ``blocking.SimulatedKafka`` in a thread, for clients that block. Their parts: ``faults``, ``life``
   (clock, brokers, leaders), ``topics`` (and transactions), ``recording`` (the trace).
-- ``judging`` has the assertions; ``reading`` and ``exactly_once`` have what they compare.
+- ``judging`` has the assertions.
   ``histories`` records observations, for the judges of scenarios.
 - ``virtual`` runs a test with an asynchronous client in virtual time, ``scenarios`` runs a story.
 - ``plugin`` is the pytest plugin, ``report`` what a failing test shows, ``repeating`` how its
@@ -19,13 +19,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from txnsim.client.inspection.reading import Fate, ReadRecord
     from txnsim.faults.plan import FaultRule
     from txnsim.runtime.virtual.process import arrange_process
     from txnsim.testing.blocking import Clock, Fault, Faults, SimulatedKafka
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultState
     from txnsim.testing.life import AsyncClock
-    from txnsim.testing.reading import Fate, ReadRecord
     from txnsim.testing.scenarios import run_scenario
     from txnsim.testing.virtual import run_virtual
 
@@ -53,12 +53,12 @@ _HOMES: Final = {
     "AsyncFaults": "txnsim.testing.faults",
     "AsyncSimulatedKafka": "txnsim.testing.cluster",
     "Clock": "txnsim.testing.blocking",
-    "Fate": "txnsim.testing.reading",
+    "Fate": "txnsim.client.inspection.reading",
     "Fault": "txnsim.testing.blocking",
     "FaultRule": "txnsim.faults.plan",
     "FaultState": "txnsim.testing.faults",
     "Faults": "txnsim.testing.blocking",
-    "ReadRecord": "txnsim.testing.reading",
+    "ReadRecord": "txnsim.client.inspection.reading",
     "SimulatedKafka": "txnsim.testing.blocking",
     "arrange_process": "txnsim.runtime.virtual.process",
     "run_scenario": "txnsim.testing.scenarios",

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
+from txnsim.client.inspection.reading import SETTLE_MS
 from txnsim.runtime.env import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.testing import judging
@@ -19,7 +20,6 @@ from txnsim.testing.histories import AsyncHistory
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing.members import AsyncMembers
 from txnsim.testing.options import Topics, Wanted, wanted
-from txnsim.testing.reading import SETTLE_MS
 from txnsim.testing.rebuilt_cluster import RebuiltCluster
 from txnsim.testing.recording import AsyncTrace
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions

@@ -9,6 +9,7 @@ import msgspec
 
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.judgement import JudgedTransaction
+from txnsim.client.inspection.reading import SETTLE_MS, Fate, ReadRecord, read_topic
 from txnsim.client.inspection.repair import Repair, repair
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import (
@@ -24,7 +25,6 @@ from txnsim.metadata.image import TopicImage
 from txnsim.placement import partition_for
 from txnsim.server.views.waiting import WAIT_MS, check_states, in_vain
 from txnsim.testing.event_loop import in_cluster_loop
-from txnsim.testing.reading import SETTLE_MS, Fate, ReadRecord, read_topic
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.txn.past_decision import Decision
 from txnsim.types import (

@@ -123,6 +123,11 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
             " --partition 0 --yes"
         ]
         assert "marker" in judged["reason"] or "no longer has" in judged["reason"]
+        asserted = await client.get("/api/v1/assertions/no-hanging-transactions")
+        assert asserted.status_code == 409
+        told = asserted.json()["error"].splitlines()
+        assert told[0] == "1 transaction hangs:"
+        assert told[-1].strip() == _commands(judged)[0]
         await producer.close()
 
 

@@ -10,6 +10,7 @@ import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 
@@ -18,6 +19,8 @@ import java.util.Map;
  * #ask}; the document of all of it is at {@code /openapi.json}. Answers that are looked at field by field are Jackson's trees.
  */
 public class TxnsimClient {
+    static final Duration WAIT = Duration.ofSeconds(45);
+    private static final Duration RUN = Duration.ofMinutes(5);
     private static final long POLL_MS = 5;
 
     private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
@@ -166,13 +169,19 @@ public class TxnsimClient {
         return ask("GET", "/api/v1/transactions/" + encoded(transactionalId), null);
     }
 
+    /** Waits, for 45 s at most, until a transactional id is in one of these states. */
+    public final JsonNode waitForTransaction(String transactionalId, String... states) {
+        return waitForTransaction(transactionalId, WAIT, states);
+    }
+
     /**
      * Waits until a transactional id is in one of these states.
      *
-     * @throws TxnsimException where it is in none of them after 45 s; the message says what it waits for
+     * @throws TxnsimException where it is in none of them by then; the message says what it waits for
      */
-    public final JsonNode waitForTransaction(String transactionalId, String... states) {
-        StringBuilder path = new StringBuilder("/api/v1/transaction-wait?transactional_id=" + encoded(transactionalId));
+    public final JsonNode waitForTransaction(String transactionalId, Duration atMost, String... states) {
+        StringBuilder path = new StringBuilder("/api/v1/transaction-wait?timeout_ms=" + atMost.toMillis()
+                + "&transactional_id=" + encoded(transactionalId));
         for (String state : states) {
             path.append("&state=").append(encoded(state));
         }
@@ -186,13 +195,49 @@ public class TxnsimClient {
 
     /** Fails the test if there are any. */
     public final void assertNoHangingTransactions() {
-        JsonNode found = hangingTransactions();
-        if (!found.isEmpty()) {
-            List<String> told = new ArrayList<>();
-            found.forEach(one -> told.add(one.get("topic").asText() + "-" + one.get("partition") + ": open since offset "
-                    + one.get("start_offset") + ": " + one.get("reason").asText() + " ("
-                    + one.get("command").asText() + ")"));
-            throw new AssertionError("transactions hang: " + String.join("; ", told));
+        holds("GET", "/api/v1/assertions/no-hanging-transactions", null);
+    }
+
+    // Exactly once
+
+    /**
+     * The values that a {@code read_committed} reader of a topic gets, by partition and offset; null for a record without one.
+     * Transactions that are open have two seconds to end.
+     */
+    public final List<String> committed(String topic) {
+        List<String> values = new ArrayList<>();
+        ask("GET", "/api/v1/topics/" + encoded(topic) + "/committed", null)
+                .forEach(one -> values.add(one.isNull() ? null : one.asText()));
+        return values;
+    }
+
+    /**
+     * Everything in the input is in the output once, and nothing else is. Only committed records count.
+     *
+     * @throws AssertionError the message names values that are missing, duplicates, and values of aborted input
+     */
+    public final void assertExactlyOnce(String inputTopic, String outputTopic) {
+        exactlyOnce(inputTopic, outputTopic);
+    }
+
+    /** The same with the values that are owed, where an application derives them from its input. */
+    public final void assertExactlyOnce(Collection<String> owed, String outputTopic) {
+        exactlyOnce(owed, outputTopic);
+    }
+
+    private void exactlyOnce(Object input, Object output) {
+        holds("POST", "/api/v1/assertions/exactly-once", Map.of("input", input, "output", output));
+    }
+
+    /** Asks a question whose answer 409 means no. */
+    final void holds(String method, String path, Object body) {
+        try {
+            ask(method, path, body);
+        } catch (TxnsimException refusal) {
+            if (refusal.status() == 409) {
+                throw new AssertionError(refusal.getMessage(), refusal);
+            }
+            throw refusal;
         }
     }
 
@@ -205,17 +250,35 @@ public class TxnsimClient {
 
     /** Plays a shipped scenario, by name or alias, in a virtual cluster of its own: label of each run, and its verdict. */
     public final Map<String, String> runScenario(String name) {
-        return run(Map.of("name", name));
+        return runScenario(name, RUN);
+    }
+
+    /**
+     * The same with another time than five minutes.
+     *
+     * @throws TxnsimException where it has not ended by then
+     */
+    public final Map<String, String> runScenario(String name, Duration atMost) {
+        return run(Map.of("name", name), atMost);
     }
 
     /** Plays a scenario that is given as YAML. */
     public final Map<String, String> runScenarioText(String yaml) {
-        return run(Map.of("yaml", yaml));
+        return runScenarioText(yaml, RUN);
     }
 
-    private Map<String, String> run(Map<String, String> wanted) {
+    /** The same with another time than five minutes. */
+    public final Map<String, String> runScenarioText(String yaml, Duration atMost) {
+        return run(Map.of("yaml", yaml), atMost);
+    }
+
+    private Map<String, String> run(Map<String, String> wanted, Duration atMost) {
+        long giveUp = System.nanoTime() + atMost.toNanos();
         JsonNode result = ask("POST", "/api/v1/runs?wait_ms=10000", wanted);
         while (result.get("state").asText().equals("running")) {
+            if (System.nanoTime() > giveUp) {
+                throw new TxnsimException(0, result.get("scenario").asText() + " has not ended within " + atMost);
+            }
             result = ask("GET", "/api/v1/runs/" + result.get("id").asText() + "?wait_ms=10000", null);
         }
         if (!result.get("state").asText().equals("done")) {

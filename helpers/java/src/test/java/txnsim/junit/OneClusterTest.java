@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -43,13 +44,22 @@ final class OneClusterTest {
             producer.send(new ProducerRecord<>("orders", "one order")).get();
             long began = System.nanoTime();
             producer.commitTransaction();
-            cluster.faults().waitUntilStruck("lost", 1, Duration.ofSeconds(10));
+            cluster.faults().waitUntilStruck("lost", Duration.ofSeconds(10));
             cluster.advanceClock(Duration.ofSeconds(31));
-            cluster.waitForTransaction("shop", "CompleteCommit");
+            cluster.waitForTransaction("shop", Duration.ofSeconds(10), "CompleteCommit");
+            cluster.assertExactlyOnce(List.of("one order"), "orders");
             long tookMs = (System.nanoTime() - began) / 1_000_000;
             System.out.println("from the commit to its end: " + tookMs + " ms");
             assertTrue(tookMs < 25_000, "it took " + tookMs + " ms");
         }
+    }
+
+    @Test
+    void whatWasCommittedIsComparedInTheWordsOfPythonsTests(TxnsimCluster cluster) {
+        assertEquals(List.of(), cluster.committed("orders"));
+        cluster.assertExactlyOnce("orders", "plain");
+        var wrong = assertThrows(AssertionError.class, () -> cluster.assertExactlyOnce(List.of("a"), "orders"));
+        assertEquals("not exactly once, from what was given to orders:\nmissing: 1 record\n  'a'", wrong.getMessage());
     }
 
     @Test

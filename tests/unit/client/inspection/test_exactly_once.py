@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnsim.testing.exactly_once import compare
+from txnsim.client.inspection.exactly_once import compare
 
 
 def test_everything_once_in_any_order_is_exact() -> None:

@@ -7,9 +7,9 @@ import pytest
 from tests.support.testing_plays import aborted, client, committed
 from tests.support.within import within
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.reading import Fate
 from txnsim.client.producer import Producer
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.reading import Fate
 from txnsim.testing.virtual import run_virtual
 
 

@@ -1,0 +1,153 @@
+"""The assertions of Python's tests over the control port, for tests in other languages: what was
+committed, whether everything was written exactly once, whether a transaction hangs.
+
+One call each, answered in the words that a Python test fails with. They are asked over the wire, as
+any client could, of a simulated cluster and of one behind a proxy.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from txnsim.client.admin import Admin
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
+from txnsim.client.inspection.exactly_once import Value
+from txnsim.client.inspection.reading import SETTLE_MS, Fate, read_topic
+from txnsim.client.inspection.survey import ANY_AGE, survey
+from txnsim.http.judging import LookedAt
+from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.replies import Body, RefusedError, WithStatus, number_of, word_of
+
+SETTLE_MS_MAX: Final = 300_000
+_CLIENT_ID: Final = "txnsim-assertions"
+_ENCODINGS: Final = ("text", "base64")
+
+T = TypeVar("T")
+
+
+class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything in the input is in the output once, and nothing else is."""
+
+    input: str | list[str | None]
+    """A topic, whose committed records count; or the owed values."""
+    output: str | list[str | None]
+    """A topic, of which a ``read_committed`` reader's view counts; or values that were read."""
+    encoding: Literal["text", "base64"] = "text"
+    """Of the values that are given here."""
+    settle_ms: int = SETTLE_MS
+    """How long to wait for open transactions to end."""
+
+
+class Assertion(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether it holds."""
+
+    error: str | None
+    """What is wrong, for people; null where it holds."""
+
+
+class AssertionRoutes(LookedAt):
+    """The routes over one cluster."""
+
+    @Operation(
+        "get",
+        f"{PREFIX}/topics/{{topic}}/committed",
+        query=(
+            Query("encoding", "Of the values: text, which is UTF-8 (the default), or base64",
+                  "string"),
+            Query("settle_ms", f"Wait so long for open transactions; {SETTLE_MS} unless given"),
+        ),
+        refusals=("404", "422", "503"),
+    )  # fmt: skip
+    async def committed(self, request: Request) -> list[str | None]:
+        """The values that a read_committed reader of a topic gets, by partition and offset."""
+        topic = self._place_of(str(request.path_params["topic"]), 0).topic
+        encoding = word_of(request, "encoding", _ENCODINGS) or _ENCODINGS[0]
+        settle_ms = number_of(request, "settle_ms", default=SETTLE_MS, least=0, most=SETTLE_MS_MAX)
+        found = await self._asked(lambda admin: read_topic(admin, topic, settle_ms=settle_ms))
+        return [
+            _written(one.value, encoding, where=f"{topic}-{one.partition} at offset {one.offset}")
+            for one in found
+            if one.fate is Fate.COMMITTED
+        ]
+
+    @Operation(
+        "post", f"{PREFIX}/assertions/exactly-once", also=("409",), refusals=("404", "422", "503")
+    )
+    async def exactly_once(
+        self, _request: Request, body: Body[ExactlyOnce]
+    ) -> WithStatus[Assertion]:
+        """Whether everything in the input is in the output once, and nothing else is; 409 names
+        values that are missing, duplicates, and values of aborted input.
+        """
+        wanted = await body.read()
+        if not 0 <= wanted.settle_ms <= SETTLE_MS_MAX:
+            raise RefusedError(
+                422, f"settle_ms is {wanted.settle_ms}, expected 0 to {SETTLE_MS_MAX}"
+            )
+        for topic in (wanted.input, wanted.output):
+            if isinstance(topic, str):
+                self._place_of(topic, 0)
+        source, target = (_read(one, wanted.encoding) for one in (wanted.input, wanted.output))
+        return _answer(
+            await self._asked(
+                lambda admin: about_exactly_once(admin, source, target, settle_ms=wanted.settle_ms)
+            )
+        )
+
+    @Operation(
+        "get", f"{PREFIX}/assertions/no-hanging-transactions", also=("409",), refusals=("503",)
+    )
+    async def no_hanging_transactions(self, _request: Request) -> WithStatus[Assertion]:
+        """Whether every open transaction will still get its marker; 409 names each that will not,
+        why it hangs, and what ends it.
+        """
+        now_ms = self._environment.clock.now_ms()
+        found = await self._asked(lambda admin: survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE))
+        return _answer(about_hanging(found.hanging, bootstrap=self._bootstrap()))
+
+    async def _asked(self, ask: Callable[[Admin], Awaitable[T]]) -> T:
+        try:
+            async with self._outside(ClientSettings(client_id=_CLIENT_ID)) as outside:
+                return await ask(Admin(outside))
+        except ClientError as error:
+            raise RefusedError(
+                503,
+                f"the cluster did not answer: {error}; see GET {PREFIX}/brokers, and whether a "
+                "fault without client_id strikes the asking",
+            ) from error
+
+
+def _answer(error: str | None) -> WithStatus[Assertion]:
+    return WithStatus(Assertion(error=error), status=200 if error is None else 409)
+
+
+def _written(value: Value, encoding: str, *, where: str) -> str | None:
+    if value is None:
+        return None
+    if encoding == "base64":
+        return b64encode(value).decode()
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(
+            422, f"the value of {where} is no UTF-8: ask with ?encoding=base64"
+        ) from error
+
+
+def _read(given: str | list[str | None], encoding: str) -> str | list[Value]:
+    """A topic as it is, values as bytes."""
+    if isinstance(given, str):
+        return given
+    if encoding == "text":
+        return [None if one is None else one.encode() for one in given]
+    try:
+        return [None if one is None else b64decode(one, validate=True) for one in given]
+    except ValueError as error:
+        raise RefusedError(422, f"a value is no base64: {error}") from error
