@@ -91,7 +91,7 @@ def test_a_command_is_accepted(command: Command) -> None:
         case "txnsim":
             accept_txnsim(arguments)
         case "curl":
-            accept_curl(arguments, refused=command.printed.startswith('{"error"'))
+            accept_curl(arguments, refused=command.printed.startswith('{"error":"'))
         case unknown:
             pytest.fail(f"{unknown}: say here how it is checked")
 

@@ -1,4 +1,4 @@
-"""Complaints in words, as a value: the assertions of Python and of the control port fail with them."""
+"""Complaints in words: assertions of Python and of the control port fail with them."""
 
 from __future__ import annotations
 
