@@ -309,6 +309,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "cleaned and a server's memory does not grow with its age",
         kafka=None,
     )
+    log_budget_bytes: int = said(
+        1_073_741_824,
+        "memory for the logs of all brokers; at its edge the oldest closed segments go, as by "
+        "retention; 0: no end",
+        kafka=None,
+    )
     kip_text: bool = said(
         False,
         "opens a listener that answers by the letter of KIP-664, KIP-890 and KIP-994, and lets "

@@ -124,6 +124,7 @@ OPTIONS: Final[Mapping[str, tuple[str, Callable[[str, str], list[str]]]]] = {
     "TXNSIM_HOST": _option("--host"),
     "TXNSIM_HTTP_PORT": ("--http", _http),
     "TXNSIM_KIP_TEXT": _switch("--kip-text"),
+    "TXNSIM_LOG_BUDGET": _option("--log-budget"),
     "TXNSIM_PORT": _option("--port"),
     "TXNSIM_READY_FILE": _option("--ready-file"),
     "TXNSIM_TOKEN": ("", _read_elsewhere),

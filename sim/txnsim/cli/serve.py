@@ -37,6 +37,7 @@ from txnsim.server.options import (
     topics_of,
 )
 from txnsim.server.security_demo import LISTENERS, DemoFiles, demo_security
+from txnsim.sizes import read_size
 from txnsim.variables import words_of
 
 if TYPE_CHECKING:
@@ -95,6 +96,12 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         type=Path,
         metavar="FILE",
         help="settings: a YAML file of ours, or a broker's server.properties",
+    )
+    parser.add_argument(
+        "--log-budget",
+        metavar="SIZE",
+        help="memory for the logs of all brokers (default 1GiB; 0: no end); at its edge the oldest "
+        "closed segments go, as by retention",
     )
     parser.add_argument(
         "--ready-coordinators",
@@ -292,6 +299,8 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
         settings["transaction_version"] = args.transaction_version
     if args.kip_text:
         settings["kip_text"] = True
+    if args.log_budget is not None:
+        settings["log_budget_bytes"] = _size("--log-budget", args.log_budget)
     changes["settings"] = msgspec.structs.replace(options.settings, **settings)
     options = msgspec.structs.replace(options, **changes)
     if disks is not None:
@@ -353,6 +362,13 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdigit() or not 1 <= int(port) <= PORT_MAX:
         raise ConfigError(f"--advertised {text}: expected HOST:PORT, as in kafka.test:9092")
     return host, int(port)
+
+
+def _size(option: str, text: str) -> int:
+    try:
+        return read_size(text)
+    except ValueError as error:
+        raise ConfigError(f"{option} {error}") from error
 
 
 async def _serve(

@@ -16,6 +16,7 @@ from txnsim.metadata.image import TRANSACTION_VERSION
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
 from txnsim.settings import Settings
+from txnsim.sizes import spoken_size
 from txnsim.version import VERSION
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def announce(
         shown = f"that of {control_token.VARIABLE}" if token == args.token else token
         print_line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
     is_secured = cluster.options.security != NO_SECURITY
-    for line in changed_defaults(cluster.options.settings, is_secured=is_secured):
+    settings = cluster.options.settings
+    for line in (*_bounds(settings), *changed_defaults(settings, is_secured=is_secured)):
         print_line(f"  {line}")
     print_line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
     for line in exercise:
@@ -140,6 +142,14 @@ def _players(cluster: SimCluster) -> dict[str, list[str]]:
         release = cluster.fleet.of(broker_id).patch_release
         players.setdefault(release, []).append(str(broker_id))
     return players
+
+
+def _bounds(settings: Settings) -> list[str]:
+    """What happens to memory, one line for each bound."""
+    budget = settings.log_budget_bytes
+    if not budget:
+        return []
+    return [f"logs keep {spoken_size(budget)}, then the oldest closed segments go (--log-budget)"]
 
 
 def changed_defaults(settings: Settings, *, is_secured: bool = False) -> list[str]:

@@ -28,6 +28,22 @@ ENOUGH_BYTES: Final = 1 << 62
 """More than any reader waits for."""
 
 
+class Allowance:
+    """How much all logs of a cluster may write before somebody looks at what they hold.
+
+    Every append takes its bytes from it. Nothing gives bytes back: who looks counts anew and says
+    how much may be written until the next time (``txnsim.replica.log_budget``).
+    """
+
+    __slots__ = ("left", "spent")
+
+    def __init__(self, left: int, spent: Callable[[], object]) -> None:
+        self.left = left
+        """Bytes that may still be written."""
+        self.spent = spent
+        """Called by the append that takes more than is left, and by those behind it."""
+
+
 class LocalLog:
     """The stored batches of one replica, with the indexes beside them.
 

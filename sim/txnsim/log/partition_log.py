@@ -39,7 +39,7 @@ from txnsim.log.answers import (
 )
 from txnsim.log.config import LogConfig
 from txnsim.log.epoch_cache import EpochCache
-from txnsim.log.local_log import LocalLog
+from txnsim.log.local_log import Allowance, LocalLog
 from txnsim.log.producer_state_manager import ProducerStateManager
 from txnsim.log.replicated import described
 from txnsim.log.segment import Segment
@@ -62,8 +62,9 @@ class PartitionLog:
     """
 
     __slots__ = (
-        *("config", "epochs", "high_watermark", "leader_epoch", "leader_epoch_start_offset"),
-        *("local", "log_start_offset", "producers", "topic_partition"),
+        *("allowance", "config", "epochs", "high_watermark", "leader_epoch"),
+        *("leader_epoch_start_offset", "local", "log_start_offset", "producers"),
+        "topic_partition",
     )
 
     def __init__(
@@ -81,6 +82,8 @@ class PartitionLog:
             start_offset=start_offset,
             index_interval_bytes=config.index_interval_bytes,
         )
+        self.allowance: Allowance | None = None
+        """What may be written until somebody looks at the sizes of all logs."""
         self.producers = ProducerStateManager()
         self.epochs = EpochCache()
         if leader_epoch >= 0:
@@ -316,6 +319,11 @@ class PartitionLog:
             aborted = self.producers.append(batch, self.config.rules)
             if aborted is not None:
                 local.index.append(aborted)
+        allowance = self.allowance
+        if allowance is not None:
+            allowance.left -= len(batch.data)
+            if allowance.left < 0:
+                allowance.spent()
 
     # Commands: who writes
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from txnsim.log.config import LogConfig
+from txnsim.log.local_log import Allowance
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import log_config
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -30,6 +31,8 @@ class BrokerLogs(msgspec.Struct, eq=False):
     settings: Settings
     rules: Rules
     """Rules of the release that runs on this disk."""
+    allowance: Allowance | None = None
+    """What all logs of the cluster may write until their sizes are looked at."""
     _logs: dict[LogKey, PartitionLog] = {}
     _high_watermarks: dict[LogKey, int] = {}
     _log_starts: dict[LogKey, int] = {}
@@ -58,6 +61,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
                 config=config,
                 leader_epoch=-1,
             )
+            log.allowance = self.allowance
         return log
 
     def config_of(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> LogConfig:
@@ -69,6 +73,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         high watermark.
         """
         key = (topic_id, log.topic_partition.partition)
+        log.allowance = self.allowance
         self._logs[key] = log
         self._high_watermarks[key] = high_watermark
         self._log_starts[key] = log.log_start_offset

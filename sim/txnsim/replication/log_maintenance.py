@@ -93,6 +93,12 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         for _ in clean(log, measure(log, now_ms), now_ms):
             pass  # in one go: the caller waits for it
 
+    def clean_soon(self) -> None:
+        """Look for compacted logs that are dirty enough now, instead of when the timer ends."""
+        if self._cleaner_timer is not None and self._round is None:
+            self._cleaner_timer.cancel()
+            self.gate("cleaner", self._look_for_dirt, self._arm_cleaner)
+
     # Retention
 
     def _arm_retention(self, delay_ms: int) -> None:

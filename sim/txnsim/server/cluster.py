@@ -27,6 +27,7 @@ from txnsim.node.peers import CONTROLLER_ID
 from txnsim.on_demand import OnDemand
 from txnsim.releases import Release, fleet_from, release_named
 from txnsim.replica.broker_logs import BrokerLogs
+from txnsim.replication.budget_keeper import BudgetKeeper
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.security.options import check_security
@@ -528,8 +529,13 @@ class SimCluster:
             first_producer_id=first_producer_id,
         )
         self._controller.start()
+        budget = self._new_budget()
         for broker_id, own, listener in zip(image.brokers, doors, self._bound, strict=True):
-            logs = BrokerLogs(options.settings, self.fleet.of(broker_id).rules)
+            logs = BrokerLogs(
+                options.settings,
+                self.fleet.of(broker_id).rules,
+                allowance=None if budget is None else budget.allowance,
+            )
             for one in () if loaded is None else loaded.logs[broker_id]:
                 logs.adopt(one.topic_id, one.log, high_watermark=one.high_watermark)
             clock = SkewedClock(self.environment.clock)
@@ -543,6 +549,19 @@ class SimCluster:
             )
             self.members[broker_id] = member
             member.join(listener)
+        if budget is not None:
+            budget.begin({broker_id: member.disk for broker_id, member in self.members.items()})
+
+    def _new_budget(self) -> BudgetKeeper | None:
+        """The budget of the logs; None where there is no end."""
+        log_budget = self.options.settings.log_budget_bytes
+        if not log_budget:
+            return None
+        return BudgetKeeper(
+            log_budget,
+            self.environment,
+            lambda: [broker.log_maintenance for broker in self.brokers.values()],
+        )
 
     def _machine(self, clock: SkewedClock) -> Environment:
         """The world as one broker's machine sees it: by a clock of its own."""

@@ -15,7 +15,7 @@ from tests.support.logs import (
 )
 from txnsim.log.answers import LogRead
 from txnsim.log.config import LogConfig
-from txnsim.log.local_log import ENOUGH_BYTES
+from txnsim.log.local_log import ENOUGH_BYTES, Allowance
 from txnsim.log.segment import Segment
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
@@ -322,3 +322,15 @@ def test_what_was_flushed_can_be_lost() -> None:
     assert made.log.local.recovery_point == 3
     made.log.local.lose_flush(1)
     assert made.log.local.recovery_point == 1
+
+
+def test_the_append_that_takes_more_than_the_allowance_says_so() -> None:
+    made, calls = LogDriver(), list[int]()
+    size = len(plain())
+    allowance = made.log.allowance = Allowance(2 * size, lambda: calls.append(1))
+    for told in (0, 0, 1, 2):
+        made.append(plain())
+        assert len(calls) == told
+    allowance.left = size
+    made.append(plain())
+    assert (len(calls), allowance.left) == (2, 0)

@@ -1,0 +1,158 @@
+"""Keeps the logs of a cluster within a budget: at its edge the oldest closed segments go.
+
+A real broker has a disk, and ``log.retention.bytes`` for each log. Here the logs of all brokers
+share the memory of one process, so they have one budget, ``log_budget_bytes``. It works as
+retention does: whole segments go from the old end of a log, the log start rises, and a Fetch below
+it gets OFFSET_OUT_OF_RANGE. Never dropped are active segments, all from the first open transaction
+on, what is not replicated, and compacted topics.
+
+A log can only lose closed segments. So from half of the budget on an active segment ends at a
+sixteenth of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.log.partition_log import PartitionLog
+from txnsim.replica.broker_logs import BrokerLogs, LogKey
+
+DEVIATIONS: Final = (
+    "The logs of a cluster share a budget of memory, log_budget_bytes (--log-budget), 1 GiB by "
+    "default; Apache Kafka has disks. At its edge the oldest closed segments go, whatever their "
+    "topic's retention says; compacted topics and all from the first open transaction on stay. "
+    "From half of the budget on an active segment ends at a sixteenth of it.",
+)
+
+PARTS: Final = 16
+"""Of a budget: two are freed at the edge, one may be written before the next look."""
+LOGS_PER_STEP: Final = 256
+"""How many partitions are looked at between two pauses: about a millisecond."""
+BATCH_BYTES: Final = 48
+"""What a batch takes beside its bytes, once for all replicas that share it."""
+PLACE_BYTES: Final = 28
+"""What it takes in the lists of each replica."""
+
+Replica = tuple[int, PartitionLog]
+"""(number of the disk, log)."""
+
+
+class Look(msgspec.Struct, kw_only=True, gc=False):
+    """What a look at all logs comes to."""
+
+    held: int = 0
+    """Bytes of memory that the logs take."""
+    freed: int = 0
+    """Bytes that are gone now."""
+
+
+class _Closed(msgspec.Struct, frozen=True, order=True):
+    """A segment that may go, with all before it."""
+
+    written_ms: int
+    index: int
+    """Of its partition."""
+    upper: int
+    """Offset behind it."""
+    size: int
+
+
+def held_bytes(replicas: Sequence[Replica]) -> int:
+    """The memory that the replicas of a partition take; most batches are shared by all."""
+    largest = places = 0
+    for _, log in replicas:
+        batches = size = 0
+        for segment in log.local.segments:
+            batches += len(segment)
+            size += segment.size_bytes
+        largest = max(largest, size + batches * BATCH_BYTES)
+        places += batches * PLACE_BYTES
+    return largest + places
+
+
+def by_partition(disks: Sequence[BrokerLogs]) -> list[list[Replica]]:
+    """The replicas of each partition."""
+    found: dict[LogKey, list[Replica]] = {}
+    for number, disk in enumerate(disks):
+        for topic_id, log in disk.replicas():
+            found.setdefault((topic_id, log.topic_partition.partition), []).append((number, log))
+    return list(found.values())
+
+
+def enforce(
+    disks: Sequence[BrokerLogs], budget: int, now_ms: int, look: Look
+) -> Iterator[Replica | None]:
+    """Look at all logs, end large segments, and drop the oldest ones where the edge is reached.
+
+    Args:
+        disks: Of all brokers, also of those that are down.
+        budget: In bytes.
+        now_ms: The cluster's time.
+        look: Gets the result.
+
+    Yields:
+        Each log that begins at a later offset now; None for a pause.
+    """
+    part = budget // PARTS
+    partitions = by_partition(disks)
+    closed: list[_Closed] = []
+    for index, replicas in enumerate(partitions):
+        look.held += held_bytes(replicas)
+        closed += _closed(index, replicas)
+        if index % LOGS_PER_STEP == LOGS_PER_STEP - 1:
+            yield None
+    if look.held < budget // 2:
+        return
+    excess = look.held - (budget - 2 * part) if look.held > budget - part else 0
+    uppers: dict[int, int] = {}
+    for segment in sorted(closed):
+        if look.freed >= excess:
+            break
+        uppers[segment.index] = segment.upper
+        look.freed += segment.size
+    for index, upper in uppers.items():
+        for number, log in partitions[index]:
+            if upper <= log.last_stable_offset and log.raise_log_start(upper):
+                log.delete_old_segments(now_ms)
+                yield number, log
+        yield None
+    _end_segments(partitions, part, excess - look.freed, now_ms)
+
+
+def _closed(index: int, replicas: Sequence[Replica]) -> Iterator[_Closed]:
+    """The segments of a partition that may go, as its most advanced replica has them."""
+    _, log = max(replicas, key=lambda replica: replica[1].high_watermark)
+    segments = log.local.segments
+    if len(segments) == 1 or log.config.is_compacted:
+        return
+    below = log.last_stable_offset
+    written_ms = 0
+    for segment in segments.inactive:
+        upper = segments.higher_base_offset(segment, below)
+        if upper > below:
+            return
+        written_ms = max(written_ms, segment.modified_ms)
+        size = segment.size_bytes + len(segment) * (BATCH_BYTES + PLACE_BYTES * len(replicas))
+        yield _Closed(written_ms, index, upper, size)
+
+
+def _end_segments(
+    partitions: Sequence[Sequence[Replica]], part: int, missing: int, now_ms: int
+) -> None:
+    """End active segments of a part, and smaller ones, the largest first, where closed segments
+    were too few: they may go the next time.
+    """
+    active = [
+        (max(log.local.segments.active.size_bytes for _, log in replicas), -index)
+        for index, replicas in enumerate(partitions)
+        if not replicas[0][1].config.is_compacted
+    ]
+    for size, index in sorted(active, reverse=True):
+        if not size or (size < part and missing <= 0):
+            return
+        missing -= size
+        for _, log in partitions[-index]:
+            log.roll(now_ms)

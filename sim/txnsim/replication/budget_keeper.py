@@ -1,0 +1,88 @@
+"""Looks at the logs of all brokers whenever enough has been written, and keeps them within their
+budget (``txnsim.replica.log_budget`` decides).
+
+From half of the budget on each look also sends the cleaners to compacted logs that are dirty
+enough: what is outdated there goes without waiting for ``log.cleaner.backoff.ms``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from txnsim.log.local_log import Allowance
+from txnsim.loggers import Logger
+from txnsim.node.log_trace import LogTrace
+from txnsim.replica.broker_logs import BrokerLogs
+from txnsim.replica.log_budget import PARTS, Look, by_partition, enforce, held_bytes
+from txnsim.replication.log_maintenance import LogMaintenance
+from txnsim.runtime.env import Environment
+from txnsim.sizes import spoken_size
+from txnsim.types import BrokerId
+
+_log: Final = Logger("txnsim.logs")
+
+
+class BudgetKeeper:
+    """The budget of one cluster's logs.
+
+    ``allowance`` is for its logs. Call ``begin`` once they are there.
+    """
+
+    def __init__(
+        self,
+        budget: int,
+        environment: Environment,
+        maintenance: Callable[[], Iterable[LogMaintenance]],
+    ) -> None:
+        """It does not look yet.
+
+        Args:
+            budget: In bytes.
+            environment: Clock, tasks and trace.
+            maintenance: Of the brokers that run.
+        """
+        self.budget = budget
+        self.allowance = Allowance(budget // 2, self._look_soon)
+        self._environment = environment
+        self._maintenance = maintenance
+        self._disks: Mapping[BrokerId, BrokerLogs] = {}
+        self._is_looking = False
+        self._has_told = False
+
+    def begin(self, disks: Mapping[BrokerId, BrokerLogs]) -> None:
+        """What is on the disks already, as of a real cluster, is allowed beside the budget."""
+        self._disks = disks
+        self.budget += sum(map(held_bytes, by_partition(list(disks.values()))))
+
+    def _look_soon(self) -> None:
+        part = self.budget // PARTS
+        self.allowance.left = part
+        if not self._is_looking:
+            self._is_looking = True
+            self._environment.tasks.spawn(self._look(), name="log budget")
+
+    async def _look(self) -> None:
+        look, ids = Look(), list(self._disks)
+        now_ms = self._environment.clock.now_ms()
+        for moved in enforce(list(self._disks.values()), self.budget, now_ms, look):
+            if moved is None:
+                await asyncio.sleep(0)
+                continue
+            number, log = moved
+            trace = LogTrace(self._environment.tracer, f"broker/{ids[number]}")
+            if trace.on:
+                trace.started(log, "log-budget")
+        held = look.held - look.freed
+        if held >= self.budget // 2:
+            for maintenance in self._maintenance():
+                maintenance.clean_soon()
+        if look.freed and not self._has_told:
+            self._has_told = True
+            _log.warning(
+                f"the logs have reached their budget of {spoken_size(self.budget)}"
+                " (--log-budget): the oldest closed segments go from now on"
+            )
+        self.allowance.left = max(self.budget // PARTS, self.budget // 2 - held)
+        self._is_looking = False
