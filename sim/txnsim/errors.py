@@ -5,12 +5,15 @@ stop the run. The world's failures are exceptions, translated once at the edge::
 
     TxnsimError                    whatever txnsim raises on purpose
     ├── InvariantViolation         a bug of ours: an invariant of the cores does not hold
+    ├── AnswerTooLargeError        what was asked for would take too much memory
+    ├── WorkIsOverError            nobody waits any more for what is being done
     ├── BadInputError              what somebody gave us is wrong; the message names the place
     │   ├── MalformedFrameError    bytes on a connection that are no Kafka request
     │   ├── UnsupportedRequestError  an API key or version that this broker does not speak
     │   ├── CorruptBatchError      a record batch that can't be read
     │   │   └── UnpacksTooLargeError  its records unpack to more than is held
     │   ├── CorruptLogRecordError  a record of an internal topic that can't be read
+    │   ├── PatternError           a regular expression that is none, or takes too long
     │   └── ConfigError            a configuration or scenario file, a command-line value
     ├── PeerError                  a request between brokers had no answer
     │   ├── PeerAnsweredError      only an error code came back: the reply's top level
@@ -34,6 +37,7 @@ import msgspec
 from kio.schema.errors import ErrorCode
 
 __all__ = [
+    "AnswerTooLargeError",
     "BadInputError",
     "ClientError",
     "ConfigError",
@@ -46,6 +50,7 @@ __all__ = [
     "MalformedFrameError",
     "MissingExtraError",
     "NotSimulatedError",
+    "PatternError",
     "PeerAnsweredError",
     "PeerDisconnectedError",
     "PeerError",
@@ -55,6 +60,7 @@ __all__ = [
     "TxnsimError",
     "UnpacksTooLargeError",
     "UnsupportedRequestError",
+    "WorkIsOverError",
 ]
 
 
@@ -78,6 +84,14 @@ class InvariantViolation(TxnsimError):
     """An invariant of the cores does not hold: a bug of ours. Surfaces to clients as
     UNKNOWN_SERVER_ERROR.
     """
+
+
+class AnswerTooLargeError(TxnsimError):
+    """What was asked for would take more memory than an answer may."""
+
+
+class WorkIsOverError(TxnsimError):
+    """Nobody waits any more for what is being done."""
 
 
 class BadInputError(TxnsimError):
@@ -109,6 +123,10 @@ class UnpacksTooLargeError(CorruptBatchError):
 
     def __init__(self, codec: str, at_most: int) -> None:
         super().__init__(f"{codec}: a batch decompresses to more than {at_most} bytes")
+
+
+class PatternError(BadInputError):
+    """A regular expression that is none, or that takes too long."""
 
 
 class ConfigError(BadInputError):

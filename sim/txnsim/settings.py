@@ -242,6 +242,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "fetch sessions of one broker (KIP-227), an eighth of them in each part of its cache",
         unit="sessions",
     )
+    fetch_session_partitions_max: int = said(
+        100_000,
+        "partitions of all fetch sessions of one broker; a Fetch that would bring more gets no"
+        " session",
+        unit="partitions",
+        kafka=None,
+    )
 
     # Topics and cluster
     num_partitions: int = said(1, "of an auto-created topic")
@@ -335,6 +342,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     queued_max_response_bytes: int = said(
         134_217_728, "unread answers of all clients of a broker", kafka=None
+    )
+    answer_max_bytes: int = said(
+        67_108_864,
+        "an answer, records not counted; one that would be larger is refused before it is made",
+        kafka=None,
     )
     unknown_clients_max_bytes: int = said(
         16_777_216,

@@ -5,17 +5,29 @@ from __future__ import annotations
 from typing import Final
 
 from tests.attacks import (
+    answers,
     batches,
     control_port,
     fairness,
     floods,
+    patterns,
     pipelines,
     topics,
     unknown_clients,
 )
 from tests.attacks.target import Attack
 
-_MODULES: Final = (topics, pipelines, fairness, floods, batches, control_port, unknown_clients)
+_MODULES: Final = (
+    topics,
+    pipelines,
+    fairness,
+    floods,
+    batches,
+    control_port,
+    unknown_clients,
+    patterns,
+    answers,
+)
 
 ATTACKS: Final[dict[str, Attack]] = {
     attack.name: attack for module in _MODULES for attack in module.ATTACKS

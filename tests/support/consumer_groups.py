@@ -17,10 +17,11 @@ from txnsim.group.consumer_commands import (
 )
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_records import ConsumerRecord, EpochDeleted, TopicIdPartition
-from txnsim.group.consumer_regex import resolve
+from txnsim.group.consumer_regex import matching_topics, resolve
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
 from txnsim.types import BrokerId, LeaderEpoch
+from txnsim.wire.codec import at_once
 
 GROUP: Final = "g"
 NOW: Final = 1_000_000
@@ -121,15 +122,11 @@ class ConsumerDriver:
         """Do the lookups that were asked for."""
         for effect in self.effects:
             if isinstance(effect, ResolveRegexes):
-                self.write(
-                    resolve(
-                        self.group,
-                        effect.regexes,
-                        image=self.image,
-                        now_ms=self.now_ms,
-                        may_describe=effect.may_describe,
-                    )
+                steps = matching_topics(
+                    effect.regexes, image=self.image, may_describe=effect.may_describe
                 )
+                found = at_once(steps)
+                self.write(resolve(self.group, found, image=self.image, now_ms=self.now_ms))
         self.effects = [each for each in self.effects if not isinstance(each, ResolveRegexes)]
 
     def replayed(self) -> ConsumerGroup:

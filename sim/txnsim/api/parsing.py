@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.api.request import ApiTable, Handler
-from txnsim.errors import ErrorCode, UnsupportedRequestError
+from txnsim.errors import AnswerTooLargeError, ErrorCode, UnsupportedRequestError
 from txnsim.runtime.turns import Pace
 from txnsim.wire import codec
 from txnsim.wire.apis import API_VERSIONS, api_name
@@ -84,12 +84,23 @@ def _routed(frame: bytes, apis: ApiTable) -> Parsed:
 
 
 async def encoded_with_breaks(
-    reply: Any, pace: Pace, go_over: Callable[[Any], object]
+    reply: Any, pace: Pace, go_over: Callable[[Any], object], *, limit: int
 ) -> list[bytes]:
-    """The bytes of a large reply, in pieces; ``go_over`` gets all of it in a slice of its own."""
+    """The bytes of a large reply, in pieces.
+
+    Args:
+        reply: The message.
+        pace: Of its request.
+        go_over: Gets all of the reply in a slice of its own.
+        limit: Bytes that it may have.
+
+    Raises:
+        AnswerTooLargeError: It has more.
+        WorkIsOverError: Nobody waits for it any more.
+    """
     pieces: list[bytes] = []
     await pace.rest()  # the handler has just ended its last slice
-    await pace.run(_joined_in_steps(codec.encode_in_steps(reply, pieces), pieces))
+    await pace.run(_joined_in_steps(codec.encode_in_steps(reply, pieces), pieces, limit))
     await pace.rest()
     go_over(reply)
     await pace.rest()
@@ -97,17 +108,21 @@ async def encoded_with_breaks(
 
 
 def _joined_in_steps(
-    steps: Generator[int, None, None], pieces: list[bytes]
+    steps: Generator[int, None, None], pieces: list[bytes], limit: int
 ) -> Generator[int, None, None]:
     """Go on with the steps; the small pieces of some of them become one: an object of bytes takes
     more memory than the few bytes in it.
     """
-    done = 0
+    done = counted = size = 0
     for elements in steps:
+        size += sum(map(len, pieces[counted:]))
+        if size > limit:
+            raise AnswerTooLargeError(f"the answer has more than {limit:,} bytes")
         yield elements
         if len(pieces) - done >= JOINED_PIECES:
             pieces[done:] = joined(pieces[done:])
             done = len(pieces)
+        counted = len(pieces)
     if done:
         pieces[done:] = joined(pieces[done:])
 

@@ -9,7 +9,7 @@ whom the request is about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -21,14 +21,14 @@ import msgspec
 
 from txnsim.api.access import Access
 from txnsim.broker.broker import Broker
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.errors import AnswerTooLargeError, ErrorCode, Rejection
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.metadata.image import BrokerImage
 from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.security.acls import Operation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec
-from txnsim.wire.apis import api_name
+from txnsim.wire.apis import FETCH, api_name
 
 NO_THROTTLE: Final = timedelta(0)
 
@@ -40,6 +40,14 @@ R = TypeVar("R")
 
 UNPACED_MAX: Final = 64
 """So many elements are done in one go."""
+ELEMENT_BYTES: Final = 128
+"""What an element of an answer counts for until it is encoded: about what it takes as an object."""
+READS: Final = frozenset(
+    (2, 3, 9, 10, 15, 16, 23, 29, 32, 35, 41, 46, 48, 50, 55, 60, 61, 65, 66, 69, 74, 75)
+)
+"""API keys of requests that change nothing: who has gone needs no answer, and one that would be too
+large is refused with an error.
+"""
 
 INVALID_REQUEST_TEXT: Final = (
     "This most likely occurs because of a request being malformed by the client library or the "
@@ -67,9 +75,10 @@ class NoResponse(Enum):
 class ClientLink:
     """A client's connection as far as handlers know of it."""
 
-    __slots__ = ("_at_close", "port", "software_name", "software_version")
+    __slots__ = ("_at_close", "_is_closed", "port", "software_name", "software_version")
 
     def __init__(self, port: str = "") -> None:
+        self._is_closed = False
         self.port = port
         """The client's own."""
         self.software_name: str | None = None
@@ -81,8 +90,13 @@ class ClientLink:
         """Call this once the connection has ended."""
         self._at_close[forget] = None
 
+    def is_open(self) -> bool:
+        """Whether somebody is there for an answer."""
+        return not self._is_closed
+
     def closed(self) -> None:
         """The connection has ended."""
+        self._is_closed = True
         for forget in self._at_close:
             forget(self)
 
@@ -104,6 +118,10 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     """The client's address as Kafka writes it: ``/127.0.0.1``."""
     access: Access | None = None
     """The client's rights; None without an authorizer: then it may do everything."""
+    expected: int = 0
+    """Elements that were announced; many of them need a pace."""
+    answered: int = 0
+    """Elements of the answer so far, as far as the request does not bound them."""
     principal: str = ANONYMOUS
     """The client's principal: ``User:alice``."""
     apis: ApiTable
@@ -115,7 +133,11 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     message: Any
 
     async def each(
-        self, do: Callable[[T], R], elements: Collection[T], *, weight: int = 1
+        self,
+        do: Callable[[T], R],
+        elements: Collection[T],
+        *,
+        weight: int | Callable[[T], int] = 1,
     ) -> list[R]:
         """The result of ``do`` for each element, in order. Long lists have breaks, in which other
         requests run, so don't decide before the call and act on it afterwards.
@@ -125,6 +147,8 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
             elements: Elements of the request, or of what it asks for.
             weight: How much work one is; 1 for some microseconds.
         """
+        if not isinstance(weight, int):
+            return await self._each_weighed(do, elements, weight)
         self.expect(len(elements) * weight)
         pace = self.pace
         if pace is None:
@@ -136,15 +160,72 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
                 await pace.rest()
         return found
 
+    async def _each_weighed(
+        self, do: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
+    ) -> list[R]:
+        """The same where some elements are more work than others."""
+        self.expect(len(elements))
+        found = []
+        for element in elements:
+            done = weight(element)
+            if self.pace is None:
+                self.expect(done)
+            found.append(do(element))
+            await self.have_done(done)
+        return found
+
+    async def each_heavy(self, do: Callable[[T], Awaitable[R]], elements: Collection[T]) -> list[R]:
+        """The result of ``do`` for each element, in order, where one may be long: ``do`` says so
+        (``answers``) before it makes it. What the request names again is not made again.
+        """
+        self.expect(len(elements))
+        made: dict[T, tuple[R, int]] = {}
+        found = []
+        for element in elements:
+            known = made.get(element)
+            if known is None:
+                before = self.answered
+                result = await do(element)
+                known = made[element] = result, self.answered - before
+            else:
+                self.answers(known[1])
+            found.append(known[0])
+            await self.have_done(1)
+        return found
+
+    def answers(self, elements: int, size: int = 0) -> None:
+        """Announce elements of the answer, and bytes of them where they may be long.
+
+        Raises:
+            AnswerTooLargeError: The answer is not made.
+        """
+        self.answered += elements + size // ELEMENT_BYTES
+        self.expect(elements + size // ELEMENT_BYTES)
+        limit = self.broker.metadata.settings.answer_max_bytes
+        if self.answered * ELEMENT_BYTES > limit:
+            raise AnswerTooLargeError(
+                f"the answer to {api_name(self.api_key)} takes more than {limit:,} bytes"
+            )
+
+    @property
+    def bytes_max(self) -> int:
+        """Bytes that its answer may have."""
+        settings = self.broker.metadata.settings
+        records = settings.fetch_max_bytes if self.api_key == FETCH else 0
+        return settings.answer_max_bytes + records
+
     async def have_done(self, elements: int) -> None:
         """Count finished elements of the expected ones; take a break where it is time."""
         await rest_where_due(self.pace, elements)
 
     def expect(self, elements: int) -> None:
         """Announce a number of elements to do: many of them need breaks."""
-        if elements > UNPACED_MAX and self.pace is None:
+        self.expected += elements
+        if self.expected > UNPACED_MAX and self.pace is None:
             environment = self.broker.environment
             self.pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
+            if self.api_key in READS:
+                self.pace.is_wanted = self.link.is_open
 
     def pace_of(self, elements: int) -> Pace | None:
         """The pace at which so many elements are done; None where they are few."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from txnsim.api.request import Request
@@ -51,6 +52,21 @@ async def each_partition(
         (topic, await request.each(partial(row, topic), partitions_below(topic), weight=weight))
         for topic in topics
     ]
+
+
+async def each_heavy_partition(
+    request: Request, row: Callable[[tuple[str, int]], Awaitable[RowT]]
+) -> list[tuple[Any, list[RowT]]]:
+    """The same where a row may be long; what the request names again has the same row.
+
+    Args:
+        request: With the topics, by name.
+        row: Called with the name of a topic and one of its partitions.
+    """
+    topics = request.message.topics
+    named = [(topic.name, index) for topic in topics for index in partitions_below(topic)]
+    rows = iter(await request.each_heavy(row, named))
+    return [(topic, list(islice(rows, len(partitions_below(topic))))) for topic in topics]
 
 
 def every_partition(

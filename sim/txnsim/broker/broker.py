@@ -293,6 +293,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             slots=self.metadata.settings.max_incremental_fetch_session_cache_slots,
             draw=environment.rng.stream(f"fetch-sessions.b{self.broker_id}").randrange,
+            partitions=self.metadata.settings.fetch_session_partitions_max,
         )
 
     # Life

@@ -22,15 +22,6 @@ Waiter = int
 """A JoinGroup or SyncGroup that waits for its answer."""
 
 
-class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
-    """A group as ListGroups shows it."""
-
-    group_id: str
-    protocol_type: str
-    state: str
-    type: str
-
-
 class JoinGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Become, or stay, a member of the next generation."""
 

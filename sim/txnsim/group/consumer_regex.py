@@ -8,12 +8,12 @@ handleRegularExpressionsResult, TopicRegexResolver.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Generator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.group.consumer_commands import MayDescribe
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_members import subscription_record
@@ -25,9 +25,7 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.topics_hash import topics_hash
 from txnsim.metadata.image import ClusterImage
-from txnsim.on_demand import OnDemand
-
-re2: Final[Any] = OnDemand("re2")
+from txnsim.patterns import compiled
 
 REFRESH_MIN_MS: Final = 10_000
 """Expressions are looked up again no sooner than that
@@ -111,33 +109,54 @@ def subscription_change(
     )
 
 
-def resolve(
-    group: ConsumerGroup,
-    regexes: Sequence[str],
-    *,
-    image: ClusterImage,
-    now_ms: int,
-    may_describe: MayDescribe = None,
-) -> tuple[RegexStored | EpochStored, ...]:
-    """Look up the topics that match expressions now; a difference raises the group's epoch.
+Found = Mapping[str, tuple[str, ...]]
+"""Expressions, and the topics that match them."""
+
+
+def matching_topics(
+    regexes: Sequence[str], *, image: ClusterImage, may_describe: MayDescribe = None
+) -> Generator[int, None, Found]:
+    """Find the topics that match expressions; yields after some of them how much work they were.
 
     Topics that the asking member may not describe are left out for the whole group, as in
-    TopicRegexResolver.filterTopicDescribeAuthorizedTopics.
+    TopicRegexResolver.filterTopicDescribeAuthorizedTopics, and are not matched at all.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for regex in regexes:
+        try:
+            pattern = compiled(regex)
+        except PatternError:
+            found[regex] = ()  # of a group that another program has written
+            continue
+        names = []
+        for name in image.topics:
+            if may_describe is None or may_describe(name):
+                if pattern.matches(name):
+                    names.append(name)
+                yield pattern.weight(name)
+            else:
+                yield 1
+        found[regex] = tuple(sorted(names))
+    return found
+
+
+def resolve(
+    group: ConsumerGroup, found: Found, *, image: ClusterImage, now_ms: int
+) -> tuple[RegexStored | EpochStored, ...]:
+    """What expressions stand for from now on; a difference raises the group's epoch.
+
+    Args:
+        group: The group, as it is by now.
+        found: The topics that match its expressions.
+        image: The topics that there were when they were looked up.
+        now_ms: The cluster's time.
     """
     records: list[RegexStored | EpochStored] = []
     changed = False
     names = {name for member in group.members.values() for name in member.topic_names}
-    for regex in regexes:
+    for regex, topics in found.items():
         if group.regex_users(regex) == 0:
             continue
-        pattern = re2.compile(regex)
-        topics = tuple(
-            sorted(
-                name
-                for name in image.topics
-                if pattern.fullmatch(name) and (may_describe is None or may_describe(name))
-            )
-        )
         names.update(topics)
         known = group.resolved.get(regex)
         changed = changed or (known.topics if known else frozenset()) != frozenset(topics)
@@ -160,20 +179,18 @@ def resolve(
 
 def _check(regex: str) -> Rejection | None:
     try:
-        re2.compile(regex)
-    except re2.error as error:
+        compiled(regex)
+    except PatternError as error:
         return Rejection(
             error=ErrorCode.invalid_regular_expression,
             reason=f"SubscribedTopicRegex `{regex}` is not a valid regular expression: "
-            f"{_in_words_of_java(error)}.",
+            f"{_in_words_of_java(str(error))}.",
         )
     return None
 
 
-def _in_words_of_java(error: Exception) -> str:
+def _in_words_of_java(said: str) -> str:
     """The error in the words of RE2/J; the library here words some errors differently."""
-    text = error.args[0]
-    said = text.decode() if isinstance(text, bytes) else str(text)
     for ours, theirs in _WORDS.items():
         if said.startswith(ours):
             return theirs

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.errors import CorruptBatchError, ErrorCode, Rejection
+from txnsim.errors import CorruptBatchError, ErrorCode, PatternError, Rejection
 from txnsim.metadata.client_metrics_configs import (
     CLIENT_METRICS_CONFIGS,
     Subscription,
@@ -281,10 +281,13 @@ def wanted_of(
 
 
 def _matches(one: Subscription, attributes: Mapping[str, str | None]) -> bool:
-    return all(
-        (value := attributes[name]) is not None and pattern.fullmatch(value) is not None
-        for name, pattern in one.match.items()
-    )
+    try:
+        return all(
+            (value := attributes[name]) is not None and pattern.matches(value)
+            for name, pattern in one.match.items()
+        )
+    except PatternError:
+        return False  # a client whose name is thousands of letters long
 
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: uuid.UUID) -> int:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from txnsim.errors import Rejection
+from txnsim.errors import PatternError, Rejection
 from txnsim.metadata.config_values import (
     Configs,
     elements,
@@ -28,9 +28,7 @@ from txnsim.metadata.configs import (
     key_complaint,
     value_of,
 )
-from txnsim.on_demand import OnDemand
-
-re2: Final[Any] = OnDemand("re2")
+from txnsim.patterns import Pattern, compiled
 
 DEVIATIONS: Final = (
     "Expressions in the match of a subscription for client metrics are RE2's, which take linear "
@@ -67,7 +65,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
     metrics: tuple[str, ...]
     interval_ms: int
-    match: Mapping[str, Any]
+    match: Mapping[str, Pattern]
     """What a client says of itself -> the expression that it has to match as a whole, a pattern of
     RE2.
     """
@@ -123,7 +121,7 @@ def client_metrics_values(own: Configs) -> list[ConfigValue]:
     ]
 
 
-def _pattern(element: str) -> tuple[str, Any] | None:
+def _pattern(element: str) -> tuple[str, Pattern] | None:
     """A line of ``match``: what a client says of itself, and the expression; None where it is
     none.
     """
@@ -135,9 +133,7 @@ def _pattern(element: str) -> tuple[str, Any] | None:
     expression = parts[1].strip()
     if any(_BRACES.findall(expression)):
         return None
-    options = re2.Options()
-    options.log_errors = False  # or the library prints to standard error
     try:
-        return parts[0].strip(), re2.compile(expression, options)
-    except re2.error:
+        return parts[0].strip(), compiled(expression)
+    except PatternError:
         return None

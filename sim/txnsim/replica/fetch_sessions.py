@@ -42,6 +42,8 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 """Epoch of a full fetch that wants none."""
 
+LARGE: Final = 1_000
+"""Partitions of a session that is worth a look at all of them when it grows."""
 EVICTION_MS: Final = 120_000
 """A session this old may be evicted (BrokerServer: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
 SHARDS: Final = 8
@@ -276,6 +278,13 @@ class _Shard:
         self.remove(self.sessions[ranks[0][2]])
         return True
 
+    def forget_idle(self, now_ms: int) -> None:
+        """Forget what nobody has used for long."""
+        for session in list(self.sessions.values()):
+            if now_ms - session.last_used_ms <= EVICTION_MS:
+                break
+            self.remove(session)
+
     def new_id(self, draw: Callable[[int, int], int]) -> int:
         """An id of this shard that is not in use."""
         while True:
@@ -319,12 +328,16 @@ class FetchSessions:
     Args:
         slots: How many there may be (``max.incremental.fetch.session.cache.slots``).
         draw: A random number from the first argument up to, not including, the second.
+        partitions: Of all sessions together. Kafka has no such bound.
     """
 
-    __slots__ = ("_draw", "_shards", "_turn")
+    __slots__ = ("_draw", "_partitions_max", "_shards", "_turn")
 
-    def __init__(self, *, slots: int, draw: Callable[[int, int], int]) -> None:
+    def __init__(
+        self, *, slots: int, draw: Callable[[int, int], int], partitions: int = 2**31
+    ) -> None:
         self._draw = draw
+        self._partitions_max = partitions
         self._turn = 0
         self._shards = tuple(
             _Shard(
@@ -368,6 +381,9 @@ class FetchSessions:
         if request.by_topic_ids != session.by_topic_ids:
             return ErrorCode.fetch_session_topic_id_error
         session.update(request.asked, request.forgotten)
+        if len(session.partitions) > LARGE and request.asked and not self._has_room(0):
+            shard.remove(session)
+            return ErrorCode.fetch_session_id_not_found  # its reader asks for all of them anew
         if not session.partitions:
             shard.remove(session)
             session.epoch = next_epoch(session.epoch)  # a request that still waits gets an error
@@ -411,10 +427,21 @@ class FetchSessions:
             return self._shards[max(0, session_id) // _IDS_PER_SHARD]
         return None
 
+    def _has_room(self, more: int) -> bool:
+        """Whether all sessions may have so many partitions more."""
+        sessions = (each for shard in self._shards for each in shard.sessions.values())
+        held = sum([len(each.partitions) for each in sessions])
+        return held + more <= self._partitions_max
+
     def _open(self, request: SessionRequest, results: Results, now_ms: int) -> int:
         """Keep a session where there is room for one (FetchSessionCacheShard.maybeCreateSession);
         its id.
         """
+        if not self._has_room(len(results)):
+            for one in self._shards:
+                one.forget_idle(now_ms)
+            if not self._has_room(len(results)):
+                return NO_SESSION
         shard = self._shards[self._turn % SHARDS]
         self._turn += 1
         if not shard.make_room(

@@ -20,6 +20,8 @@ from contextvars import copy_context
 from heapq import heappop, heappush
 from typing import Final, Protocol, TypeVar
 
+from txnsim.errors import WorkIsOverError
+
 T = TypeVar("T")
 
 REQUEST_NS: Final = 20_000
@@ -196,10 +198,22 @@ async def rest_where_due(pace: Pace | None, elements: int) -> None:
         await pace.rest()
 
 
+def _always() -> bool:
+    return True
+
+
 class Pace:
     """One request with many elements, done in slices that others can come between."""
 
-    __slots__ = ("_begun_ns", "_elements", "_looks", "_slices", "_stopwatch_ns", "has_rested")
+    __slots__ = (
+        "_begun_ns",
+        "_elements",
+        "_looks",
+        "_slices",
+        "_stopwatch_ns",
+        "has_rested",
+        "is_wanted",
+    )
 
     def __init__(self, turns: Turns, stopwatch_ns: Callable[[], int]) -> None:
         self._slices = Slices(turns)
@@ -208,6 +222,8 @@ class Pace:
         self._elements = self._looks = 0
         self.has_rested = False
         """Whether it was too much for one slice."""
+        self.is_wanted: Callable[[], bool] = _always
+        """Asked after each break: work that nobody waits for ends there."""
 
     def has_done(self, elements: int) -> bool:
         """Note so many elements; whether it is time for ``rest``.
@@ -223,9 +239,15 @@ class Pace:
         return self._looks >= LOOKS or self._stopwatch_ns() - self._begun_ns >= SLICE_NS
 
     async def rest(self) -> None:
-        """Let the others have their turns."""
+        """Let the others have their turns.
+
+        Raises:
+            WorkIsOverError: Who asked for it has gone.
+        """
         self.has_rested = True
         await self._slices.next()
+        if not self.is_wanted():
+            raise WorkIsOverError
         self._begun_ns = self._stopwatch_ns()
         self._looks = 0
 

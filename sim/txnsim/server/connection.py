@@ -17,8 +17,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from txnsim.api.parsing import Parsed, encoded_with_breaks, parsed, parsed_with_breaks
-from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request
-from txnsim.errors import BadInputError, ErrorCode
+from txnsim.api.request import (
+    READS,
+    ApiTable,
+    ClientLink,
+    Handler,
+    NoResponse,
+    Reply,
+    Request,
+)
+from txnsim.errors import AnswerTooLargeError, BadInputError, ErrorCode, WorkIsOverError
 from txnsim.faults.crossings import FaultEffect, SubmitOutcome
 from txnsim.faults.damage import damaged
 from txnsim.loggers import Logger
@@ -43,6 +51,8 @@ if TYPE_CHECKING:
 _log: Final = Logger("txnsim.server")
 _ENCODED: Final = (bytes, NoResponse)
 """Replies of which nothing is left to encode."""
+FRAME_BYTES_MAX: Final = 2**31 - 100
+"""Of an answer without its head: its size has 32 bits."""
 
 
 class Connection(asyncio.Protocol):
@@ -423,15 +433,21 @@ class Connection(asyncio.Protocol):
         in bytes.
         """
         if error is not None:
-            if isinstance(error, asyncio.CancelledError):
+            if isinstance(error, asyncio.CancelledError | WorkIsOverError):
                 return
-            tell_bug(request, error, connection=self._name)
-            reply = handler.refuse(request, ErrorCode.unknown_server_error)
+            if isinstance(error, AnswerTooLargeError):
+                reply = self._too_large(request, handler, error)
+            else:
+                tell_bug(request, error, connection=self._name)
+                reply = handler.refuse(request, ErrorCode.unknown_server_error)
         if reply is NoResponse.NEVER:
             return
         if request.pace is not None and pieces is None and not isinstance(reply, _ENCODED):
+            request.pace.is_wanted = self._outbox.is_wanted
             self._listener.tasks.drive(
-                encoded_with_breaks(reply, request.pace, self._meter.tell_errors_of),
+                encoded_with_breaks(
+                    reply, request.pace, self._meter.tell_errors_of, limit=request.bytes_max
+                ),
                 partial(self._encoded, request, handler, reply),
                 name="connection.encode",
             )
@@ -451,10 +467,19 @@ class Connection(asyncio.Protocol):
         pieces: list[bytes],
         error: BaseException | None,
     ) -> None:
-        if error is not None:
+        if error is not None and not isinstance(error, AnswerTooLargeError | WorkIsOverError):
             raise_bug(error)
         else:
-            self._handled(request, handler, reply, None, pieces)
+            self._handled(request, handler, reply, error, pieces)
+
+    def _too_large(self, request: Request, handler: Handler, error: AnswerTooLargeError) -> Reply:
+        """An error instead of an answer; where something was done, or much was asked for, the
+        connection ends, as a real broker's does where a response is larger than 2 GiB.
+        """
+        self._warn("answer too large", reason=str(error))
+        if request.api_key in READS and self._request_bytes <= codec.COUNTED_FROM_BYTES:
+            return handler.refuse(request, ErrorCode.policy_violation)
+        return NoResponse.CLOSE
 
     def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
         """Put an answer into the outbox, and tell of it."""
@@ -480,6 +505,9 @@ class Connection(asyncio.Protocol):
                 meter.tell_errors_of(reply)
                 pieces = codec.encode_pieces(reply)
             self._response_bytes = size = sum(map(len, pieces))
+            if size > FRAME_BYTES_MAX:
+                self._give_up("the answer is larger than a frame can be")
+                return
             key = request.api_key
             head = codec.response_head(key, request.api_version, request.correlation_id, size)
             outbox.put_pieces(head, pieces, size, stored=key == FETCH)

@@ -141,6 +141,10 @@ class Outbox:
         self.is_flush_due = True
         self._listener.tasks.at_turn_end(self.flush)
 
+    def is_wanted(self) -> bool:
+        """Whether there is still somebody to send to."""
+        return self.transport is not None
+
     def flush(self) -> None:
         """Hand answers to the socket."""
         self.is_flush_due = False

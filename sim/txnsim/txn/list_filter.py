@@ -8,18 +8,15 @@ Counterpart in Kafka: TransactionStateManager.listTransactionStates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
-from txnsim.errors import ErrorCode, Rejection
-from txnsim.on_demand import OnDemand
+from txnsim.errors import ErrorCode, PatternError, Rejection
+from txnsim.patterns import Pattern, compiled
 from txnsim.txn.state import IDLE_STATES, WIRE_NAMES, TransactionState, TxnMetadata
-from txnsim.types import ProducerId, TransactionalId
-
-re2: Final[Any] = OnDemand("re2")
+from txnsim.types import ProducerId
 
 
 class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,73 +29,77 @@ class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
     running_only: bool = False
     """Only transactions that are open or being ended (text of KIP-994)."""
     id_pattern: str | None = None
+    may_describe: Callable[[str], bool] | None = None
+    """Which ids may be seen. The pattern is not matched with others."""
 
 
-class ListedTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the list."""
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """All entries, and how to tell whether one passes the filters: there may be many, so who lists
+    them takes breaks.
+    """
 
-    transactional_id: TransactionalId
-    producer_id: ProducerId
-    state: str
+    txns: Sequence[TxnMetadata]
+    unknown_state_names: tuple[str, ...]
+    """Names of states in the request that do not exist."""
+    query: ListTransactions
+    names: frozenset[str]
+    pattern: Pattern | None
+    now_ms: int
 
+    def weight(self, txn: TxnMetadata) -> int:
+        """How much work an entry is at worst."""
+        return 1 if self.pattern is None else self.pattern.weight(txn.transactional_id)
 
-class ListedTransactions(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer, with the names of states in the request that do not exist."""
+    def has(self, txn: TxnMetadata) -> bool:
+        """Whether an entry passes all filters, by its committed fields.
 
-    unknown_state_names: tuple[str, ...] = ()
-    transactions: tuple[ListedTransaction, ...] = ()
+        Raises:
+            PatternError: It can't be said in short time.
+        """
+        query, transactional_id = self.query, txn.transactional_id
+        if txn.state is TransactionState.DEAD:
+            return False
+        if self.names and txn.state.wire_name not in self.names:
+            return False
+        if query.running_only and txn.state in IDLE_STATES:
+            return False
+        if query.producer_ids and txn.producer_id not in query.producer_ids:
+            return False
+        # An Empty entry started at -1 and so always passes; a complete one counts from its old
+        # start.
+        if 0 <= query.duration_ms >= self.now_ms - txn.start_timestamp_ms:
+            return False
+        if query.may_describe is not None and not query.may_describe(transactional_id):
+            return False
+        return self.pattern is None or self.pattern.matches(transactional_id)
 
 
 _KNOWN_NAMES: Final = frozenset(WIRE_NAMES.values())
 
 
 def list_transactions(
-    txns: Iterable[TxnMetadata], query: ListTransactions, *, now_ms: int
-) -> ListedTransactions | Rejection:
-    """The entries that pass all filters, by their committed fields."""
-    matches = _compile(query.id_pattern) if query.id_pattern else _match_all
-    if isinstance(matches, Rejection):
-        return matches
-    names = frozenset(query.state_names)
-    listed = [
-        ListedTransaction(
-            transactional_id=txn.transactional_id,
-            producer_id=txn.producer_id,
-            state=txn.state.wire_name,
-        )
-        for txn in txns
-        if _passes(txn, query, names, now_ms) and matches(txn.transactional_id)
-    ]
-    unknown = tuple(name for name in dict.fromkeys(query.state_names) if name not in _KNOWN_NAMES)
-    return ListedTransactions(unknown_state_names=unknown, transactions=tuple(listed))
-
-
-def _passes(txn: TxnMetadata, query: ListTransactions, names: frozenset[str], now_ms: int) -> bool:
-    if txn.state is TransactionState.DEAD:
-        return False
-    if names and txn.state.wire_name not in names:
-        return False
-    if query.running_only and txn.state in IDLE_STATES:
-        return False
-    if query.producer_ids and txn.producer_id not in query.producer_ids:
-        return False
-    # An Empty entry started at -1 and so always passes; a complete one counts from its old start
-    return query.duration_ms < 0 or now_ms - txn.start_timestamp_ms > query.duration_ms
-
-
-def _match_all(_transactional_id: str) -> bool:
-    return True
-
-
-@lru_cache(maxsize=256)
-def _compile(pattern: str) -> Callable[[str], bool] | Rejection:
-    options = re2.Options()
-    options.log_errors = False  # or the library prints to standard error
+    txns: Sequence[TxnMetadata], query: ListTransactions, *, now_ms: int
+) -> Listing | Rejection:
+    """Prepare a list."""
     try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as error:
-        return Rejection(
-            error=ErrorCode.invalid_regular_expression,
-            reason=f"not a valid RE2 expression: {pattern!r}: {error}",
-        )
-    return lambda transactional_id: compiled.fullmatch(transactional_id) is not None
+        pattern = compiled(query.id_pattern) if query.id_pattern else None
+    except PatternError as error:
+        return bad_pattern(query, error)
+    return Listing(
+        txns=txns,
+        unknown_state_names=tuple(
+            name for name in dict.fromkeys(query.state_names) if name not in _KNOWN_NAMES
+        ),
+        query=query,
+        names=frozenset(query.state_names),
+        pattern=pattern,
+        now_ms=now_ms,
+    )
+
+
+def bad_pattern(query: ListTransactions, error: PatternError) -> Rejection:
+    """The refusal of its pattern."""
+    return Rejection(
+        error=ErrorCode.invalid_regular_expression,
+        reason=f"not a valid RE2 expression: {query.id_pattern!r}: {error}",
+    )

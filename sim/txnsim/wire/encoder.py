@@ -7,7 +7,7 @@ encoders: generators, which stop after some elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from struct import Struct
 from struct import pack as pack_values
@@ -185,6 +185,8 @@ def _new_source(*, has_steps: bool = False) -> _Lines:
         "uvarint": uvarint,
         "put_tags": _put_tags,
         "put_all": _put_all,
+        "has_repeats": _has_repeats,
+        "write_repeats": _write_repeats,
         "Batches": Batches,
         "pack_values": pack_values,
     }
@@ -260,13 +262,17 @@ def _emit_sized(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexibl
     else:
         write = source.bind(_value_writer(row.element, flexible=flexible), "write")
     if source.has_steps and row.kind == ENTITY:
+        source.enter(f"if has_repeats({local}):")
+        source.line(f"yield from write_repeats({local}, put)")
+        source.leave()
+        source.enter("else:")
         source.enter(f"for at, item in enumerate({local}, 1):")
         source.line(f"{write}(item, put)")
         source.enter(f"if not at % {STEP_ELEMENTS}:")
         source.line(f"yield {STEP_ELEMENTS}")
         source.leave(2)
         source.line(f"yield len({local}) % {STEP_ELEMENTS}")
-        source.leave()
+        source.leave(2)
         return
     source.enter(f"for item in {local}:")
     source.line(f"{write}(item, put)")
@@ -282,6 +288,26 @@ def _value_writer(row: FieldRow, *, flexible: bool) -> Writer:
     run.flush()
     write: Writer = source.function("write", origin=f"encoder of {row.name}")
     return write
+
+
+def _has_repeats(items: Sequence[object]) -> bool:
+    """Whether an element is there twice: one that a request names again is the same object.
+    Elements that are made as they are looked at have no identity.
+    """
+    return items.__class__ is tuple and len(set(map(id, items))) < len(items)
+
+
+def _write_repeats(items: Sequence[Any], put: Put) -> Generator[int, None, None]:
+    """Encode each of them once, and write its bytes as often as it is there."""
+    encoded: dict[int, bytes] = {}
+    for item in items:
+        known = encoded.get(id(item))
+        if known is None:
+            pieces: list[bytes] = []
+            yield from write_in_steps(item, pieces.append)
+            known = encoded[id(item)] = b"".join(pieces)
+        put(known)
+        yield 1
 
 
 def _put_all(pieces: tuple[bytes, ...], put: Put) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -17,7 +19,13 @@ from txnsim.api.parsing import (
     parsed_with_breaks,
 )
 from txnsim.api.registry import SHIPPED
-from txnsim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
+from txnsim.errors import (
+    AnswerTooLargeError,
+    ErrorCode,
+    MalformedFrameError,
+    UnsupportedRequestError,
+    WorkIsOverError,
+)
 from txnsim.runtime.turns import Pace, Turns
 from txnsim.wire import codec
 from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
@@ -94,10 +102,41 @@ async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> 
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     slow = pace()
     gone_over: list[Any] = []
-    pieces = await encoded_with_breaks(reply, slow, gone_over.append)
+    pieces = await encoded_with_breaks(reply, slow, gone_over.append, limit=1 << 20)
     assert b"".join(pieces) == codec.encode_body(reply)
     assert slow.has_rested
     assert gone_over == [reply]
+
+
+async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> None:
+    partitions = [{"partition_index": number} for number in range(3_000)]
+    topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": ()}]
+    once = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
+    first, second = once.topics
+    reply = dataclasses.replace(once, topics=(first, second, first, first, second))
+    pieces = await encoded_with_breaks(reply, pace(), id, limit=1 << 20)
+    assert b"".join(pieces) == codec.encode_body(reply)
+    assert max(Counter(map(id, pieces)).values()) == 3
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: int) -> None:
+    topics = [{"name": f"topic-{number}"} for number in range(3_000 // repeats)]
+    reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
+    reply = dataclasses.replace(reply, topics=reply.topics * repeats)
+    gone_over: list[Any] = []
+    with pytest.raises(AnswerTooLargeError):
+        await encoded_with_breaks(reply, pace(), gone_over.append, limit=20_000)
+    assert gone_over == []
+
+
+async def test_nobody_is_left_who_waits_for_an_answer() -> None:
+    topics = [{"name": f"topic-{number}"} for number in range(3_000)]
+    reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
+    slow = pace()
+    slow.is_wanted = lambda: False
+    with pytest.raises(WorkIsOverError):
+        await encoded_with_breaks(reply, slow, id, limit=1 << 20)
 
 
 async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> None:
@@ -121,7 +160,7 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     topic = schema.TopicProduceResponse(name="t", partition_responses=(partition,))
     reply = codec.build(codec.response_class(0, 9), responses=(topic,), throttle_time=0)
     slow = pace()
-    pieces = await encoded_with_breaks(reply, slow, id)
+    pieces = await encoded_with_breaks(reply, slow, id, limit=1 << 24)
     assert slow.has_rested
     assert len(pieces) < 200
     read = codec.read_response(0, 9, bytes(5) + b"".join(pieces))[1]

@@ -126,10 +126,10 @@ def test_new_topics_are_looked_for_but_not_too_often() -> None:
 
 def test_a_lookup_without_members_is_dropped_and_one_without_news_raises_nothing() -> None:
     driver = ConsumerDriver(image(orders=1))
-    assert resolve(driver.group, ["x"], image=driver.image, now_ms=1) == ()
+    assert resolve(driver.group, {"x": ()}, image=driver.image, now_ms=1) == ()
     driver.join("a", topic_regex="ord.*")
     driver.look_up()
-    again = resolve(driver.group, ["ord.*"], image=driver.image, now_ms=2)
+    again = resolve(driver.group, {"ord.*": ("orders",)}, image=driver.image, now_ms=2)
     assert [type(each).__name__ for each in again] == ["RegexStored"]
 
 

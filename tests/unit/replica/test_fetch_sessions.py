@@ -13,6 +13,7 @@ from txnsim.replica.fetch_sessions import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    LARGE,
     SHARDS,
     CachedPartition,
     Conclusion,
@@ -447,6 +448,29 @@ def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
     """Draws these from the first shard's ids, and the lowest of every other shard."""
     numbers = iter(of_first_shard)
     return lambda low, _high: next(numbers) if low == 1 else low
+
+
+def test_sessions_are_bounded_by_what_they_hold() -> None:
+    cache = FetchSessions(slots=1000, draw=in_turn(), partitions=5)
+    first, second = Reader(cache), Reader(cache)
+    first.fetch(A, B, C)
+    assert first.session_id > 0
+    assert second.fetch(A, B, C).session_id == 0
+    late = Reader(cache)
+    late.now_ms = EVICTION_MS + 1
+    assert late.fetch(A, B, C).session_id > 0
+    assert len(cache) == 1
+
+
+def test_a_session_that_grows_over_the_bound_ends() -> None:
+    cache = FetchSessions(slots=1000, draw=in_turn(), partitions=LARGE + 1)
+    reader = Reader(cache)
+    reader.fetch(*(("t", number) for number in range(LARGE)))
+    assert reader.session_id > 0
+    reader.fetch(("t", LARGE))
+    assert len(cache) == 1
+    assert reader.plan(("t", LARGE + 1)) is E.fetch_session_id_not_found
+    assert len(cache) == 0
 
 
 def test_a_consumer_does_not_evict_a_young_session() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.txn_entries import NOW_MS, entry
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.txn.list_filter import (
-    ListedTransactions,
+    Listing,
     ListTransactions,
     list_transactions,
 )
@@ -32,9 +32,9 @@ TXNS = [
 
 
 def listed(query: ListTransactions) -> list[str]:
-    answer = list_transactions(TXNS, query, now_ms=NOW_MS)
-    assert isinstance(answer, ListedTransactions)
-    return [each.transactional_id for each in answer.transactions]
+    listing = list_transactions(TXNS, query, now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    return [txn.transactional_id for txn in TXNS if listing.has(txn)]
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,10 @@ def test_every_filter_must_pass(query: ListTransactions, expected: list[str]) ->
 
 def test_unknown_states_are_returned_once_and_match_nothing() -> None:
     query = ListTransactions(state_names=("Open", "PrepareEpochFence", "Open"))
-    assert list_transactions(TXNS, query, now_ms=NOW_MS) == ListedTransactions(
-        unknown_state_names=("Open",)
-    )
+    listing = list_transactions(TXNS, query, now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    assert listing.unknown_state_names == ("Open",)
+    assert not any(map(listing.has, TXNS))
 
 
 @pytest.mark.parametrize("pattern", ["(?=a)", r"(a)\1", "a++", "["])
@@ -77,10 +78,34 @@ def test_what_re2_does_not_compile_is_refused(pattern: str) -> None:
     assert answer.error is ErrorCode.invalid_regular_expression
 
 
-def test_a_listing_shows_the_committed_state() -> None:
-    (shown,) = list_transactions(  # type: ignore[union-attr]
-        [entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)],
-        ListTransactions(),
-        now_ms=NOW_MS,
-    ).transactions
-    assert (shown.state, shown.producer_id) == ("Ongoing", 7)
+def test_a_listing_goes_by_the_committed_state() -> None:
+    txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
+    listing = list_transactions([txn], ListTransactions(state_names=("Ongoing",)), now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    assert listing.has(txn)
+
+
+def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> None:
+    """A match may take as long as a pattern of a stranger makes it."""
+    asked: list[str] = []
+
+    def may_describe(name: str) -> bool:
+        asked.append(name)
+        return False
+
+    query = ListTransactions(id_pattern="(a?){1000}x", may_describe=may_describe)
+    txn = named("a" * 100_000, TransactionState.ONGOING)
+    listing = list_transactions([txn], query, now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    assert not listing.has(txn)
+    assert len(asked) == 1
+
+
+def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
+    query = ListTransactions(id_pattern="(a?){1000}x")
+    txn = named("a" * 100_000, TransactionState.ONGOING)
+    listing = list_transactions([txn], query, now_ms=NOW_MS)
+    assert isinstance(listing, Listing)
+    assert listing.weight(txn) > 100_000
+    with pytest.raises(PatternError):
+        listing.has(txn)

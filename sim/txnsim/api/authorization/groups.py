@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
+from itertools import compress
 from typing import Any, Final
 
 import msgspec
@@ -38,8 +39,10 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
     answer: Any = await handler.handle(request)
     if access.may_cluster(Operation.DESCRIBE):
         return answer
-    seen = [one for one in answer.groups if access.may_group(Operation.DESCRIBE, one.group_id)]
-    return dataclasses.replace(answer, groups=tuple(seen))
+    may = await request.each(
+        lambda one: access.may_group(Operation.DESCRIBE, one.group_id), answer.groups, weight=4
+    )
+    return dataclasses.replace(answer, groups=tuple(compress(answer.groups, may)))
 
 
 def _described(request: Request, access: Access, group: Any) -> Any:

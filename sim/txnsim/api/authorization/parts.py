@@ -69,8 +69,11 @@ async def shown_parts(request: Request, access: Access, handler: Handler, part: 
     assert part.shown is not None
     answer: Any = await handle_parts(request, access, handler, part)
     elements = getattr(answer, part.answered)
-    shown = await request.each(partial(part.shown, request, access), elements, weight=4)
-    return dataclasses.replace(answer, **{part.answered: tuple(shown)})
+    distinct = {id(element): element for element in elements}  # what is asked for again is one
+    show = partial(part.shown, request, access)
+    shown = dict(zip(distinct, await request.each(show, distinct.values(), weight=4), strict=True))
+    found = tuple([shown[id(element)] for element in elements])
+    return dataclasses.replace(answer, **{part.answered: found})
 
 
 async def divided(

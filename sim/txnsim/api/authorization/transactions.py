@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from itertools import compress
 from typing import Any, Final
 
 from txnsim.api.access import Access
 from txnsim.api.authorization.parts import Guard, Part, by_id, shown_parts
-from txnsim.api.request import Handler, Reply, Request
+from txnsim.api.request import Request
 from txnsim.security.acls import Operation, ResourceType
 
 
@@ -22,17 +21,6 @@ def _described(_request: Request, access: Access, state: Any) -> Any:
     return state if len(topics) == len(state.topics) else dataclasses.replace(state, topics=topics)
 
 
-async def list_transactions(request: Request, access: Access, handler: Handler) -> Reply:
-    """Only those that may be described."""
-    answer: Any = await handler.handle(request)
-    states = answer.transaction_states
-    may = await request.each(
-        lambda state: access.may_transactional_id(Operation.DESCRIBE, state.transactional_id),
-        states,
-    )
-    return dataclasses.replace(answer, transaction_states=tuple(compress(states, may)))
-
-
 _DESCRIBED: Final = Part(
     asked="transactional_ids",
     answered="transaction_states",
@@ -42,5 +30,4 @@ _DESCRIBED: Final = Part(
 )
 GUARDS: Final[Mapping[int, Guard]] = {
     65: partial(shown_parts, part=_DESCRIBED),  # DescribeTransactions
-    66: list_transactions,
 }

@@ -29,9 +29,6 @@ from txnsim.wire.codec import build
 KEY: Final = 32
 VERSIONS: Final = (1, 4)
 
-CONFIGS_WEIGHT: Final = 16
-"""Weight of one resource: the answer lists every config of it."""
-
 DEVIATIONS: Final = (
     "DescribeConfigs shows those broker configs that txnsim has, and no loggers; documentation is "
     "in our own words, and null where a config is no setting of txnsim.",
@@ -50,9 +47,7 @@ async def handle(request: Request) -> Reply:
     """Describe each resource by itself."""
     resources = request.message.resources
     describe = partial(_describe, request, _Entries(request))
-    return request.answer(
-        results=tuple(await request.each(describe, resources, weight=CONFIGS_WEIGHT))
-    )
+    return request.answer(results=tuple(await request.each_heavy(describe, resources)))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -79,14 +74,23 @@ class _Entries(dict[ConfigValue, Any]):
         return made
 
 
-def _describe(request: Request, entries: _Entries, resource: Any) -> Any:
+async def _describe(request: Request, entries: _Entries, resource: Any) -> Any:
     outcome = _values(request, resource_type(resource.resource_type), resource.resource_name)
     if isinstance(outcome, Rejection):
         return _result(request, resource, outcome)
     wanted = resource.configuration_keys
     # No keys at all mean every key, as null does.
-    found = [entries[value] for value in outcome if not wanted or value.name in wanted]
+    chosen = [value for value in outcome if not wanted or value.name in wanted]
+    with_synonyms = bool(request.message.include_synonyms)
+    request.answers(len(chosen), sum([_size(value, with_synonyms) for value in chosen]))
+    found = [entries[value] for value in chosen]
     return _result(request, resource, None, tuple(found))
+
+
+def _size(value: ConfigValue, with_synonyms: bool) -> int:  # noqa: FBT001 - it is the only one
+    """Bytes of values beyond those that an element has anyway."""
+    values = [value.value, *(text for _, text, _ in value.synonyms if with_synonyms)]
+    return sum([len(text) for text in values if text is not None])
 
 
 def _values(request: Request, kind: ResourceType, name: str) -> Outcome:

@@ -31,7 +31,7 @@ async def handle(request: Request) -> Reply:
     """Describe each group."""
     if not is_enabled(request):
         return refuse(request, ErrorCode.unsupported_version)
-    found = await request.each(partial(_describe, request), request.message.group_ids, weight=4)
+    found = await request.each_heavy(partial(_describe, request), request.message.group_ids)
     return request.answer(groups=tuple(found))
 
 
@@ -41,7 +41,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return request.answer(groups=tuple(found))
 
 
-def _describe(request: Request, group_id: str) -> Any:
+async def _describe(request: Request, group_id: str) -> Any:
     if not group_id:
         return _group(request, "", error_code=ErrorCode.invalid_group_id)
     group = request.broker.groups.find(group_id)
@@ -54,6 +54,10 @@ def _describe(request: Request, group_id: str) -> Any:
             error_code=ErrorCode.group_id_not_found,
             error_message=f"Group {group_id} is not a consumer group.",
         )
+    members = tuple(group.members.values())
+    weigh = partial(_elements, group)
+    request.answers(sum(map(weigh, members)))
+    described = await request.each(partial(_member, request, group), members, weight=weigh)
     return _group(
         request,
         group_id,
@@ -61,7 +65,7 @@ def _describe(request: Request, group_id: str) -> Any:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.preferred_assignor() or UNIFORM,
-        members=tuple(_member(request, group, each) for each in group.members.values()),
+        members=tuple(described),
         authorized_operations=group_operations(request)
         if request.message.include_authorized_operations
         else NOT_ASKED,
@@ -83,6 +87,12 @@ def _group(request: Request, group_id: str, **values: object) -> Any:
             **values,
         }
     )
+
+
+def _elements(group: ConsumerGroup, member: ConsumerMember) -> int:
+    """What the answer has of a member."""
+    owned = len(member.assigned) + len(member.pending_revocation)
+    return 1 + owned + len(group.target.get(member.member_id, ())) + len(member.topic_names)
 
 
 def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> Any:

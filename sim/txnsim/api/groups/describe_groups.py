@@ -37,7 +37,7 @@ def group_operations(request: Request) -> int:
 
 async def handle(request: Request) -> Reply:
     """Describe each group."""
-    found = await request.each(partial(_describe, request), request.message.groups, weight=4)
+    found = await request.each_heavy(partial(_describe, request), request.message.groups)
     return request.answer(groups=tuple(found))
 
 
@@ -47,13 +47,16 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return request.answer(groups=tuple(groups))
 
 
-def _describe(request: Request, group_id: str) -> Any:
+async def _describe(request: Request, group_id: str) -> Any:
     group = request.broker.groups.find(group_id)
     if isinstance(group, Rejection) and group.error is not ErrorCode.group_id_not_found:
         return _failed(request, group_id, group.error)
     if not isinstance(group, ClassicGroup):
         return _missing(request, group_id, group)
     is_stable = group.state is ClassicGroupState.STABLE
+    members = tuple(group.members.values())
+    request.answers(len(members))
+    described = await request.each(partial(_member, request, group), members)
     return _group(
         request,
         error_code=ErrorCode.none,
@@ -61,7 +64,7 @@ def _describe(request: Request, group_id: str) -> Any:
         group_state=group.state_name,
         protocol_type=group.protocol_type_or_empty,
         protocol_data=(group.protocol or "") if is_stable else "",
-        members=tuple(_member(request, group, each) for each in group.members.values()),
+        members=tuple(described),
         authorized_operations=group_operations(request)
         if getattr(request.message, "include_authorized_operations", False)
         else NOT_ASKED,

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.commands import GroupListing
-from txnsim.wire.codec import build
+from txnsim.group.state import Group
+from txnsim.wire.codec import builder
 
 KEY: Final = 16
 VERSIONS: Final = (0, 5)
@@ -27,22 +27,18 @@ async def handle(request: Request) -> Reply:
     found = request.broker.groups.list()
     if isinstance(found, Rejection):
         return refuse(request, found.error)
-    return request.answer(
-        error_code=ErrorCode.none,
-        groups=tuple(
-            _listed(request, group)
-            for group in found
-            if (not states or group.state.lower() in states)
-            and (not types or group.type.lower() in types)
-        ),
-    )
+    make = builder(request.schema.ListedGroup)
 
+    def listed(group: Group) -> Any:
+        state, kind = group.state_name, group.type.value
+        if (states and state.lower() not in states) or (types and kind.lower() not in types):
+            return None
+        return make(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type_or_empty,
+            group_state=state,
+            group_type=kind,
+        )
 
-def _listed(request: Request, group: GroupListing) -> Any:
-    return build(
-        request.schema.ListedGroup,
-        group_id=group.group_id,
-        protocol_type=group.protocol_type,
-        group_state=group.state,
-        group_type=group.type,
-    )
+    groups = [one for one in await request.each(listed, found) if one is not None]
+    return request.answer(error_code=ErrorCode.none, groups=tuple(groups))

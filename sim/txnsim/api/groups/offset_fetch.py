@@ -8,6 +8,8 @@ for stable positions only (KIP-447), 8 asks for several groups at once, 9 says w
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +30,6 @@ VERSIONS: Final = (1, 10)
 
 TOP_LEVEL_ERROR_FROM: Final = 2
 GROUPS_FROM: Final = 8
-_GROUP_WEIGHT: Final = 4
 
 BY_ID_FROM: Final = 10
 
@@ -45,20 +46,24 @@ async def handle(request: Request) -> Reply:
     """Look the positions up, group by group."""
     message = request.message
     if request.api_version < GROUPS_FROM:
-        return _answer(request, [await _fetch(request, message)])
-    request.expect(len(message.groups) * _GROUP_WEIGHT)
-    found = []
-    for group in message.groups:
-        found.append(await _fetch(request, group))
-        await request.have_done(_GROUP_WEIGHT)
-    return _answer(request, found)
+        found = await _fetch(request, message)
+        return request.answer(topics=await _topics(request, found), error_code=found.error)
+    answered = await request.each_heavy(partial(_group, request), message.groups)
+    return request.answer(groups=tuple(answered))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every group."""
     message = request.message
-    groups = message.groups if request.api_version >= GROUPS_FROM else (message,)
-    return _answer(request, [_refused(request, group, error) for group in groups])
+    if request.api_version < GROUPS_FROM:
+        only = _refused(request, message, error)
+        return request.answer(topics=_refused_topics(request, only), error_code=error)
+    make = request.schema.OffsetFetchResponseGroup
+    return request.answer(
+        groups=tuple(
+            make(group_id=group.group_id, error_code=error, topics=()) for group in message.groups
+        )
+    )
 
 
 def subject(request: Request) -> Subject:
@@ -107,6 +112,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     )
     if isinstance(outcome, Rejection):
         return _refused(request, group, outcome.error)
+    request.answers(len(outcome))
     by_topic: dict[str, list[Position]] = {name: [] for name in asked}
     for position in outcome:
         by_topic.setdefault(position.topic_partition.topic, []).append(position)
@@ -144,49 +150,48 @@ def _errors(topic: Any, error: ErrorCode) -> tuple[Position, ...]:
     )
 
 
-def _answer(request: Request, groups: list[_GroupPositions]) -> Reply:
-    schema = request.schema
-    if request.api_version < GROUPS_FROM:
-        only = groups[0]
-        topics = _topics(
-            request, only, schema.OffsetFetchResponseTopic, schema.OffsetFetchResponsePartition
-        )
-        return request.answer(topics=topics, error_code=only.error)
-    return request.answer(
-        groups=tuple(
-            schema.OffsetFetchResponseGroup(
-                group_id=group.group_id,
-                error_code=group.error,
-                topics=_topics(
-                    request,
-                    group,
-                    schema.OffsetFetchResponseTopics,
-                    schema.OffsetFetchResponsePartitions,
-                ),
-            )
-            for group in groups
-        )
+async def _group(request: Request, group: Any) -> Any:
+    """The element of one group."""
+    found = await _fetch(request, group)
+    return request.schema.OffsetFetchResponseGroup(
+        group_id=found.group_id, error_code=found.error, topics=await _topics(request, found)
     )
 
 
-def _topics(
-    request: Request, group: _GroupPositions, topic_class: Any, partition_class: Any
-) -> tuple[Any, ...]:
-    by_id = request.api_version >= BY_ID_FROM
-    make = builder(partition_class)
+def _refused_topics(request: Request, group: _GroupPositions) -> tuple[Any, ...]:
+    make = _row_maker(request)
+    return tuple(_topic(request, named, map(make, rows)) for named, rows in group.topics)
+
+
+async def _topics(request: Request, group: _GroupPositions) -> tuple[Any, ...]:
+    make = _row_maker(request)
+    request.expect(len(group.topics))
     return tuple(
-        topic_class(
-            **({"topic_id": named.topic_id} if by_id else {"name": named.name}),
-            partitions=tuple(
-                make(
-                    partition_index=position.topic_partition.partition,
-                    committed_offset=position.offset,
-                    metadata=position.metadata,
-                    error_code=position.error,
-                    committed_leader_epoch=position.leader_epoch,
-                )
-                for position in positions
-            ),
-        )
-        for named, positions in group.topics
+        [
+            _topic(request, named, await request.each(make, positions))
+            for named, positions in group.topics
+        ]
+    )
+
+
+def _topic(request: Request, named: NamedTopic, rows: Iterable[Any]) -> Any:
+    is_grouped = request.api_version >= GROUPS_FROM
+    schema = request.schema
+    make = schema.OffsetFetchResponseTopics if is_grouped else schema.OffsetFetchResponseTopic
+    by_id = request.api_version >= BY_ID_FROM
+    name = {"topic_id": named.topic_id} if by_id else {"name": named.name}
+    return make(**name, partitions=tuple(rows))
+
+
+def _row_maker(request: Request) -> Callable[[Position], Any]:
+    """What makes the row of a position."""
+    is_grouped = request.api_version >= GROUPS_FROM
+    entity = "OffsetFetchResponsePartition" + "s" * is_grouped
+    make = builder(getattr(request.schema, entity))
+    return lambda position: make(
+        partition_index=position.topic_partition.partition,
+        committed_offset=position.offset,
+        metadata=position.metadata,
+        error_code=position.error,
+        committed_leader_epoch=position.leader_epoch,
     )

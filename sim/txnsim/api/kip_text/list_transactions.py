@@ -14,5 +14,5 @@ async def handle(request: Request) -> Reply:
     """List what passes the filters."""
     duration_ms = getattr(request.message, "duration_filter", OFF)
     if duration_ms <= 0:
-        return answer_query(request, duration_ms=OFF)
-    return answer_query(request, duration_ms=duration_ms, running_only=True)
+        return await answer_query(request, duration_ms=OFF)
+    return await answer_query(request, duration_ms=duration_ms, running_only=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import of_topics
-from txnsim.api.topics import answered_topics, each_partition, every_partition
+from txnsim.api.topics import answered_topics, each_heavy_partition, every_partition
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.producer_state import ProducerEntry
@@ -28,7 +28,7 @@ _NO_SUCH_TOPIC: Final = "This server does not host this topic-partition."
 
 async def handle(request: Request) -> Reply:
     """List every producer that the partitions know."""
-    return _answer(request, await each_partition(request, partial(_partition, request)))
+    return _answer(request, await each_heavy_partition(request, partial(_partition, request)))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -44,8 +44,9 @@ def _answer(request: Request, described: list[tuple[Any, list[Any]]]) -> Reply:
     return request.answer(topics=answered_topics(request.schema.TopicResponse, described))
 
 
-def _partition(request: Request, topic: Any, index: int) -> Any:
-    complaint = name_complaint(topic.name)
+async def _partition(request: Request, named: tuple[str, int]) -> Any:
+    topic, index = named
+    complaint = name_complaint(topic)
     if complaint is not None:
         return _partition_answer(
             request,
@@ -53,37 +54,40 @@ def _partition(request: Request, topic: Any, index: int) -> Any:
             ErrorCode.invalid_topic_exception,
             message=f"Topic name is invalid: {complaint}",
         )
-    log = request.broker.replicas.replica(TopicPartition(topic.name, index))
+    log = request.broker.replicas.replica(TopicPartition(topic, index))
     if isinstance(log, Rejection):
-        is_there = topic.name in request.broker.image.topics
+        is_there = topic in request.broker.image.topics
         return _partition_answer(
             request, index, log.error, message=None if is_there else _NO_SUCH_TOPIC
         )
-    return _partition_answer(request, index, ErrorCode.none, log.producers.all())
+    producers = log.producers.all()
+    request.answers(len(producers))
+    rows = await request.each(partial(_producer, request.schema.ProducerState), producers)
+    return _partition_answer(request, index, ErrorCode.none, tuple(rows))
 
 
 def _partition_answer(
     request: Request,
     index: int,
     error: ErrorCode,
-    producers: tuple[ProducerEntry, ...] = (),
+    producers: tuple[Any, ...] = (),
     *,
     message: str | None = None,
 ) -> Any:
-    schema = request.schema
-    return schema.PartitionResponse(
+    return request.schema.PartitionResponse(
         partition_index=index,
         error_code=error,
         error_message=message,
-        active_producers=tuple(
-            schema.ProducerState(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp=producer.last_timestamp,
-                coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.txn_first_offset,
-            )
-            for producer in producers
-        ),
+        active_producers=producers,
+    )
+
+
+def _producer(make: Any, producer: ProducerEntry) -> Any:
+    return make(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        last_sequence=producer.last_sequence,
+        last_timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=producer.txn_first_offset,
     )

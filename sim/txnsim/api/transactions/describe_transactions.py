@@ -38,7 +38,9 @@ async def handle(
     """
     describe = partial(_describe, request, start_of or attrgetter("start_timestamp_ms"))
     return request.answer(
-        transaction_states=tuple(await request.each(describe, request.message.transactional_ids))
+        transaction_states=tuple(
+            await request.each_heavy(describe, request.message.transactional_ids)
+        )
     )
 
 
@@ -57,12 +59,13 @@ def subject(request: Request) -> Subject:
     return of_transactions(request.message.transactional_ids)
 
 
-def _describe(
+async def _describe(
     request: Request, start_of: Callable[[TransactionDescription], int], transactional_id: str
 ) -> Any:
     found = request.broker.coordinator.describe(TransactionalId(transactional_id))
     if isinstance(found, Rejection):
         return _failed(request, transactional_id, found.error)
+    request.answers(len(found.partitions))
     schema = request.schema
     return build(
         schema.TransactionState,

@@ -7,11 +7,14 @@ TransactionStateManager.listTransactionStates.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import compress
 from typing import Final
 
 from txnsim.api.request import Reply, Request, at_top
-from txnsim.errors import ErrorCode, Rejection
-from txnsim.txn.list_filter import ListTransactions
+from txnsim.errors import ErrorCode, PatternError, Rejection
+from txnsim.security.acls import Operation
+from txnsim.txn.list_filter import ListTransactions, bad_pattern
 from txnsim.types import ProducerId
 
 KEY: Final = 66
@@ -25,33 +28,41 @@ OFF: Final = -1
 
 async def handle(request: Request) -> Reply:
     """List what passes the filters."""
-    return answer_query(request, duration_ms=getattr(request.message, "duration_filter", OFF))
+    return await answer_query(request, duration_ms=getattr(request.message, "duration_filter", OFF))
 
 
-def answer_query(request: Request, *, duration_ms: int, running_only: bool = False) -> Reply:
+async def answer_query(request: Request, *, duration_ms: int, running_only: bool = False) -> Reply:
     """The answer, with the filter by duration as the listener reads it."""
-    message = request.message
-    found = request.broker.coordinator.list_transactions(
-        ListTransactions(
-            state_names=tuple(message.state_filters),
-            producer_ids=frozenset(map(ProducerId, message.producer_id_filters)),
-            duration_ms=duration_ms,
-            running_only=running_only,
-            id_pattern=getattr(message, "transactional_id_pattern", None),
-        )
+    message, access = request.message, request.access
+    query = ListTransactions(
+        state_names=tuple(message.state_filters),
+        producer_ids=frozenset(map(ProducerId, message.producer_id_filters)),
+        duration_ms=duration_ms,
+        running_only=running_only,
+        id_pattern=getattr(message, "transactional_id_pattern", None),
+        may_describe=None
+        if access is None
+        else partial(access.may_transactional_id, Operation.DESCRIBE),
     )
-    if isinstance(found, Rejection):
-        return refuse(request, found.error)
-    schema = request.schema
+    listing = request.broker.coordinator.list_transactions(query)
+    if isinstance(listing, Rejection):
+        return refuse(request, listing.error)
+    try:
+        listed = await request.each(listing.has, listing.txns, weight=listing.weight)
+    except PatternError as error:
+        return refuse(request, bad_pattern(query, error).error)
+    make = request.schema.TransactionState
     return request.answer(
         error_code=ErrorCode.none,
-        unknown_state_filters=found.unknown_state_names,
+        unknown_state_filters=listing.unknown_state_names,
         transaction_states=tuple(
-            schema.TransactionState(
-                transactional_id=entry.transactional_id,
-                producer_id=entry.producer_id,
-                transaction_state=entry.state,
+            await request.each(
+                lambda txn: make(
+                    transactional_id=txn.transactional_id,
+                    producer_id=txn.producer_id,
+                    transaction_state=txn.state.wire_name,
+                ),
+                tuple(compress(listing.txns, listed)),
             )
-            for entry in found.transactions
         ),
     )

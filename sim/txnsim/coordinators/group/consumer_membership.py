@@ -8,6 +8,7 @@ Counterpart in Kafka: the timers and executors of GroupMetadataManager's consume
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, assert_never
@@ -40,13 +41,14 @@ from txnsim.group.consumer_commands import (
     ResolveRegexes,
 )
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup
-from txnsim.group.consumer_regex import resolve
+from txnsim.group.consumer_regex import Found, matching_topics, resolve
 from txnsim.group.migration import downgrade, not_upgraded, upgrade
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 
 _log: Final = Logger("txnsim.group")
@@ -258,15 +260,31 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
+        image = self.image()
+        steps = matching_topics(effect.regexes, image=image, may_describe=effect.may_describe)
+        self.tasks.drive(
+            Pace(self.tasks.turns, self.clock.stopwatch_ns).run(steps),
+            partial(self._resolved, shard, group_id, image),
+            name="group.regex",
+        )
+
+    def _resolved(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        image: ClusterImage,
+        found: Found | None,
+        error: BaseException | None,
+    ) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            return
+        if error is not None:
+            raise error
+        assert found is not None
+
         def decide(group: ConsumerGroup) -> ConsumerOutcome:
-            found = resolve(
-                group,
-                effect.regexes,
-                image=self.image(),
-                now_ms=self.clock.now_ms(),
-                may_describe=effect.may_describe,
-            )
-            return ConsumerOutcome(records=found)
+            now_ms = self.clock.now_ms()
+            return ConsumerOutcome(records=resolve(group, found, image=image, now_ms=now_ms))
 
         self._apart(shard, group_id, decide)
 

@@ -27,7 +27,6 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import (
-    GroupListing,
     Heartbeat,
     JoinGroup,
     JoinReply,
@@ -362,22 +361,13 @@ class GroupCoordinator:
             return shard
         return shard.find(group_id)
 
-    def list(self) -> tuple[GroupListing, ...] | Rejection:
+    def list(self) -> tuple[Group, ...] | Rejection:
         """All groups that this broker coordinates; none of them while one partition loads."""
         if not self._running:
             return _NOT_RUNNING
         if self._ownership.loading:
             return self._ownership.refuse(next(iter(self._ownership.loading)))
-        return tuple(
-            GroupListing(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type_or_empty,
-                state=group.state_name,
-                type=group.type.value,
-            )
-            for shard in self._ownership
-            for group in shard.groups.values()
-        )
+        return tuple(group for shard in self._ownership for group in shard.groups.values())
 
     async def delete(self, group_id: str) -> Rejection | None:
         """Delete a group without members, and its positions."""

@@ -45,7 +45,7 @@ from txnsim.txn.commands import (
 )
 from txnsim.txn.kip_text import as_loaded
 from txnsim.txn.list_filter import (
-    ListedTransactions,
+    Listing,
     ListTransactions,
     list_transactions,
 )
@@ -365,7 +365,7 @@ class TransactionCoordinator:
             return owned
         return describe(owned.entries.get(transactional_id), transactional_id)
 
-    def list_transactions(self, query: ListTransactions) -> ListedTransactions | Rejection:
+    def list_transactions(self, query: ListTransactions) -> Listing | Rejection:
         """All transactional ids that this broker coordinates and that pass the filters."""
         if not self._running:
             return _NOT_RUNNING

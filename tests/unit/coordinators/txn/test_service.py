@@ -34,7 +34,7 @@ from txnsim.txn.commands import (
     TransactionDescription,
     VerifyPartitions,
 )
-from txnsim.txn.list_filter import ListedTransactions, ListTransactions
+from txnsim.txn.list_filter import Listing, ListTransactions
 from txnsim.txn.log_format import encode_batch
 from txnsim.txn.log_reader import read_log
 from txnsim.txn.state import TransactionState, TxnMetadata
@@ -593,8 +593,8 @@ async def test_listing_shows_what_this_broker_coordinates() -> None:
     world = World()
     await world.ready()
     listed = world.service.list_transactions(ListTransactions())
-    assert isinstance(listed, ListedTransactions)
-    assert [each.transactional_id for each in listed.transactions] == [TID]
+    assert isinstance(listed, Listing)
+    assert [each.transactional_id for each in listed.txns] == [TID]
 
 
 async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timers() -> None:

@@ -1,0 +1,111 @@
+"""Patterns of a hundred bytes that take a matcher seconds for one name."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from tests.attacks.sending import request
+from tests.attacks.target import Attack, Target
+from tests.support.raw_wire import Outcome
+
+INIT_PRODUCER_ID: Final = 22
+LIST_TRANSACTIONS: Final = 66
+CONSUMER_GROUP_HEARTBEAT: Final = 68
+COSTLY: Final = "(a?){1000}" * 10 + "x"
+"""Its program has 40,000 instructions, and each of them is tried at each letter of a name."""
+COSTLY_WITHIN: Final = "(a?){1000}(a?){500}x"
+"""As costly as one may be."""
+LONG_ID: Final = "a" * 3_000
+ONE_BROKER: Final = ("--brokers", "1")
+
+
+def named_ids(target: Target, names: list[str]) -> int:
+    """Make transactional ids; how many bytes that took."""
+    sent = 0
+    with target.connect() as connection:
+        connection.ask(10, 4, key_type=1, coordinator_keys=["any"])  # makes their topic
+        for name in names:
+            asked = {
+                "transactional_id": name,
+                "transaction_timeout": 60_000,
+                "producer_id": -1,
+                "producer_epoch": -1,
+            }
+            while True:
+                answer = connection.ask(INIT_PRODUCER_ID, 4, **asked)
+                sent += len(request(INIT_PRODUCER_ID, 4, **asked))
+                if answer.error_code == 0:
+                    break
+                time.sleep(0.05)
+    return sent
+
+
+def long_id(target: Target) -> int:
+    """A pattern of 101 bytes in ListTransactions, against one id of 3,000 bytes."""
+    return named_ids(target, [LONG_ID]) + _list(target, COSTLY)
+
+
+def many_ids(target: Target) -> int:
+    """The costliest pattern that is taken, in ListTransactions against 300 ids."""
+    names = [f"{'a' * 240}{number}" for number in range(300)]
+    return named_ids(target, names) + _list(target, COSTLY_WITHIN)
+
+
+def without_rights(target: Target) -> int:
+    """The same by somebody who may do nothing: none of the ids may be seen."""
+    return many_ids(target)
+
+
+def regex(target: Target) -> int:
+    """The same in a heartbeat of a consumer group, against 300 topics."""
+    topics = [
+        {"name": f"{'a' * 240}{number}", "num_partitions": 1, "replication_factor": 1}
+        for number in range(300)
+    ]
+    sent = 0
+    with target.connect() as connection:
+        made = connection.ask(19, 7, topics=topics, timeout=10_000)
+        assert not isinstance(made, Outcome), made
+        sent += len(request(19, 7, topics=topics, timeout=10_000))
+        connection.ask(10, 4, key_type=0, coordinator_keys=["g"])
+        for pattern in (COSTLY, COSTLY_WITHIN):
+            for _ in range(200):  # until there is a coordinator
+                answer = connection.ask(
+                    *(CONSUMER_GROUP_HEARTBEAT, 1),
+                    group_id="g",
+                    member_id="m",
+                    member_epoch=0,
+                    instance_id=None,
+                    rack_id=None,
+                    rebalance_timeout=60_000,
+                    subscribed_topic_names=[],
+                    subscribed_topic_regex=pattern,
+                    server_assignor=None,
+                    topic_partitions=[],
+                )
+                if answer.error_code not in (14, 15, 16):
+                    break
+                time.sleep(0.05)
+            time.sleep(1.0)
+    return sent
+
+
+def _list(target: Target, pattern: str) -> int:
+    """List by this pattern; how many bytes that took. A closed connection is an answer."""
+    asked = {
+        "state_filters": [],
+        "producer_id_filters": [],
+        "duration_filter": -1,
+        "transactional_id_pattern": pattern,
+    }
+    with target.connect() as connection:
+        connection.ask(LIST_TRANSACTIONS, 2, **asked)
+    return len(request(LIST_TRANSACTIONS, 2, **asked))
+
+
+ATTACKS: Final = (
+    Attack("pattern-long-id", long_id, serve=ONE_BROKER),
+    Attack("pattern-many-ids", many_ids, serve=ONE_BROKER),
+    Attack("pattern-regex", regex, serve=ONE_BROKER),
+)
