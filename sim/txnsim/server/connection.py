@@ -17,15 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from txnsim.api.parsing import Parsed, encoded_with_breaks, parsed, parsed_with_breaks
-from txnsim.api.request import (
-    READS,
-    ApiTable,
-    ClientLink,
-    Handler,
-    NoResponse,
-    Reply,
-    Request,
-)
+from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request
 from txnsim.errors import AnswerTooLargeError, BadInputError, ErrorCode, WorkIsOverError
 from txnsim.faults.crossings import FaultEffect, SubmitOutcome
 from txnsim.faults.damage import damaged
@@ -38,7 +30,7 @@ from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
 from txnsim.server.intake import Intake
 from txnsim.server.outbox import Outbox, whole
-from txnsim.server.request_log import logged, raise_bug, tell_bug
+from txnsim.server.request_log import instead, logged, raise_bug
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened
 from txnsim.server.sasl import SaslSession, SaslState, Then
 from txnsim.wire import codec
@@ -51,8 +43,6 @@ if TYPE_CHECKING:
 _log: Final = Logger("txnsim.server")
 _ENCODED: Final = (bytes, NoResponse)
 """Replies of which nothing is left to encode."""
-FRAME_BYTES_MAX: Final = 2**31 - 100
-"""Of an answer without its head: its size has 32 bits."""
 
 
 class Connection(asyncio.Protocol):
@@ -433,13 +423,9 @@ class Connection(asyncio.Protocol):
         in bytes.
         """
         if error is not None:
-            if isinstance(error, asyncio.CancelledError | WorkIsOverError):
-                return
-            if isinstance(error, AnswerTooLargeError):
-                reply = self._too_large(request, handler, error)
-            else:
-                tell_bug(request, error, connection=self._name)
-                reply = handler.refuse(request, ErrorCode.unknown_server_error)
+            reply = instead(
+                request, handler, error, connection=self._name, size=self._request_bytes
+            )
         if reply is NoResponse.NEVER:
             return
         if request.pace is not None and pieces is None and not isinstance(reply, _ENCODED):
@@ -472,15 +458,6 @@ class Connection(asyncio.Protocol):
         else:
             self._handled(request, handler, reply, error, pieces)
 
-    def _too_large(self, request: Request, handler: Handler, error: AnswerTooLargeError) -> Reply:
-        """An error instead of an answer; where something was done, or much was asked for, the
-        connection ends, as a real broker's does where a response is larger than 2 GiB.
-        """
-        self._warn("answer too large", reason=str(error))
-        if request.api_key in READS and self._request_bytes <= codec.COUNTED_FROM_BYTES:
-            return handler.refuse(request, ErrorCode.policy_violation)
-        return NoResponse.CLOSE
-
     def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
         """Put an answer into the outbox, and tell of it."""
         outbox, meter = self._outbox, self._meter
@@ -505,9 +482,6 @@ class Connection(asyncio.Protocol):
                 meter.tell_errors_of(reply)
                 pieces = codec.encode_pieces(reply)
             self._response_bytes = size = sum(map(len, pieces))
-            if size > FRAME_BYTES_MAX:
-                self._give_up("the answer is larger than a frame can be")
-                return
             key = request.api_key
             head = codec.response_head(key, request.api_version, request.correlation_id, size)
             outbox.put_pieces(head, pieces, size, stored=key == FETCH)

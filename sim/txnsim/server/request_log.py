@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.api.request import Handler, NoResponse, Request
-from txnsim.errors import ErrorCode
+from txnsim.api.request import READS, Handler, NoResponse, Reply, Request
+from txnsim.errors import AnswerTooLargeError, ErrorCode, WorkIsOverError
 from txnsim.loggers import Logger
 from txnsim.server.crossings import Struck
 from txnsim.wire import codec
@@ -104,6 +104,26 @@ _NOTHING: Final[dict[str, Any]] = {}
 """All is well; never changed."""
 _NAMES: Final = {int(error): error.name.upper() for error in ErrorCode}
 """Kafka's names; a fault may answer with a code that has none."""
+
+
+def instead(
+    request: Request, handler: Handler, error: BaseException, *, connection: str, size: int
+) -> Reply:
+    """What answers a request of ``size`` bytes whose handler has no answer.
+
+    Where an answer would be too large, who only asks gets an error. Where something was done, or
+    much was asked for, the connection ends, as a real broker's does where a response is larger than
+    2 GiB.
+    """
+    if isinstance(error, asyncio.CancelledError | WorkIsOverError):
+        return NoResponse.NEVER
+    if not isinstance(error, AnswerTooLargeError):
+        tell_bug(request, error, connection=connection)
+        return handler.refuse(request, ErrorCode.unknown_server_error)
+    _server_log.warning("answer too large", connection=connection, reason=str(error))
+    if request.api_key in READS and size <= codec.COUNTED_FROM_BYTES:
+        return handler.refuse(request, ErrorCode.policy_violation)
+    return NoResponse.CLOSE
 
 
 def tell_bug(request: Request, error: BaseException, *, connection: str) -> None:
