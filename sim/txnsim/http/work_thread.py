@@ -1,11 +1,17 @@
-"""Work that would keep the loop busy, in a thread of its own that lets the loop go on."""
+"""Work that would keep the loop busy, in a thread of its own that lets the loop go on.
+
+No end of the program waits for it: ``concurrent.futures`` would, however long the work takes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
 
 from txnsim.runtime.polite_threads import politely
 
@@ -16,12 +22,47 @@ class WorkThread:
     """One thread; what is given to it is done in order."""
 
     def __init__(self, name: str) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._name = name
+        self._thread: Thread | None = None
+        self._work: SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = (
+            SimpleQueue()
+        )
+        self._is_closed = False
 
     async def do(self, work: Callable[[], T]) -> T:
         """What ``work`` returns, or raises."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, politely, work)
+        if self._is_closed:
+            raise RuntimeError(f"the thread {self._name} is closed")
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._work.put((done, work))
+        return await done
 
     def close(self) -> None:
         """Begin nothing more; what it has begun is not waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._is_closed = True
+        self._work.put(None)
+
+    def _run(self) -> None:
+        while (given := self._work.get()) is not None and not self._is_closed:
+            done, work = given
+            if done.cancelled():
+                continue
+            try:
+                tell = partial(_resolve, done, politely(work))
+            except BaseException as error:  # noqa: BLE001 - it is the answer to the one who waits
+                tell = partial(_fail, done, error)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                done.get_loop().call_soon_threadsafe(tell)
+
+
+def _resolve(done: asyncio.Future[T], result: T) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _fail(done: asyncio.Future[Any], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error)

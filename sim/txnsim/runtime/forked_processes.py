@@ -28,6 +28,10 @@ _PID: Final = struct.Struct(">i")
 _BACK: Final = 100
 """Exit status of a process that returns to its newest checkpoint; above: to an older one."""
 BACK_MAX: Final = 100
+CHILD_BYTES_MAX: Final = 1 << 30
+"""Memory that a child may take. It may have to do what a stranger has written down."""
+CHILD_CPU_S_MAX: Final = 600
+"""So much time of a processor it may take."""
 
 
 class EndedError(Exception):
@@ -273,6 +277,16 @@ class Checkpoints:
         os._exit(_BACK + count - 1)
 
 
+def _bound() -> None:
+    """Let this process, and those that it forks, take so much and no more. It ends where it would
+    take more time; more memory is a MemoryError.
+    """
+    import resource  # no such module on Windows
+
+    resource.setrlimit(resource.RLIMIT_DATA, (CHILD_BYTES_MAX, CHILD_BYTES_MAX))
+    resource.setrlimit(resource.RLIMIT_CPU, (CHILD_CPU_S_MAX, CHILD_CPU_S_MAX))
+
+
 def serve(handle: Callable[[Channel], None]) -> None:
     """The main function of a helper: fork a child per request and let it ``handle`` its channel.
 
@@ -291,6 +305,7 @@ def serve(handle: Callable[[Channel], None]) -> None:
             status = 1
             try:
                 os.setpgid(0, 0)
+                _bound()
                 handle(Channel(numbers[0]))
                 status = 0
             finally:

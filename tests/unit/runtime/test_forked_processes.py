@@ -136,3 +136,35 @@ async def test_a_helper_that_can_not_be_started_is_an_error() -> None:
     with pytest.raises(EndedError, match="helper process"):
         await asyncio.to_thread(nursery.begin)
     nursery.close()
+
+
+LARGE = """
+from txnsim.runtime import forked_processes
+from txnsim.runtime.forked_processes import Channel, serve
+
+forked_processes.CHILD_BYTES_MAX = 256 << 20
+
+def handle(channel: Channel) -> None:
+    channel.send(b"|")
+    try:
+        channel.send(str(len(bytearray(1 << 30))).encode())
+    except MemoryError:
+        channel.send(b"too much")
+    forked_processes.Channel.hear(channel)
+
+if __name__ == "__main__":
+    serve(handle)
+"""
+
+
+async def test_a_child_may_not_take_all_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large_helper_of_this_test.py").write_text(LARGE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    nursery = Nursery("large_helper_of_this_test")
+    try:
+        async with child_of(nursery) as child:
+            assert await child.hear() == b"too much"
+    finally:
+        nursery.close()

@@ -7,10 +7,18 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
+from typing import Final
 
 from txnsim.cli import control_token, ready_file
 from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs, tell_left_out
+from txnsim.cli.output import complain
+from txnsim.runtime.real import monotonic_ms
+
+END_MS_MAX: Final = 4_500
+"""After a signal the process is gone within five seconds."""
+LOOK_S: Final = 0.1
 
 
 def add_log_arguments(parser: argparse._ActionsContainer) -> None:
@@ -67,7 +75,7 @@ def stop_of(args: argparse.Namespace) -> asyncio.Event:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, _end, loop, stop)
     if args.until_eof and not sys.stdin.isatty():
         # Ctrl-C in a terminal reaches us and the test that has started us. The test is to ask what
         # happened first; its end is ours.
@@ -76,6 +84,22 @@ def stop_of(args: argparse.Namespace) -> asyncio.Event:
         _stop_at_eof(loop, stop)
     _tell_left_out_for_ever(loop)
     return stop
+
+
+def _end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """End, whatever runs: what is not over in time is not waited for."""
+    stop.set()
+    threading.Thread(target=_end_at_last, args=(loop,), daemon=True).start()
+
+
+def _end_at_last(loop: asyncio.AbstractEventLoop) -> None:
+    deadline_ms = monotonic_ms() + END_MS_MAX
+    while monotonic_ms() < deadline_ms:
+        if loop.is_closed():
+            return
+        threading.Event().wait(LOOK_S)
+    complain(f"what runs has not ended within {END_MS_MAX} ms: it is cut off")
+    os._exit(1)
 
 
 def _tell_left_out_for_ever(loop: asyncio.AbstractEventLoop) -> None:

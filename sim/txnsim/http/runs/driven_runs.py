@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.http.replies import RefusedError
+from txnsim.http.runs.posted_runs import result_of
 from txnsim.http.runs.run_requests import RunRequest, Stop
 from txnsim.runtime.forked_processes import Child, EndedError
 from txnsim.scenario.commands import Command, Failed, Order, Stopped, Told, encode, to_state
@@ -118,7 +119,7 @@ class DrivenRun(RunRequest):
             self.end()
             return
         self._refusal, self._state = refusal, state
-        self.results = [] if isinstance(state, Stopped) else [_result(state.result)]
+        self.results = [] if isinstance(state, Stopped) else [result_of(state.result)]
         self.end()
 
     def cancel(self) -> None:
@@ -128,9 +129,3 @@ class DrivenRun(RunRequest):
         if self._child is not None:
             self._child.kill()
         self.end()
-
-
-def _result(encoded: bytes) -> Any:
-    from txnsim.scenario.runner import RunResult
-
-    return msgspec.msgpack.decode(encoded, type=RunResult)

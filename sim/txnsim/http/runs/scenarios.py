@@ -1,8 +1,9 @@
 """Scenarios through the control port: those that are shipped, and any that is posted as YAML.
 
-Each run plays in virtual time, in a cluster of its own and in a thread of its own, one after the
-other; the brokers that serve clients go on meanwhile. Who asked waits for a while, or asks again.
-Files are read in a second thread: that takes longer than a broker may wait.
+Each run plays in virtual time, in a cluster of its own and in a process of its own, one after the
+other; the brokers that serve clients go on meanwhile. Where the system can't fork it plays in a
+thread. Who asked waits for a while, or asks again. Files are read in a thread: that takes longer
+than a broker may wait.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from txnsim.http.runs.driven_runs import (
     GoOn,
 )
 from txnsim.http.runs.lessons import lesson_of
+from txnsim.http.runs.posted_runs import PostedRun
 from txnsim.http.runs.run_requests import RunRequest, RunsView, words_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.loggers import Logger
@@ -138,7 +140,7 @@ class ScenarioRoutes(Noun):
         """The control port closes: the run that is being played ends by itself."""
         self._is_closed = True
         for one in self._requests.values():
-            if isinstance(one, DrivenRun):
+            if isinstance(one, DrivenRun | PostedRun):
                 one.cancel()
         if self._has_nursery:
             self._nursery.close()
@@ -186,9 +188,10 @@ class ScenarioRoutes(Noun):
         self._make_room()
         if wanted.paused or wanted.inputs:
             return await self._answer(await self._begin_driven(plan, wanted), wait_ms)
-        one = RunRequest(str(next(self._ids)), plan, wanted.seed)
+        one = PostedRun(str(next(self._ids)), plan, wanted.seed)
         self._requests[one.id] = one
-        self._environment.tasks.spawn(self._carry_out(one), name=f"scenario-run-{one.id}")
+        yaml = await self._read(partial(_yaml_of, wanted))
+        self._environment.tasks.spawn(self._carry_out(one, yaml), name=f"scenario-run-{one.id}")
         return await self._answer(one, wait_ms)
 
     @_driving(f"{PREFIX}/runs/{{id}}/go")
@@ -214,9 +217,12 @@ class ScenarioRoutes(Noun):
 
     @Operation("delete", f"{PREFIX}/runs/{{id}}", status="204", refusals=("404", "409"))
     async def cancel(self, request: Request) -> Response:
-        """End a driven run, in any state."""
-        self._driven(request).cancel()
-        return Response(status_code=204)
+        """End a run, in any state."""
+        one = self._known(request)
+        if isinstance(one, DrivenRun) or (isinstance(one, PostedRun) and HAS_FORK):
+            one.cancel()
+            return Response(status_code=204)
+        raise RefusedError(409, f"run {one.id} is played in a thread, which can't be ended")
 
     @Operation("get", f"{PREFIX}/runs")
     async def runs(self, _request: Request) -> list[RunsView]:
@@ -332,11 +338,20 @@ class ScenarioRoutes(Noun):
         """What ``reading`` returns, in the thread for files."""
         return await self._reader.do(reading)
 
-    async def _carry_out(self, one: RunRequest) -> None:
+    async def _carry_out(self, one: PostedRun, yaml: str) -> None:
         from txnsim.scenario.runner import tell_virtual
 
         try:
             async with self._turn:
+                if HAS_FORK:
+                    self._has_nursery = True
+                    orders = (
+                        Order(yaml=yaml, run=each.run, take=each.take, seed=one.seed)
+                        for each in one.plan
+                    )
+                    begin = partial(self._helper.do, self._nursery.begin)
+                    await one.carry_out(begin, orders, self._environment.clock)
+                    return
                 for telling in one.plan:
                     tell = partial(tell_virtual, telling, seed=one.seed)
                     one.results.append(await self._thread.do(tell))
