@@ -97,7 +97,7 @@ def transactions_64(target: Target) -> int:
 
 
 def fetch_sessions(target: Target) -> int:
-    """430 fetch sessions of 9,990 partitions each."""
+    """60 fetch sessions of 9,990 partitions each."""
     parts = [{"partition": index, "partition_max_bytes": 1} for index in range(PARTITIONS)]
     opened = request(
         *(1, 11),
@@ -111,7 +111,7 @@ def fetch_sessions(target: Target) -> int:
     )
     with target.socket() as connection:
         connection.settimeout(60.0)
-        for _ in range(430):
+        for _ in range(60):
             connection.sendall(opened)
             read_answers(connection, 1)
     return len(opened)  # what one of them carries: an answered request is gone

@@ -50,6 +50,8 @@ PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 RECORDS_MAX: Final = 10_000
 """Metadata records that one request may write (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 INT_MAX: Final = 2_147_483_647
+CONFIG_VALUE_MAX: Final = 32_767
+"""Length of a config's value: Java's Short.MAX_VALUE."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -344,6 +346,9 @@ def _name_refusal(names: _Names, name: str) -> Rejection | None:
 
 def _config_refusal(wanted: Mapping[str, str | None]) -> Rejection | None:
     for name, value in wanted.items():
+        too_long = _too_long(value)
+        if too_long is not None:
+            return too_long
         why = (
             f"Null value not supported for topic configs: {name}"
             if value is None
@@ -499,7 +504,9 @@ def changed_configs(
             reason=f"Null value not supported for : {', '.join(nulls)}",
         )
     for change in changes:
-        value = _changed_value(result, change, keys)
+        value = _too_long(change.value) or _changed_value(result, change, keys)
+        if not isinstance(value, Rejection):
+            value = _too_long(value) or value
         if isinstance(value, Rejection):
             return value
         if value is None:
@@ -507,6 +514,22 @@ def changed_configs(
         else:
             result[change.name] = value
     return result
+
+
+def _too_long(value: str | None) -> Rejection | None:
+    """A record of the metadata holds no longer one (ConfigurationControlManager,
+    DISALLOWED_CONFIG_VALUE_SIZE_ERROR). Java counts its 16-bit units.
+    """
+    length = 0 if value is None else len(value)
+    if value is not None and CONFIG_VALUE_MAX // 2 < length <= CONFIG_VALUE_MAX:
+        length = len(value.encode("utf-16-le", "surrogatepass")) // 2
+    if length <= CONFIG_VALUE_MAX:
+        return None
+    return Rejection(
+        error=ErrorCode.invalid_config,
+        reason="The configuration value cannot be added because it exceeds the maximum value size"
+        f" of {CONFIG_VALUE_MAX} bytes.",
+    )
 
 
 def _changed_value(

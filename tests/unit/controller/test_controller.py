@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 import pytest
 
@@ -286,6 +287,29 @@ def test_operations_on_configs(
     kept = dict(before)
     assert altered_configs(before, tuple(changes), configs.TOPIC_CONFIGS) == after
     assert before == kept
+
+
+@pytest.mark.parametrize("value", ["x" * 32_768, "\N{GRINNING FACE}" * 16_384])
+@pytest.mark.parametrize("keys", [configs.TOPIC_CONFIGS, configs.BROKER_CONFIGS])
+def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
+    keys: Mapping[str, configs.ConfigKey], value: str
+) -> None:
+    """Kafka 4.3: DISALLOWED_CONFIG_VALUE_SIZE_ERROR, before any other rule is asked."""
+    changed = change("no.such", SET, value)
+    refused = altered_configs({}, (changed,), keys)
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.invalid_config
+    assert "maximum value size of 32767 bytes" in refused.reason
+
+
+def test_appends_do_not_grow_a_value_beyond_that() -> None:
+    name = "leader.replication.throttled.replicas"
+    before = {name: ",".join(f"{n}:1" for n in range(4_000))}
+    wanted = ",".join(f"{n}:1" for n in range(4_000, 6_000))
+    changed = change(name, APPEND, wanted)
+    refused = altered_configs(before, (changed,), configs.TOPIC_CONFIGS)
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.invalid_config
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.support.control_port import port
-from txnsim.http.runs import posted_runs, scenarios
+from txnsim.http.runs import scenarios
 
 RUNS = "/api/v1/runs"
 SHORT = """
@@ -100,40 +100,6 @@ async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.Mon
         assert told["error"] == "ZeroDivisionError: told so"
         refused = await client.delete(f"{RUNS}/{told['id']}")
         assert (refused.status_code, "in a thread" in refused.text) == (409, True)
-
-
-LONG = SHORT.replace("{t: 1}", "{t: 100}").partition("steps:")[0] + "".join(
-    ["steps:\n"]
-    + [
-        f"  - call: {{who: bystander, do: append, partition: t-{at}, count: 10000, keys: 5}}\n"
-        for at in range(100)
-    ]
-)
-
-
-@pytest.mark.skipif(not scenarios.HAS_FORK, reason="a thread can't be ended")
-async def test_delete_ends_a_story_that_is_being_told() -> None:
-    async with port() as client:
-        asked = {"yaml": LONG, "runs": ["V-"]}
-        begun = (await client.post(f"{RUNS}?wait_ms=0", json=asked)).json()
-        assert begun["state"] == "running"
-        waiting = (await client.post(f"{RUNS}?wait_ms=0", json=asked)).json()
-        for one in (waiting, begun):
-            assert (await client.delete(f"{RUNS}/{one['id']}")).status_code == 204
-        for one in (begun, waiting):
-            ended = (await client.get(f"{RUNS}/{one['id']}?wait_ms=60000")).json()
-            assert (ended["state"], ended["done"], ended["error"]) == ("cancelled", 0, None)
-        told = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
-        assert told["state"] == "done"
-
-
-@pytest.mark.skipif(not scenarios.HAS_FORK, reason="a thread can't be ended")
-async def test_a_story_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posted_runs, "RUN_MS_MAX", 1)
-    async with port() as client:
-        told = await until_done(client, await client.post(RUNS, json={"yaml": LONG}))
-        assert told["state"] == "failed"
-        assert "may take" in told["error"]
 
 
 async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
