@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         kept = _kept()
         PLOT.write_bytes(log_growth_plot.svg(kept))
-        page = _on_page(PAGE.read_text("utf-8"), log_growth_plot.table(kept))
+        page = on_page(PAGE.read_text("utf-8"), log_growth_plot.table(kept))
         PAGE.write_text(page, "utf-8")
     return 0
 
@@ -185,9 +185,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _on_page(page: str, text: str) -> str:
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+def on_page(page: str, text: str, begins: str = BEGIN, ends: str = END) -> str:
+    """The page with another text between two marks."""
+    before, begin, rest = page.partition(begins)
+    _, end, after = rest.partition(ends)
     if not begin or not end:
         raise ValueError(f"{PAGE} has no place for what was measured")
     return f"{before}{begin}\n{text}\n{end}{after}"

@@ -178,30 +178,43 @@ class RawProducer:
         )
         return Step(broker=self._coordinator, frame=frame, error_at=_AT_ADD)
 
+    def wide_transaction(self, partitions: int) -> list[Step]:
+        """The requests of one with a record on so many partitions, in v2 with one broker."""
+        batches = {partition: self._batch(0) for partition in range(partitions)}
+        return [self._produce(VERSIONS["v2"][0], self.name, batches), self.end()]
+
     def produce(self) -> Step:
         """Produce of one record of 100 bytes in the transaction."""
-        batch = build_batch(
-            [Record(value=b"v" * 100)],
-            timestamp_ms=1_700_000_000_000,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            base_sequence=self._sequences[self._partition],
-            transactional=True,
-        )
+        batch = self._batch(self._sequences[self._partition])
         self._sequences[self._partition] += 1
-        return self._produce(VERSIONS[self._flow][0], self.name, self._partition, batch)
+        return self._produce(VERSIONS[self._flow][0], self.name, {self._partition: batch})
 
     def plain_produce(self) -> Step:
         """The same outside of a transaction."""
         batch = build_batch([Record(value=b"v" * 100)], timestamp_ms=1_700_000_000_000)
-        return self._produce(12, None, 0, batch)
+        return self._produce(12, None, {0: batch})
 
-    def _produce(self, version: int, name: str | None, partition: int, batch: bytes) -> Step:
-        topics = ({"name": TOPIC, "partition_data": ({"index": partition, "records": batch},)},)
-        frame = frame_of(
-            PRODUCE, version, transactional_id=name, acks=-1, timeout=30_000, topic_data=topics
+    def _batch(self, sequence: int) -> bytes:
+        return build_batch(
+            [Record(value=b"v" * 100)],
+            timestamp_ms=1_700_000_000_000,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=sequence,
+            transactional=True,
         )
-        return Step(broker=self._leaders[partition], frame=frame, error_at=_AT_PRODUCE)
+
+    def _produce(self, version: int, name: str | None, batches: dict[int, bytes]) -> Step:
+        data = tuple({"index": index, "records": batch} for index, batch in batches.items())
+        frame = frame_of(
+            PRODUCE,
+            version,
+            transactional_id=name,
+            acks=-1,
+            timeout=30_000,
+            topic_data=({"name": TOPIC, "partition_data": data},),
+        )
+        return Step(broker=self._leaders[min(batches)], frame=frame, error_at=_AT_PRODUCE)
 
     def end(self) -> Step:
         """EndTxn, and the identity of the next transaction."""

@@ -92,7 +92,8 @@ class CoordinatorHost:
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
         """Load and unload what a new image says."""
-        if changes.led or changes.lost or changes.deleted:
+        named = (*changes.led, *changes.lost, *((where, 0) for where in changes.deleted))
+        if any(topic_partition.topic == self._topic for topic_partition, _ in named):
             self._led = {
                 topic_partition.partition: log
                 for topic_partition, log in self._replicas.led.items()

@@ -75,8 +75,8 @@ class GroupHost(CoordinatorHost):
         self._clock = environment.clock
         self._settings = settings
         self._verification = verification
-        self._topics: dict[str, uuid.UUID] = {}
-        """Topics by name, as the last image had them."""
+        self._image = replicas.image
+        """The last one."""
         new_id = _ids(environment.rng.stream(f"member-ids.b{broker_id}").getrandbits)
         self.coordinator = GroupCoordinator(
             broker_id=broker_id,
@@ -105,11 +105,16 @@ class GroupHost(CoordinatorHost):
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
         """The same, and the positions of deleted topics are forgotten."""
         super().apply(changes, image)
-        topics = {name: topic.topic_id for name, topic in image.topics.items()}
+        before, self._image = self._image, image
         gone = frozenset(
-            name for name, topic_id in self._topics.items() if topics.get(name) != topic_id
+            name
+            for name in image.changed_topics(before)
+            if name in before.topics
+            and (
+                name not in image.topics
+                or image.topics[name].topic_id != before.topics[name].topic_id
+            )
         )
-        self._topics = topics
         if gone:
             self.coordinator.topics_deleted(gone)
 

@@ -12,6 +12,7 @@ import re
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import IntEnum
+from itertools import chain, product
 from math import lcm
 from typing import Final
 
@@ -255,31 +256,40 @@ class _Names:
     """The names that are taken; those of the request's own topics come in as they are made."""
 
     def __init__(self, image: ClusterImage) -> None:
-        self._taken = dict.fromkeys(image.topics)
-        self._folded: dict[str, str] | None = None
+        self._topics = image.topics
+        self._added: set[str] = set()
 
     @property
     def count(self) -> int:
         """How many topics there are."""
-        return len(self._taken)
+        return len(self._topics) + len(self._added)
 
     def add(self, name: str) -> None:
-        self._taken[name] = None
-        self._by_folded().setdefault(_folded(name), name)
+        self._added.add(name)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._taken
+        return name in self._topics or name in self._added
 
     def like(self, name: str) -> str | None:
         """Another topic whose metrics would have the same names (Topic.hasCollision)."""
-        return self._by_folded().get(_folded(name))
+        marks = sum(map(name.count, _MARKS))
+        if marks > _MARKS_MAX:
+            folded = _folded(name)
+            return next(
+                (one for one in chain(self._topics, self._added) if _folded(one) == folded), None
+            )
+        parts = _MARK.split(name)
+        for chosen in product(_MARKS, repeat=marks):
+            other = "".join(chain.from_iterable(zip(parts, (*chosen, ""), strict=True)))
+            if other in self:
+                return other
+        return None
 
-    def _by_folded(self) -> dict[str, str]:
-        if self._folded is None:
-            self._folded = {}
-            for taken in self._taken:
-                self._folded.setdefault(_folded(taken), taken)
-        return self._folded
+
+_MARKS: Final = "._"
+_MARK: Final = re.compile("[._]")
+_MARKS_MAX: Final = 6
+"""Of a name with so many all others like it are looked up; with more, all topics are looked at."""
 
 
 def _folded(name: str) -> str:

@@ -89,6 +89,44 @@ class TopicImage(msgspec.Struct, frozen=True, kw_only=True):
     is_internal: bool = False
 
 
+class Topics(dict[str, TopicImage]):
+    """The topics of an image by name. They know how they differ from those that they were made of,
+    so that a change of one topic takes no look at all the others (Kafka's TopicsDelta).
+    """
+
+    __slots__ = ("_before", "_changed", "_mark")
+
+    def __init__(
+        self,
+        topics: Mapping[str, TopicImage],
+        *,
+        before: Mapping[str, TopicImage] | None = None,
+        changed: tuple[str, ...] = (),
+    ) -> None:
+        """Copy them.
+
+        Args:
+            topics: By name.
+            before: What they were made of.
+            changed: Names of those that are new, others or gone since then.
+        """
+        super().__init__(topics)
+        self._mark = object()
+        self._before = before._mark if isinstance(before, Topics) else None
+        self._changed = changed
+
+    def changed_since(self, before: Mapping[str, TopicImage]) -> tuple[str, ...]:
+        """Names of topics that are gone, then of those that are new or others, in their order."""
+        if self is before:
+            return ()
+        if isinstance(before, Topics) and before._mark is self._before:
+            return self._changed
+        return (
+            *(name for name in before if name not in self),
+            *(name for name, topic in self.items() if before.get(name) is not topic),
+        )
+
+
 class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata at one point of the metadata log. The mappings are never changed in place."""
 
@@ -164,6 +202,15 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         broker = self.brokers.get(replica)
         return broker is None or not broker.alive or broker.has_failed_directory
 
+    def changed_topics(self, before: ClusterImage) -> tuple[str, ...]:
+        """Names of topics that are gone since then, then of those that are new or others."""
+        topics = self.topics
+        if topics is before.topics:
+            return ()
+        if not isinstance(topics, Topics):
+            topics = Topics(topics)
+        return topics.changed_since(before.topics)
+
     # Changes
 
     def with_topic(self, topic: TopicImage) -> ClusterImage:
@@ -177,18 +224,18 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self,
             offset=self.offset + len(topics),
-            topics={**self.topics, **{topic.name: topic for topic in topics}},
+            topics=self._topics_with({topic.name: topic for topic in topics}),
             topic_names={**self.topic_names, **{topic.topic_id: topic.name for topic in topics}},
         )
 
     def without_topic(self, name: str) -> ClusterImage:
         """The image without that topic."""
-        topic = self.topics[name]
+        topics = Topics(self.topics, before=self.topics, changed=(name,))
+        topic_names = dict(self.topic_names)
+        del topic_names[topics.pop(name).topic_id]
         return self._next(
-            topics={key: value for key, value in self.topics.items() if key != name},
-            topic_names={
-                key: value for key, value in self.topic_names.items() if key != topic.topic_id
-            },
+            topics=topics,
+            topic_names=topic_names,
         )
 
     def with_partition(
@@ -211,7 +258,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             name: msgspec.structs.replace(self.topics[name], partitions=tuple(partitions))
             for name, partitions in by_topic.items()
         }
-        return self._next(topics={**self.topics, **topics})
+        return self._next(topics=self._topics_with(topics))
 
     def with_topic_configs(self, name: str, topic_configs: Mapping[str, str]) -> ClusterImage:
         """The image with a topic's own configs replaced."""
@@ -259,6 +306,18 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     def with_scram(self, scram: Credentials) -> ClusterImage:
         """The image with those SCRAM credentials."""
         return self._next(scram=scram)
+
+    def _topics_with(self, topics: Mapping[str, TopicImage]) -> Topics:
+        """All topics, with these added or replaced."""
+        # Of several that are replaced the order is that of all.
+        is_in_order = len(topics) == 1 or not topics.keys() & self.topics.keys()
+        made = Topics(
+            self.topics,
+            before=self.topics if is_in_order else None,
+            changed=tuple(topics) if is_in_order else (),
+        )
+        made.update(topics)
+        return made
 
     def _next(self, **changes: Any) -> ClusterImage:
         """The image after one more record of the metadata log."""

@@ -109,15 +109,8 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
 
 def _is_large(old: ClusterImage, new: ClusterImage) -> bool:
     """Whether so many partitions may be others that they are too much for one slice."""
-    has_same_configs = new.broker_configs is old.broker_configs
-    if new.topics is old.topics and has_same_configs:
-        return False
-    before, after = old.topics, new.topics
-    changed = sum(
-        len(topic.partitions)
-        for name, topic in after.items()
-        if before.get(name) is not topic or not has_same_configs
-    )
-    if changed <= AT_ONCE_MAX:
-        changed += sum(len(topic.partitions) for name, topic in before.items() if name not in after)
-    return changed > AT_ONCE_MAX
+    names = new.changed_topics(old)
+    if new.broker_configs is not old.broker_configs:
+        names = tuple(dict.fromkeys((*names, *new.topics)))
+    topics = (new.topics.get(name) or old.topics[name] for name in names)
+    return sum(len(topic.partitions) for topic in topics) > AT_ONCE_MAX

@@ -64,10 +64,8 @@ def changed_roles(
 ) -> tuple[TopicPartition, ...]:
     """Partitions that a broker leads or follows under another leader epoch, or no longer."""
     found: dict[TopicPartition, None] = {}
-    for name in dict.fromkeys((*old.topics, *new.topics)):
+    for name in new.changed_topics(old):
         before, after = old.topics.get(name), new.topics.get(name)
-        if before is after:
-            continue
         roles_before, roles_after = _roles(before, broker_id), _roles(after, broker_id)
         for index in sorted({*roles_before, *roles_after}):
             if roles_before.get(index) != roles_after.get(index):
@@ -190,13 +188,15 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         old, self.image = self.image, new
         changes = LeadershipChanges()
         found: dict[tuple[object, ...], tuple[LogConfig, int]] = {}
-        for name, topic in old.topics.items():
-            current = new.topics.get(name)
-            if current is None or current.topic_id != topic.topic_id:
+        names = new.changed_topics(old)
+        for name in names:
+            topic, current = old.topics.get(name), new.topics.get(name)
+            if topic is not None and (current is None or current.topic_id != topic.topic_id):
                 yield from self._forget(topic, changes)
                 yield TOPIC_WEIGHT
-        for name, topic in new.topics.items():
-            if old.topics.get(name) is topic and new.broker_configs is old.broker_configs:
+        for name in names if new.broker_configs is old.broker_configs else new.topics:
+            topic = new.topics.get(name)
+            if topic is None:
                 continue
             # To find out a topic's configs takes 100 µs, and most topics have the same.
             key = (topic.name in INTERNAL_TOPICS and topic.name, *topic.configs.items())

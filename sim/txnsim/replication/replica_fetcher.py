@@ -239,8 +239,11 @@ class _Fetcher:
         forgotten: dict[TopicPartition, uuid.UUID] = {}
         if self._forgotten:
             forgotten, self._forgotten = self._forgotten, {}
+        wait_ms = self._wait_ms
         if not self._session_id:
             # There is no session yet, or its first answer is still out: begin one with everything.
+            # A second one is answered at once, else each new topic would name all others again.
+            wait_ms = 0 if self._session_epoch else wait_ms
             changed, forgotten, self._session_epoch = dict.fromkeys(self._followed), {}, 0
         if self._names is None:
             self._names = tuple(self._followed)
@@ -266,7 +269,7 @@ class _Fetcher:
         command = ReplicaFetchCommand(
             replica_id=self._broker_id,
             replica_epoch=-1 if broker is None else broker.epoch,
-            max_wait_ms=self._wait_ms,
+            max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=settings.replica_fetch_response_max_bytes,
             session_id=self._session_id,

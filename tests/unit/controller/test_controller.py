@@ -387,11 +387,12 @@ def test_assignments_count_as_partitions_and_names_are_judged_later() -> None:
     assert error_of(create_all(by_hand)[0]) is ErrorCode.policy_violation
 
 
-def test_topics_of_one_request_know_each_other() -> None:
+@pytest.mark.parametrize("tail", ["", ".c_d.e_f.g_h.i"])
+def test_topics_of_one_request_know_each_other(tail: str) -> None:
     first, second, third = create_all(
-        NewTopic(name="a.b"), NewTopic(name="a_b"), NewTopic(name="c")
+        NewTopic(name=f"a.b{tail}"), NewTopic(name=f"a_b{tail}"), NewTopic(name=f"c{tail}")
     )
     assert isinstance(first, TopicImage)
     assert isinstance(second, Rejection)
-    assert second.reason == "Topic 'a_b' collides with existing topic: a.b"
+    assert second.reason == f"Topic 'a_b{tail}' collides with existing topic: a.b{tail}"
     assert isinstance(third, TopicImage)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 
+import msgspec
 import pytest
 
 from tests.support.images import B1, B2, TOPIC_ID, broker, cluster, partition, topic
-from txnsim.metadata.image import CLIENT_LISTENER, BrokerImage
+from txnsim.metadata.image import CLIENT_LISTENER, BrokerImage, ClusterImage, TopicImage
 from txnsim.types import BrokerId, TopicPartition
 
 
@@ -127,3 +128,42 @@ def test_several_partitions_change_in_one_step() -> None:
     assert [one.leader for one in changed.topics["orders"].partitions] == [2, 3]
     assert changed.offset == image.offset + 1
     assert image.with_partitions({}) is image
+
+
+def changes(names: tuple[str, ...]) -> ClusterImage:
+    """An image of several topics."""
+    return cluster().with_topics([own(name) for name in names])
+
+
+def own(name: str, leader: int = 1) -> TopicImage:
+    """A topic with an id of its own."""
+    return topic(name, partition(leader), topic_id=uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def told(after: ClusterImage, before: ClusterImage) -> tuple[str, ...]:
+    """What changed, as the image knows it, which is what a comparison finds."""
+    known = after.changed_topics(before)
+    compared = msgspec.structs.replace(after, topics=dict(after.topics)).changed_topics(before)
+    assert known == compared
+    return known
+
+
+def test_an_image_knows_which_topics_have_changed_since_the_one_before() -> None:
+    image = changes(("a", "b", "c"))
+    assert told(image, image) == ()
+    assert told(image.with_feature("f", 1), image) == ()
+    assert told(image.without_topic("b"), image) == ("b",)
+    assert told(image.with_topic_configs("c", {"retention.ms": "1"}), image) == ("c",)
+    more = image.with_topics([own("e"), own("d")])
+    assert told(more, image) == ("e", "d")
+    both = {TopicPartition("c", 0): partition(2), TopicPartition("a", 0): partition(2)}
+    assert told(image.with_partitions(both), image) == ("a", "c")
+
+
+def test_a_reader_that_has_missed_images_compares_them() -> None:
+    image = changes(("a", "b"))
+    later = image.without_topic("a").with_topic(own("c"))
+    assert told(later, image) == ("a", "c")
+    again = image.without_topic("a").with_topic(own("a", 2))
+    assert told(again, image) == ("a",)
+    assert told(image, later) == ("c", "a")

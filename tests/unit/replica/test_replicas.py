@@ -418,7 +418,7 @@ def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
     )
     new = old.without_topic("gone").with_topic(changed)
     orders = [TopicPartition("orders", index) for index in range(4)]
-    assert changed_roles(old, new, B1) == (orders[0], orders[3], TopicPartition("gone", 0))
+    assert changed_roles(old, new, B1) == (TopicPartition("gone", 0), orders[0], orders[3])
     assert changed_roles(old, old, B1) == ()
     away = new.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
     assert changed_roles(new, away, B1) == tuple(orders)

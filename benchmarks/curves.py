@@ -1,0 +1,233 @@
+"""``python -m benchmarks.curves``: what one more costs beside few and beside many.
+
+CPU of the server's process for each transaction, partition or connection, as their number grows:
+a line that stays level is a cost that grows with the number and no faster. CPU tells this where
+other programs use the machine, too. ``--write`` puts table and plot into docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from benchmarks import build, curves_plot
+from benchmarks.curves_plot import Point
+from benchmarks.generator import Generator
+from benchmarks.log_growth import PAGE, on_page
+from benchmarks.raw_producer import TOPIC, RawConnection, RawProducer
+
+KEPT: Final = build.CACHE / "curves.json"
+PLOT: Final = PAGE.parent / "plots" / "cost-curves.svg"
+BEGIN: Final = "<!-- measured: python -m benchmarks.curves --write -->\n"
+END: Final = "<!-- end of the curves -->\n"
+API_VERSIONS, CREATE_TOPICS = 18, 19
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_TOPIC_PARTITIONS: Final = 1_000
+"""Of each topic, where many partitions are made."""
+_RECORDS: Final = 3_000
+"""Written in all, where transactions are wide."""
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A server of its own, with one broker."""
+
+    pid: int
+    bootstrap: str
+
+    def cpu_ms(self) -> float:
+        """CPU that its process has used."""
+        used = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(used[11]) + int(used[12])) * 1_000 / _TICKS
+
+    async def connect(self) -> RawConnection:
+        """A connection to it."""
+        host, port = self.bootstrap.rsplit(":", 1)
+        connection = RawConnection()
+        await asyncio.get_running_loop().create_connection(lambda: connection, host, int(port))
+        return connection
+
+
+@contextmanager
+def serving() -> Iterator[Running]:
+    """Start ``txnsim serve`` with one broker, and stop it."""
+    with tempfile.TemporaryDirectory(prefix="txnsim-curves-") as folder:
+        ready = Path(folder, "ready.json")
+        command = [sys.executable, "-m", "txnsim", "serve", "--port", "0", "--brokers", "1"]
+        process = subprocess.Popen(
+            [*command, "--ready-file", str(ready)], stdout=subprocess.DEVNULL
+        )
+        try:
+            while not ready.exists():
+                assert process.poll() is None, "the server did not start"
+                time.sleep(0.01)
+            yield Running(process.pid, json.loads(ready.read_text())["bootstrap"])
+        finally:
+            process.terminate()
+            process.wait()
+
+
+# What grows: each gives the CPU's milliseconds for one
+
+
+def producers(server: Running, count: int) -> float:
+    """A transaction of one record, of so many producers at a time."""
+    done = _generator(server).transactions(
+        flow="v2", producers=count, warm_up_s=5.0, measured_s=10.0
+    )
+    return done.server_cpu_seconds * 1_000 / done.transactions
+
+
+def open_transactions(server: Running, count: int) -> float:
+    """A transaction, opened and committed, where so many are open at the same time."""
+    done = _generator(server).open_transactions(flow="v2", transactions=count)
+    return done.server_cpu_seconds * 1_000 / count
+
+
+def partitions_of_a_transaction(server: Running, count: int) -> float:
+    """A partition of a transaction that has a record on so many."""
+
+    async def run() -> float:
+        await _create(await server.connect(), [(TOPIC, count)])
+        producer = RawProducer(_connect, server.bootstrap, "tx-curve", "v2")
+        await producer.open()
+        rounds = max(20, _RECORDS // count)
+        steps = [step for _ in range(rounds + 5) for step in producer.wide_transaction(count)]
+        await producer.run(steps[:10])
+        before = server.cpu_ms()
+        await producer.run(steps[10:])
+        producer.close()
+        return (server.cpu_ms() - before) / rounds / count
+
+    return asyncio.run(run())
+
+
+def topics(server: Running, count: int) -> float:
+    """A topic, created by a request of its own, up to so many."""
+
+    async def run() -> float:
+        connection = await server.connect()
+        before = server.cpu_ms()
+        for number in range(count):
+            await _create(connection, [(f"t{number}", 1)])
+        return (server.cpu_ms() - before) / count
+
+    return asyncio.run(run())
+
+
+def partitions(server: Running, count: int) -> float:
+    """A partition, created with its topic of 1,000, up to so many."""
+
+    async def run() -> float:
+        connection = await server.connect()
+        before = server.cpu_ms()
+        for number in range(max(1, count // _TOPIC_PARTITIONS)):
+            await _create(connection, [(f"t{number}", min(count, _TOPIC_PARTITIONS))])
+        return (server.cpu_ms() - before) / count
+
+    return asyncio.run(run())
+
+
+def connections(server: Running, count: int) -> float:
+    """A connection that asks for the versions of APIs and stays, up to so many."""
+
+    async def run() -> float:
+        before = server.cpu_ms()
+        kept = []
+        for _ in range(count):
+            kept.append(await server.connect())
+            await kept[-1].call(API_VERSIONS, 3)
+        found = (server.cpu_ms() - before) / count
+        for connection in kept:
+            connection.close()
+        return found
+
+    return asyncio.run(run())
+
+
+CURVES: Final[dict[str, tuple[Callable[[Running, int], float], tuple[int, ...]]]] = {
+    "producers": (producers, (1, 4, 16, 64, 256, 1_000)),
+    "partitions of a transaction": (partitions_of_a_transaction, (1, 3, 10, 30, 100)),
+    "open transactions": (open_transactions, (100, 1_000, 10_000, 100_000)),
+    "topics": (topics, (100, 1_000, 10_000)),
+    "partitions": (partitions, (1_000, 5_000, 20_000, 50_000)),
+    "connections": (connections, (10, 100, 1_000, 5_000)),
+}
+
+
+async def _connect(host: str, port: int, protocol: Callable[[], Any]) -> Any:
+    return await asyncio.get_running_loop().create_connection(protocol, host, port)
+
+
+async def _create(connection: RawConnection, wanted: Sequence[tuple[str, int]]) -> None:
+    frame_topics = tuple(
+        {
+            "name": name,
+            "num_partitions": count,
+            "replication_factor": 1,
+            "assignments": (),
+            "configs": (),
+        }
+        for name, count in wanted
+    )
+    answer = await connection.call(
+        CREATE_TOPICS, 5, topics=frame_topics, timeout=60_000, validate_only=False
+    )
+    assert not any(topic.error_code for topic in answer.topics), answer
+
+
+def _generator(server: Running) -> Generator:
+    return Generator(
+        binary=build.go_program("load"), bootstrap=server.bootstrap, server_pid=server.pid
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and write where that is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.curves")
+    parser.add_argument("--only", action="append", choices=CURVES)
+    parser.add_argument("--most", type=int, default=1 << 30, help="of what grows")
+    parser.add_argument("--write", action="store_true", help="put table and plot into the docs")
+    options = parser.parse_args(arguments)
+    for name in options.only or CURVES:
+        measure, counts = CURVES[name]
+        for count in counts:
+            if count > options.most:
+                continue
+            with serving() as server:
+                point = Point(series=name, count=count, cpu_ms=measure(server, count))
+            _keep(point)
+            print(f"{name:<28} {count:>8,} {point.cpu_ms:9.4f} ms of CPU each", flush=True)
+    if options.write:
+        kept = _kept()
+        PLOT.write_bytes(curves_plot.svg(kept))
+        text = on_page(PAGE.read_text("utf-8"), curves_plot.table(kept), BEGIN, END)
+        PAGE.write_text(text, "utf-8")
+    return 0
+
+
+def _kept() -> list[Point]:
+    """What was measured last, in the order of the curves."""
+    found = msgspec.json.decode(KEPT.read_bytes(), type=list[Point]) if KEPT.exists() else []
+    names = list(CURVES)
+    return sorted(found, key=lambda one: (names.index(one.series), one.count))
+
+
+def _keep(point: Point) -> None:
+    others = [one for one in _kept() if (one.series, one.count) != (point.series, point.count)]
+    KEPT.write_bytes(msgspec.json.encode([*others, point]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
