@@ -17,7 +17,6 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
-from txnsim.log.answers import Appended
 from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.pending import Pending
@@ -82,6 +81,9 @@ class ManualClock:
 
     def wall_ns(self) -> int:
         return self._now_ms * 1_000_000
+
+    def ms_of(self, stopwatch_ns: int) -> int:
+        return stopwatch_ns // 1_000_000
 
     def stopwatch_ns(self) -> int:
         return self._monotonic_ms * 1_000_000
@@ -155,36 +157,22 @@ def marker_reply(command: WriteTxnMarkersCommand, *errors: ErrorCode) -> WriteTx
 
 
 class _Log:
-    """``CoordinatorLog`` of a world: batches in lists."""
+    """``TransactionLog`` of a world: batches in lists."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def admit(self, *_: Any) -> None:
-        pass
-
-    def append(self, partition: int, batch: bytes, *, guard: int = 0) -> Appended | Rejection:
+    def write(
+        self, partition: int, batch: bytes, *, subject: Any, timeout_ms: int, now_ms: int
+    ) -> ErrorCode | Awaitable[ErrorCode]:
         world = self._world
         error = world.append_errors.popleft() if world.append_errors else ErrorCode.none
         if error:
-            return Rejection(error=error, reason="the log refuses")
-        batches = world.log.setdefault(partition, [])
-        batches.append(batch)
-        offset = len(batches) - 1
-        return Appended(
-            base_offset=offset, last_offset=offset, log_append_time_ms=-1, log_start_offset=0
-        )
-
-    def replicated(self, partition: int) -> int:
-        return len(self._world.log.get(partition, ()))
-
-    def committed(
-        self, partition: int, offset: int, *, timeout_ms: int
-    ) -> Awaitable[ErrorCode] | None:
-        world = self._world
+            return error
+        world.log.setdefault(partition, []).append(batch)
         world.append_timeouts_ms.append(timeout_ms)
         if world.held_appends is None:
-            return None
+            return ErrorCode.none
         held: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         world.held_appends.append(held)
         return held

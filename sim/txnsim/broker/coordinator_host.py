@@ -8,6 +8,7 @@ CoordinatorLoader, and what BrokerMetadataPublisher tells both coordinators.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, Protocol
 
 from txnsim.errors import ErrorCode, Rejection
@@ -29,6 +30,7 @@ from txnsim.replication.leader_appends import Batch, LeaderAppends
 from txnsim.types import BrokerId, CoordinatorEpoch, LeaderEpoch, TopicPartition
 
 _log: Final = Logger("txnsim.cluster")
+_NONE: Final = ErrorCode.none
 
 _NOT_LED: Final = Rejection(
     error=ErrorCode.not_leader_or_follower, reason="the broker does not lead the partition"
@@ -175,17 +177,61 @@ class CoordinatorHost:
         return self._appends.admit(subject(where), COORDINATOR)
 
     def append(
-        self, partition: int, batch: bytes, *, guard: int = SENTINEL
+        self, partition: int, batch: bytes, *, guard: int = SENTINEL, now_ms: int | None = None
     ) -> Appended | Rejection:
         """Append a batch to a partition that this broker leads."""
         log = self._led.get(partition)
         if log is None:
             return _NOT_LED
         appends = self._appends
-        partition_of = appends.replicas.replicated.get(log.topic_partition)
-        if partition_of is not None and (too_few := appends.refuse_few(log)) is not None:
+        led = appends.replicas.replicated.get(log.topic_partition)
+        if led is not None and led.is_under_min_isr:
+            too_few = appends.refuse_few(log)
+            assert too_few is not None
             return too_few
-        return appends.append_admitted(log, _CoordinatorBatch(batch, guard))
+        write = partial(append_coordinator, batch=batch, guard=guard)
+        return appends.append_admitted(log, Batch(write), now_ms=now_ms)
+
+    def write(
+        self,
+        partition: int,
+        batch: bytes,
+        *,
+        subject: Callable[[TopicPartition], Subject],
+        timeout_ms: int,
+        now_ms: int,
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        """Append a batch as soon as nothing objects, and have it replicated: what came of it, or an
+        answer once that is known.
+        """
+        log, gate = self._led.get(partition), self._appends.gate
+        if log is None:
+            return _NOT_LED.error
+        if gate.crossings.network.interceptor.armed or gate.disk.is_full:
+            return self._write_once_admitted(partition, batch, subject, timeout_ms)
+        appended = self.append(partition, batch, now_ms=now_ms)
+        if isinstance(appended, Rejection):
+            return appended.error
+        if log.high_watermark > appended.last_offset:
+            return _NONE
+        return self._commits.committed(log, appended.last_offset, timeout_ms=timeout_ms)
+
+    async def _write_once_admitted(
+        self,
+        partition: int,
+        batch: bytes,
+        subject: Callable[[TopicPartition], Subject],
+        timeout_ms: int,
+    ) -> ErrorCode:
+        where = TopicPartition(self._topic, partition)
+        refused = await self._appends.admit(subject(where), COORDINATOR)
+        if refused is not None:
+            return refused.error
+        appended = self.append(partition, batch)
+        if isinstance(appended, Rejection):
+            return appended.error
+        waiting = self.committed(partition, appended.last_offset, timeout_ms=timeout_ms)
+        return _NONE if waiting is None else await waiting
 
     def replicated(self, partition: int) -> int:
         """The high watermark; 0 where the partition is not led any more."""
@@ -202,16 +248,6 @@ class CoordinatorHost:
         if log.high_watermark > offset:
             return None
         return self._commits.committed(log, offset, timeout_ms=timeout_ms)
-
-
-class _CoordinatorBatch(Batch, frozen=True, gc=False):
-    """What a coordinator brings to its own log."""
-
-    batch: bytes
-    guard: int
-
-    def append(self, log: PartitionLog, now_ms: int) -> Appended | Rejection:
-        return append_coordinator(log, self.batch, now_ms=now_ms, guard=self.guard)
 
 
 async def _failed(error: ErrorCode) -> ErrorCode:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from txnsim.broker.group_host import GroupHost
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply
-from txnsim.log.answers import Appended, AppendRejection
+from txnsim.log.answers import Appended
 from txnsim.log.leader_append import append_marker
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import MARKER
@@ -73,7 +74,17 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                 return _failed(command)
             errors = merged.setdefault(marker.producer_id, {})
             for topic_partition in dict.fromkeys(marker.partitions):
-                errors[topic_partition] = await self._write(marker, topic_partition, written)
+                batch = _Marker(
+                    partial(append_marker, marker=marker), self, marker, topic_partition
+                )
+                appended = self.appends.append(batch, written.appends)
+                if not isinstance(appended, Appended | Rejection):
+                    appended = await appended
+                if isinstance(appended, Rejection):
+                    errors[topic_partition] = appended.error
+                else:
+                    errors[topic_partition] = ErrorCode.none
+                    self._note_written(marker, topic_partition, appended.base_offset, written)
                 if pace is not None and pace.has_done(1):
                     await pace.rest()
         appends = written.appends
@@ -142,17 +153,14 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         has_producer = marker.producer_id >= 0 and marker.producer_epoch >= 0
         return not has_producer and self._is_here(marker)
 
-    async def _write(
-        self, marker: TxnMarker, topic_partition: TopicPartition, written: _Written
-    ) -> ErrorCode:
-        batch = _Marker(self, marker, topic_partition)
-        appended = await self.appends.append(batch, written.appends)
-        if isinstance(appended, Rejection):
-            return appended.error
-        completion = self.groups.marker_written(topic_partition, marker, appended.base_offset)
-        if completion is not None and self.rules.positions_come_before_answer:
-            written.completions.append((topic_partition, completion))
-        return ErrorCode.none
+    def _note_written(
+        self, marker: TxnMarker, topic_partition: TopicPartition, offset: int, written: _Written
+    ) -> None:
+        """A marker is in a log: positions that it ends are the group's now."""
+        if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
+            completion = self.groups.marker_written(topic_partition, marker, offset)
+            if completion is not None and self.rules.positions_come_before_answer:
+                written.completions.append((topic_partition, completion))
 
     def log_for_marker(self, topic_partition: TopicPartition) -> PartitionLog | Rejection:
         """The led log, or why there is none that takes a marker."""
@@ -187,9 +195,6 @@ class _Marker(WaitingBatch, frozen=True, gc=False):
             partitions=(self.topic_partition,),
             committed=self.marker.committed,
         )
-
-    def append(self, log: PartitionLog, now_ms: int) -> Appended | AppendRejection:
-        return append_marker(log, self.marker, now_ms=now_ms)
 
     def bounds(self, log: PartitionLog) -> LogBounds:
         return bounds_for_marker(log, self.marker)

@@ -262,9 +262,21 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             where = part.topic_partition
             if where not in outcomes:
                 batch = _ClientBatch(
-                    self, command, part, guards.get(where, SENTINEL), seen.get(where)
+                    partial(
+                        append_client,
+                        batch=part.batch,
+                        guard=guards.get(where, SENTINEL),
+                        header=part.header,
+                        newest=seen.get(where),
+                    ),
+                    self,
+                    command,
+                    part,
                 )
-                outcomes[where] = _outcome(await self.appends.append(batch, appended))
+                result = self.appends.append(batch, appended)
+                if not isinstance(result, Appended | Rejection):
+                    result = await result
+                outcomes[where] = _outcome(result)
                 if pace is not None and pace.has_done(1):
                     await pace.rest()
         return appended
@@ -289,8 +301,6 @@ class _ClientBatch(WaitingBatch, frozen=True, gc=False):
     producing: Producing
     command: ProduceCommand
     part: ProducePartition
-    guard: int
-    newest: AppendRejection | Reread | int | None
 
     def find(self) -> PartitionLog | Rejection:
         return self.producing.log_for_append(self.command, self.part.topic_partition)
@@ -301,12 +311,6 @@ class _ClientBatch(WaitingBatch, frozen=True, gc=False):
             transactional_id=self.command.transactional_id,
             producer_id=producer_id if producer_id >= 0 else None,
             partitions=(self.part.topic_partition,),
-        )
-
-    def append(self, log: PartitionLog, now_ms: int) -> Appended | AppendRejection:
-        part = self.part
-        return append_client(
-            log, part.batch, guard=self.guard, now_ms=now_ms, header=part.header, newest=self.newest
         )
 
     def bounds(self, log: PartitionLog) -> LogBounds:

@@ -55,6 +55,23 @@ class CoordinatorLog(Protocol):
         """
 
 
+class TransactionLog(Protocol):
+    """The same, as the coordinator of transactions writes to it."""
+
+    def write(
+        self,
+        partition: int,
+        batch: bytes,
+        *,
+        subject: Callable[[TopicPartition], Subject],
+        timeout_ms: int,
+        now_ms: int,
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        """Append a batch as soon as nothing objects, and have it replicated: what came of it, or an
+        answer once that is known. ``subject`` says whom it is about.
+        """
+
+
 def append_error(error: ErrorCode) -> ErrorCode:
     """The error that clients get for an error of the log
     (TransactionStateManager.appendTransactionToLog, CoordinatorOperationExceptionHelper).

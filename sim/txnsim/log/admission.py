@@ -7,8 +7,6 @@ reload ask none of this: they believe the leader.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from txnsim.errors import CorruptBatchError, ErrorCode
@@ -33,7 +31,7 @@ from txnsim.wire.batch import LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader, rea
 from txnsim.wire.control import MARKER_BYTES
 
 
-class SoundBatch(NamedTuple):
+class SoundBatch(msgspec.Struct, frozen=True, gc=False):
     """A client's batch that may be written, as far as its producer does not matter."""
 
     batch: bytes
@@ -96,7 +94,7 @@ def sound_batch(
             )
         if not isinstance(newest, int):
             return newest
-    if needs_recoding(header, config):
+    if config.codec is not None and needs_recoding(header, config):
         written = None if known is None else known.recoded
         written = recoded(batch, header, config) if written is None else written
         if isinstance(written, AppendRejection):
@@ -127,13 +125,13 @@ def check_producer(
     """
     producer_id = header.producer_id
     is_transactional = header.attributes & TRANSACTIONAL_FLAG != 0
-    rules = config.rules
+    rules, verified = config.rules, verification.entries.get(producer_id)
     if is_transactional:
         refusal = check_gate(
             entry,
             producer_id=producer_id,
             producer_epoch=header.producer_epoch,
-            is_verified=verification.matches(producer_id, guard)
+            is_verified=(verified is not None and verified.guard == guard)
             or not config.verification_enabled
             or not rules.transactions_are_verified
             or not (rules.guards_are_compared or guard == SENTINEL)
@@ -148,7 +146,7 @@ def check_producer(
         base_sequence=header.base_sequence,
         is_transactional=is_transactional,
         is_client=is_client,
-        verification=verification.find(producer_id),
+        verification=verified,
         rules=rules,
     )
 

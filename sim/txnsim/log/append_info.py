@@ -79,9 +79,9 @@ def is_open(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
     """Whether a transaction is open that the batch may simply join
     (ProducerStateManager.hasOngoingTransaction).
     """
-    if entry.has_open_transaction(producer_epoch):
-        return True
-    return entry.txn_first_offset != NO_OFFSET and not rules.open_transactions_have_epochs
+    if entry.txn_first_offset == NO_OFFSET:
+        return False
+    return entry.producer_epoch == producer_epoch or not rules.open_transactions_have_epochs
 
 
 def check_data(

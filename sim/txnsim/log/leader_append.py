@@ -104,11 +104,11 @@ def append_client(
     )
     if isinstance(sound, AppendRejection):
         return sound
-    batch, header, max_timestamp = sound
+    batch, header, max_timestamp = sound.batch, sound.header, sound.max_timestamp
     if header.producer_id >= 0:
         producers = log.producers
         entry = producers.find(header.producer_id)
-        if entry is not None and entry.producer_epoch == header.producer_epoch:
+        if entry is not None and entry.batches and entry.producer_epoch == header.producer_epoch:
             cached = entry.find_batch(header.base_sequence, header.last_sequence)
             if cached is not None:
                 return Appended(

@@ -47,12 +47,13 @@ class Allowance:
 class LocalLog:
     """The stored batches of one replica, with the indexes beside them.
 
-    ``segments`` and ``index`` are to be read from outside, and changed here.
+    ``segments`` and ``index`` are to be read from outside, and changed here; but a batch is added
+    to the active segment by ``PartitionLog.append``, which all appends go through.
     """
 
     __slots__ = (
-        *("_tail", "_topic_partition", "cleaned_until", "end_offset", "generation", "index"),
-        *("recovery_point", "segments"),
+        *("_topic_partition", "cleaned_until", "end_offset", "generation", "index"),
+        *("recovery_point", "segments", "tail"),
     )
 
     def __init__(
@@ -73,27 +74,10 @@ class LocalLog:
         """Offset up to which the cleaner has come (cleaner-offset-checkpoint); None before its
         first round.
         """
-        self._tail: deque[ReplicatedBatch] | None = None
+        self.tail: deque[ReplicatedBatch] | None = None
+        """The newest batches with their descriptions, where the log has followers."""
 
     # Commands: at the new end
-
-    def append(self, batch: ReplicatedBatch, config: LogConfig | None, *, now_ms: int) -> bool:
-        """Add a batch to the active segment (LocalLog.append); False where that has to end, if a
-        ``config`` is there to say so.
-        """
-        if not self.segments.active.append(
-            batch.data,
-            batch.base_offset,
-            batch.last_offset,
-            max_timestamp=batch.timestamp_ms,
-            now_ms=now_ms,
-            config=config,
-        ):
-            return False
-        self.end_offset = batch.last_offset + 1
-        if self._tail is not None:
-            self._tail.append(batch)
-        return True
 
     def roll(self, base_offset: int, config: LogConfig, *, now_ms: int) -> None:
         """End the active segment: all of it is on disk then (LocalLog.roll)."""
@@ -116,12 +100,12 @@ class LocalLog:
 
     def keep_tail(self) -> None:
         """The log has followers: keep descriptions of new batches for them."""
-        if self._tail is None:
-            self._tail = deque(maxlen=TAIL_BATCHES_MAX)
+        if self.tail is None:
+            self.tail = deque(maxlen=TAIL_BATCHES_MAX)
 
     def drop_tail(self) -> None:
         """It has none any more."""
-        self._tail = None
+        self.tail = None
 
     # Commands: what is cut off or exchanged
 
@@ -129,7 +113,7 @@ class LocalLog:
         """Cut the log off at ``offset``, which lies in it (LocalLog.truncateTo)."""
         self.segments.truncate_to(offset, now_ms=now_ms)
         self.index.truncate_to(offset)
-        self._tail = None
+        self.tail = None
         self.generation += 1
         if self.cleaned_until is not None:
             self.cleaned_until = min(self.cleaned_until, offset)
@@ -142,7 +126,7 @@ class LocalLog:
         """
         self.segments = Segments(self.new_segment(offset, config, now_ms=now_ms))
         self.index = TxnIndex()
-        self._tail = None
+        self.tail = None
         self.generation += 1
         self.cleaned_until = None
         self.recovery_point = offset
@@ -161,7 +145,7 @@ class LocalLog:
         if not self.segments.replace(old, new):
             return False
         self.index.replace(old[0].base_offset, end, aborted)
-        tail = self._tail
+        tail = self.tail
         while tail and tail[0].base_offset < end:
             tail.popleft()  # it describes a batch as it was before it was cleaned
         return True
@@ -220,13 +204,9 @@ class LocalLog:
         New batches are handed on with their descriptions; only of older batches are the headers
         read.
         """
-        tail = self._tail
-        if tail:
-            newest = tail[-1]
-            if newest.base_offset == offset:
-                return (newest,)
-            if tail[0].base_offset <= offset:
-                return _from_tail(tail, offset, max_bytes)
+        tail = self.tail
+        if tail and tail[0].base_offset <= offset:
+            return _from_tail(tail, offset, max_bytes)
         span = self.segments.read(offset, self.end_offset, max_bytes=max_bytes, min_one_batch=True)
         return (
             ()

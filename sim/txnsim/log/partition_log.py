@@ -304,24 +304,35 @@ class PartitionLog:
         Raises:
             InvariantViolation: It lies below the log end.
         """
-        local, epochs = self.local, self.epochs
-        if batch.base_offset < local.end_offset:
+        local, config, base, last = self.local, self.config, batch.base_offset, batch.last_offset
+        if base < local.end_offset:
             raise InvariantViolation(
-                f"{self.topic_partition}: a batch begins at {batch.base_offset}, below the log end"
-                f" {self.local.end_offset}"
+                f"{self.topic_partition}: a batch begins at {base}, below the log end"
+                f" {local.end_offset}"
             )
-        if not local.append(batch, self.config, now_ms=now_ms):
-            self._roll(batch.base_offset, now_ms)
-            local.append(batch, None, now_ms=now_ms)
-        if batch.leader_epoch > epochs.latest:
-            epochs.assign(batch.leader_epoch, batch.base_offset)
+        data, timestamp_ms = batch.data, batch.timestamp_ms
+        if not local.segments.active.append(
+            data, base, last, max_timestamp=timestamp_ms, now_ms=now_ms, config=config
+        ):
+            self._roll(base, now_ms)
+            local.segments.active.append(
+                data, base, last, max_timestamp=timestamp_ms, now_ms=now_ms
+            )
+        local.end_offset = last + 1
+        if local.tail is not None:
+            local.tail.append(batch)
+        if batch.leader_epoch > self.epochs.latest:
+            self.epochs.assign(batch.leader_epoch, base)
         if batch.producer_id >= 0:
-            aborted = self.producers.append(batch, self.config.rules)
+            producers = self.producers
+            aborted = producers.apply(batch)
             if aborted is not None:
                 local.index.append(aborted)
+            if batch.is_transactional and batch.producer_id in producers.verification.entries:
+                producers.guard_has_served(batch, config.rules)
         allowance = self.allowance
         if allowance is not None:
-            allowance.left -= len(batch.data)
+            allowance.left -= len(data)
             if allowance.left < 0:
                 allowance.spent()
 

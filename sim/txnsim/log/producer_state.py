@@ -112,16 +112,16 @@ class ProducerEntry:
 class ProducerState:
     """Producers of one partition and their open transactions.
 
-    ``ongoing`` holds first offset → producer id of the open ones. Offsets rise, so the order of
-    insertion is the order of offsets and the first key is the smallest. ``ended`` holds
-    first offset → offset of the marker of those whose marker is written but not yet below the high
-    watermark; they hold the last stable offset back just the same.
+    ``by_id`` holds what is known of each. ``ongoing`` holds first offset → producer id of the open
+    ones. Offsets rise, so the order of insertion is the order of offsets and the first key is the
+    smallest. ``ended`` holds first offset → offset of the marker of those whose marker is written
+    but not yet below the high watermark; they hold the last stable offset back just the same.
     """
 
-    __slots__ = ("_entries", "_ongoing", "ended")
+    __slots__ = ("_ongoing", "by_id", "ended")
 
     def __init__(self) -> None:
-        self._entries: dict[int, ProducerEntry] = {}
+        self.by_id: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
         self.ended: dict[int, int] = {}
 
@@ -141,9 +141,9 @@ class ProducerState:
         """A batch of this producer is in the log; a transactional one opens a transaction if none
         is open.
         """
-        entry = self._entries.get(producer_id)
+        entry = self.by_id.get(producer_id)
         if entry is None:
-            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+            entry = self.by_id[producer_id] = ProducerEntry(producer_id)
         metadata = BatchMetadata(
             last_sequence=last_sequence,
             last_offset=last_offset,
@@ -176,9 +176,9 @@ class ProducerState:
         Without one it leaves its epochs all the same (ProducerAppendInfo.appendEndTxnMarker): that
         is what keeps a zombie out of a partition that was never written.
         """
-        entry = self._entries.get(producer_id)
+        entry = self.by_id.get(producer_id)
         if entry is None:
-            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+            entry = self.by_id[producer_id] = ProducerEntry(producer_id)
         if entry.producer_epoch != producer_epoch:
             entry.producer_epoch = producer_epoch
             entry.batches = ()
@@ -220,11 +220,11 @@ class ProducerState:
         """
         evicted = tuple(
             entry.producer_id
-            for entry in self._entries.values()
+            for entry in self.by_id.values()
             if not entry.batches or entry.batches[-1].last_offset < offset
         )
         for producer_id in evicted:
-            self._ongoing.pop(self._entries.pop(producer_id).txn_first_offset, None)
+            self._ongoing.pop(self.by_id.pop(producer_id).txn_first_offset, None)
         return evicted
 
     def expire(
@@ -240,13 +240,13 @@ class ProducerState:
         """
         expired = tuple(
             entry.producer_id
-            for entry in self._entries.values()
+            for entry in self.by_id.values()
             if entry.txn_first_offset == NO_OFFSET
             and now_ms - (entry.last_timestamp if markers_count else entry.batch_timestamp)
             >= expiration_ms
         )
         for producer_id in expired:
-            del self._entries[producer_id]
+            del self.by_id[producer_id]
         return expired
 
     # Snapshots
@@ -263,7 +263,7 @@ class ProducerState:
             is_open = saved.txn_first_offset != NO_OFFSET
             if not is_open and now_ms - saved.timestamp >= expiration_ms:
                 continue
-            entry = state._entries[saved.producer_id] = ProducerEntry(saved.producer_id)
+            entry = state.by_id[saved.producer_id] = ProducerEntry(saved.producer_id)
             entry.producer_epoch = saved.producer_epoch
             entry.coordinator_epoch = saved.coordinator_epoch
             entry.last_timestamp = saved.timestamp
@@ -278,24 +278,24 @@ class ProducerState:
                 entry.batches = (newest,)
         state._ongoing = {
             entry.txn_first_offset: entry.producer_id
-            for entry in sorted(state._entries.values(), key=lambda entry: entry.txn_first_offset)
+            for entry in sorted(state.by_id.values(), key=lambda entry: entry.txn_first_offset)
             if entry.txn_first_offset != NO_OFFSET
         }
         return state
 
     def to_snapshot(self) -> tuple[SnapshotEntry, ...]:
         """What a snapshot keeps of this state (ProducerStateManager.writeSnapshot)."""
-        return tuple([_saved(entry) for entry in self._entries.values()])
+        return tuple([_saved(entry) for entry in self.by_id.values()])
 
     # Queries
 
     def find(self, producer_id: int) -> ProducerEntry | None:
         """The producer's entry; to be read, not to be changed."""
-        return self._entries.get(producer_id)
+        return self.by_id.get(producer_id)
 
     def entries(self) -> Iterator[ProducerEntry]:
         """All entries, in the order in which the producers appeared."""
-        return iter(self._entries.values())
+        return iter(self.by_id.values())
 
     def first_undecided_offset(self) -> int | None:
         """First offset of the earliest open transaction."""
@@ -316,7 +316,7 @@ class ProducerState:
         is open.
         """
         for producer_id in self._ongoing.values():
-            return self._entries[producer_id].last_timestamp
+            return self.by_id[producer_id].last_timestamp
         return -1
 
     def ongoing(self) -> tuple[tuple[int, int], ...]:
@@ -329,7 +329,7 @@ class ProducerState:
 
     def images(self) -> tuple[ProducerEntry, ...]:
         """All entries as they are now, by producer id."""
-        return tuple([copy(entry) for _, entry in sorted(self._entries.items())])
+        return tuple([copy(entry) for _, entry in sorted(self.by_id.items())])
 
 
 def _saved(entry: ProducerEntry) -> SnapshotEntry:

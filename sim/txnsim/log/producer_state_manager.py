@@ -44,24 +44,21 @@ class ProducerStateManager:
 
     # Commands
 
-    def append(self, batch: ReplicatedBatch, rules: Rules) -> AbortedTxn | None:
-        """A batch of a producer was appended; the transaction that it aborts here, if it is a
-        marker.
-        """
-        aborted = self.apply(batch)
-        if batch.is_transactional:
-            if batch.is_control:
-                self.verification.on_marker(
-                    batch.producer_id,
-                    batch.producer_epoch,
-                    spares_own_epoch=rules.own_epoch_marker_keeps_guard,
-                )
-            else:
-                self.verification.on_data(batch.producer_id)
-        return aborted
+    def guard_has_served(self, batch: ReplicatedBatch, rules: Rules) -> None:
+        """A transactional batch of a producer was appended that has a guard."""
+        if batch.is_control:
+            self.verification.on_marker(
+                batch.producer_id,
+                batch.producer_epoch,
+                spares_own_epoch=rules.own_epoch_marker_keeps_guard,
+            )
+        else:
+            self.verification.on_data(batch.producer_id)
 
     def apply(self, batch: ReplicatedBatch) -> AbortedTxn | None:
-        """What a stored batch means for the producers, without any check."""
+        """What a stored batch means for the producers, without any check; the transaction that it
+        aborts, if it is a marker.
+        """
         if batch.producer_id < 0:
             return None
         if not batch.is_control:
@@ -122,7 +119,7 @@ class ProducerStateManager:
 
     def find(self, producer_id: int) -> ProducerEntry | None:
         """The producer's entry; to be read, not to be changed."""
-        return self.state.find(producer_id)
+        return self.state.by_id.get(producer_id)
 
     def all(self) -> tuple[ProducerEntry, ...]:
         """All producers that are known here, with or without an open transaction, as they are now

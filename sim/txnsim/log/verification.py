@@ -38,10 +38,10 @@ class VerificationEntry(msgspec.Struct, kw_only=True, eq=False):
 class VerificationEntries:
     """Entries of one partition, by producer id."""
 
-    __slots__ = ("_entries", "_guard_last")
+    __slots__ = ("_guard_last", "entries")
 
     def __init__(self) -> None:
-        self._entries: dict[int, VerificationEntry] = {}
+        self.entries: dict[int, VerificationEntry] = {}
         self._guard_last = SENTINEL
 
     # Commands
@@ -61,10 +61,10 @@ class VerificationEntries:
         lowers the entry's, so that a batch that overtook it is refused by the sequence check until
         the lower one is written; a higher epoch starts afresh.
         """
-        entry = self._entries.get(producer_id)
+        entry = self.entries.get(producer_id)
         if entry is None:
             self._guard_last += 1
-            self._entries[producer_id] = VerificationEntry(
+            self.entries[producer_id] = VerificationEntry(
                 guard=self._guard_last,
                 created_ms=now_ms,
                 producer_epoch=producer_epoch,
@@ -83,7 +83,7 @@ class VerificationEntries:
         """A transactional batch of the producer passed all checks: the transaction is open here,
         the guard has served.
         """
-        self._entries.pop(producer_id, None)
+        self.entries.pop(producer_id, None)
 
     def on_marker(
         self, producer_id: int, producer_epoch: int, *, spares_own_epoch: bool = True
@@ -94,7 +94,7 @@ class VerificationEntries:
         transactions v2: there a marker bumps the epoch, so this one is a retry of the previous
         transaction's, and must not drop the guard of the next (KAFKA-18575, ``spares_own_epoch``).
         """
-        entry = self._entries.get(producer_id)
+        entry = self.entries.get(producer_id)
         if entry is None:
             return
         if (
@@ -103,25 +103,25 @@ class VerificationEntries:
             and entry.producer_epoch == producer_epoch
         ):
             return
-        del self._entries[producer_id]
+        del self.entries[producer_id]
 
     def expire(self, *, now_ms: int, expiration_ms: int) -> None:
         """Remove entries that were made ``expiration_ms`` ago or earlier."""
-        for producer_id, entry in list(self._entries.items()):
+        for producer_id, entry in list(self.entries.items()):
             if now_ms - entry.created_ms >= expiration_ms:
-                del self._entries[producer_id]
+                del self.entries[producer_id]
 
     def clear(self) -> None:
         """Another leader has none of these. Guards handed out before never match again."""
-        self._entries.clear()
+        self.entries.clear()
 
     # Queries
 
     def find(self, producer_id: int) -> VerificationEntry | None:
         """The producer's entry, if one is waiting."""
-        return self._entries.get(producer_id)
+        return self.entries.get(producer_id)
 
     def matches(self, producer_id: int, guard: int) -> bool:
         """Whether an append that shows ``guard`` belongs to the entry of now."""
-        entry = self._entries.get(producer_id)
+        entry = self.entries.get(producer_id)
         return entry is not None and entry.guard == guard

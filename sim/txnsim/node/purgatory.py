@@ -32,7 +32,8 @@ class Parked(Pending[Any], kw_only=True, eq=False):
 
     keys: Collection[Any]
     timeout_ms: float
-    deadline_ms: float = 0
+    parked_ns: int = 0
+    """When it began to wait, by the stopwatch."""
     is_answered: bool = False
 
     @abstractmethod
@@ -62,10 +63,14 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     _clock: Clock
     tasks: Tasks
+    _stopwatch_ns: Callable[[], int] = lambda: 0
     parked: dict[KeyT, dict[Parked, None]] = {}
     _by_timeout: dict[float, dict[Parked, None]] = {}
     wide: dict[Parked, None] = {}
     """Those that wait for so many keys that they are asked whether a key is theirs."""
+
+    def __post_init__(self) -> None:
+        self._stopwatch_ns = self._clock.stopwatch_ns
 
     async def wait(
         self,
@@ -101,7 +106,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
     def park(self, parked: Parked) -> None:
         """The same for one who is called back; if it is cancelled, it stays until its answer."""
         timeout_ms = parked.timeout_ms
-        parked.deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        parked.parked_ns = self._stopwatch_ns()
         same = self._by_timeout.get(timeout_ms)
         if same is None:
             same = self._by_timeout[timeout_ms] = {}
@@ -119,8 +124,6 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             for parked in [one for one in self.wide if key in one.keys]:
                 if parked.check(key):
                     self._finish(parked, done=True)
-        if not self.parked:
-            return
         waiting = self.parked.get(key)
         if waiting is None:
             return
@@ -174,8 +177,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         same = self._by_timeout[timeout_ms]
         now_ms = self._clock.monotonic_ms()
         for parked in list(same):
-            if parked.deadline_ms > now_ms:
-                self._arm(timeout_ms, parked.deadline_ms - now_ms)
+            left_ms = self._clock.ms_of(parked.parked_ns) + timeout_ms - now_ms
+            if left_ms > 0:
+                self._arm(timeout_ms, left_ms)
                 return
             self._finish(parked, done=False)
         del self._by_timeout[timeout_ms]

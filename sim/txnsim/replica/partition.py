@@ -22,7 +22,6 @@ from txnsim.metadata.image import PartitionImage
 from txnsim.replica.replication import (
     Follower,
     has_caught_up,
-    next_high_watermark,
     out_of_sync,
 )
 from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
@@ -55,8 +54,9 @@ class Partition:
     """The leader's view of one partition."""
 
     __slots__ = (
-        *("_asked", "_end", "_leader", "_may_join", "followers", "isr", "leader_epoch", "log"),
-        *("maximal_isr", "min_isr", "partition_epoch", "replicas", "topic_id", "topic_partition"),
+        *("_asked", "_end", "_leader", "_may_join", "followers", "is_under_min_isr", "isr"),
+        *("leader_epoch", "log", "maximal_isr", "min_isr", "partition_epoch", "replicas"),
+        *("topic_id", "topic_partition"),
     )
 
     def __init__(
@@ -82,6 +82,8 @@ class Partition:
         self.maximal_isr: frozenset[BrokerId] = frozenset()
         self.min_isr = 1
         """``min.insync.replicas``, at most the number of replicas (Partition.effectiveMinIsr)."""
+        self.is_under_min_isr = True
+        """Whether too few replicas are in sync for acks=-1."""
         self.followers: dict[BrokerId, Follower] = {}
 
     # Metadata
@@ -90,6 +92,7 @@ class Partition:
         """Take over what the controller says (Partition.makeLeader)."""
         is_bounded = self.log.config.rules.min_isr_is_bounded
         self.min_isr = min(min_isr, len(image.replicas)) if is_bounded else min_isr
+        self.is_under_min_isr = len(self.isr) < self.min_isr
         if image.partition_epoch <= self.partition_epoch:
             return
         is_new_epoch = image.leader_epoch != self.leader_epoch
@@ -108,11 +111,6 @@ class Partition:
             self.followers[broker_id] = follower
             if follower.reader is not None and broker_id not in image.isr:
                 follower.reader.is_out(self.topic_partition)
-
-    @property
-    def is_under_min_isr(self) -> bool:
-        """Whether too few replicas are in sync for acks=-1."""
-        return len(self.isr) < self.min_isr
 
     @property
     def lost_min_isr(self) -> bool:
@@ -136,7 +134,9 @@ class Partition:
                     # A follower that has all records fetches again and again, without naming each
                     # partition. It was up to date at its last fetch.
                     follower.caught_up_ms = reader.last_fetch_ms
-                reader.has_news(topic_partition)
+                reader.news[topic_partition] = None
+                if reader.parked is not None and not reader.is_due:
+                    reader.answer_soon()
         if len(self.maximal_isr) > 1:
             return False
         return self.advance(terms)
@@ -144,8 +144,11 @@ class Partition:
     def log_start_raised(self) -> None:
         """Records were deleted: the followers shall delete them, too."""
         for follower in self.followers.values():
-            if follower.reader is not None:
-                follower.reader.has_news(self.topic_partition)
+            reader = follower.reader
+            if reader is not None:
+                reader.news[self.topic_partition] = None
+                if reader.parked is not None and not reader.is_due:
+                    reader.answer_soon()
 
     def advance(self, terms: Terms) -> bool:
         """Move the high watermark as far as it may go; whether it moved
@@ -161,7 +164,13 @@ class Partition:
         followers = self.followers
         if len(waited_for) <= len(followers):
             waited_for |= self._joining(*terms())
-        moved = log.advance_high_watermark(next_high_watermark(end, followers.values(), waited_for))
+        high_watermark = log.high_watermark
+        for follower in followers.values():
+            if follower.log_end_offset < end and follower.broker_id in waited_for:
+                end = follower.log_end_offset
+                if end <= high_watermark:
+                    return False
+        moved = log.advance_high_watermark(end)
         if moved:
             for follower in followers.values():
                 if follower.reader is not None:
@@ -255,6 +264,7 @@ class Partition:
 
     def _take(self, isr: tuple[BrokerId, ...], partition_epoch: int) -> None:
         self.isr = isr
+        self.is_under_min_isr = len(isr) < self.min_isr
         self.maximal_isr = frozenset(isr)
         self.partition_epoch = partition_epoch
         self._asked = None

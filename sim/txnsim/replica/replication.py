@@ -29,8 +29,17 @@ class Reader(Protocol):
     stale: dict[TopicPartition, None]
     """Partitions whose high watermark the follower does not know any more."""
 
-    def has_news(self, topic_partition: TopicPartition) -> None:
-        """There is something in this partition that the follower has not got."""
+    news: dict[TopicPartition, None]
+    """Partitions with something that the follower has not got."""
+    is_due: bool
+    """Its answer is on its way."""
+
+    @property
+    def parked(self) -> object | None:
+        """Its request that waits for news."""
+
+    def answer_soon(self) -> None:
+        """Give that one its answer after the present callback."""
 
     def is_out(self, topic_partition: TopicPartition) -> None:
         """The follower is not in the ISR: with each Fetch it is to be seen whether it may join."""
@@ -83,17 +92,6 @@ class Follower(msgspec.Struct, eq=False):
     def is_caught_up(self, *, leader_end: int, lag_max_ms: int, now_ms: int) -> bool:
         """Whether it has all there is, or had so not long ago."""
         return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_max_ms
-
-
-def next_high_watermark(
-    leader_end: int, followers: Iterable[Follower], waited_for: Container[BrokerId]
-) -> int:
-    """The least log end of the leader and of those who are ``waited_for``."""
-    offset = leader_end
-    for follower in followers:
-        if follower.log_end_offset < offset and follower.broker_id in waited_for:
-            offset = follower.log_end_offset
-    return offset
 
 
 def out_of_sync(

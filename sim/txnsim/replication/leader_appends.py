@@ -9,7 +9,8 @@ counterparts: ReplicaManager.appendRecords, Partition.appendRecordsToLeader.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -30,9 +31,8 @@ Appends = list[tuple[PartitionLog, int]]
 class Batch(msgspec.Struct, frozen=True, gc=False):
     """A batch on its way into a log, with what its sender knows of it."""
 
-    @abstractmethod
-    def append(self, log: PartitionLog, now_ms: int) -> Appended | Rejection:
-        """Append it to the log itself."""
+    write: Callable[..., Appended | Rejection]
+    """Appends it to the log itself; its arguments are the log and ``now_ms``."""
 
     def bounds(self, _log: PartitionLog) -> LogBounds | None:
         """The bounds of the log before the append, if the trace needs them."""
@@ -102,16 +102,29 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             return None
         return Rejection(error=error, reason="the log does not take the records")
 
-    async def append(self, batch: WaitingBatch, appends: Appends) -> Appended | Rejection:
-        """Append a batch as soon as possible; ``appends`` gets each append to a log."""
+    def append(
+        self, batch: WaitingBatch, appends: Appends, *, now_ms: int | None = None
+    ) -> Appended | Rejection | Coroutine[Any, Any, Appended | Rejection]:
+        """Append a batch; where something may object, what is returned does so as soon as possible.
+        ``appends`` gets each append to a log.
+        """
         log, gate = batch.find(), self.gate
-        if (gate.crossings.network.interceptor.armed or gate.disk.is_full) and not isinstance(
-            log, Rejection
-        ):
-            refused = await self.admit(batch.subject(), batch.kind)
-            if refused is not None:
-                return refused
-            log = batch.find()  # it may be another's by now
+        if isinstance(log, Rejection):
+            return log
+        if gate.crossings.network.interceptor.armed or gate.disk.is_full:
+            return self._append_once_admitted(batch, appends)
+        appended = self.append_admitted(log, batch, now_ms=now_ms)
+        if isinstance(appended, Appended):
+            appends.append((log, appended.last_offset))
+        return appended
+
+    async def _append_once_admitted(
+        self, batch: WaitingBatch, appends: Appends
+    ) -> Appended | Rejection:
+        refused = await self.admit(batch.subject(), batch.kind)
+        if refused is not None:
+            return refused
+        log = batch.find()  # it may be another's by now
         if isinstance(log, Rejection):
             return log
         appended = self.append_admitted(log, batch)
@@ -119,7 +132,9 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             appends.append((log, appended.last_offset))
         return appended
 
-    def append_admitted(self, log: PartitionLog, batch: Batch) -> Appended | Rejection:
+    def append_admitted(
+        self, log: PartitionLog, batch: Batch, *, now_ms: int | None = None
+    ) -> Appended | Rejection:
         """Append a batch that was admitted to the log that was found, with all that follows."""
         gate, trace = self.gate, self.log_trace
         durable = None
@@ -130,7 +145,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             durable = gate.durable(log)
         is_traced = trace.tracer.on
         before = batch.bounds(log) if is_traced else None
-        appended = batch.append(log, self.clock.now_ms())
+        appended = batch.write(log, now_ms=self.clock.now_ms() if now_ms is None else now_ms)
         if isinstance(appended, Rejection):
             if is_traced:
                 batch.refused(trace, appended)

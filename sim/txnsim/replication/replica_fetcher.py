@@ -301,8 +301,8 @@ class _Fetcher:
         self._session_id = reply.session_id
         if self._is_standing:
             self._behind.append((request, reply))
-            return
-        self._stand(request, reply)
+        else:
+            self._stand(request, reply)
 
     def _asked(self, request: int, fetched: ReplicaFetchedPartition) -> _Followed | None:
         """The partition that an answer is about, if this broker still follows it."""
@@ -312,18 +312,6 @@ class _Fetcher:
         if followed is None or request < followed.first_request:
             return None
         return followed
-
-    def _go_on(self, request: int, reply: ReplicaFetchReply) -> None:
-        if request == self._request:
-            if reply.partitions:
-                self._wait_ms = 0
-            else:
-                self._wait_longer()
-            self.send()
-        elif self._changed:
-            # The newest request was on its way before this answer brought something: it does not
-            # say how far we are now, and it may wait long.
-            self.send()
 
     async def _take(self, request: int, reply: ReplicaFetchReply) -> None:
         """Take over the leader's answer (AbstractFetcherThread.processFetchRequest); an append
@@ -351,11 +339,15 @@ class _Fetcher:
                         break
                     now_ms = self._clock.now_ms()
                     before = self._gate.durable(log)
-                end = log.local.end_offset
-                if not self._append(followed, batch, now_ms):
+                if batch.base_offset < log.local.end_offset and self._is_here(log, batch):
+                    continue
+                if batch.leader_epoch > followed.leader_epoch:
+                    # Written by a leader that is unknown here (KAFKA-18723).
                     self._follow(log, fetched)
                     break
-                if before is not None and log.local.end_offset > end:
+                log.append(batch, now_ms=now_ms)
+                self._changed[log.topic_partition] = None
+                if before is not None:
                     self._gate.replicated(log, before, batch)
             else:
                 self._follow(log, fetched)
@@ -381,7 +373,11 @@ class _Fetcher:
             if not isinstance(error, asyncio.CancelledError):
                 raise error
         elif request == self._request:
-            self._go_on(request, reply)
+            if reply.partitions:
+                self._wait_ms = 0
+            else:
+                self._wait_longer()
+            self.send()
         elif is_late or self._changed:
             self.send()  # else a newer one is out, and another would only supersede it
 
@@ -435,20 +431,16 @@ class _Fetcher:
             return True
         return False
 
-    def _append(self, followed: _Followed, batch: ReplicatedBatch, now_ms: int) -> bool:
-        """Append one batch, unless it is here already; whether to go on with the next one."""
-        log = followed.log
-        if batch.base_offset < log.local.end_offset:
-            if batch.last_offset < log.log_end_offset or log.log_end_offset > log.log_start_offset:
-                return True  # sent twice: the answer to a superseded request was on its way
-            # The leader's log starts within this batch
-            # (Partition.appendRecordsToFollowerOrFutureReplica).
-            self._restart(log, batch.base_offset)
-        if batch.leader_epoch > followed.leader_epoch:
-            return False  # written by a leader that is unknown here (KAFKA-18723)
-        log.append(batch, now_ms=now_ms)
-        self._changed[log.topic_partition] = None
-        return True
+    def _is_here(self, log: PartitionLog, batch: ReplicatedBatch) -> bool:
+        """Whether a batch that begins below the log end was sent twice: the answer to a superseded
+        request was on its way.
+        """
+        if batch.last_offset < log.log_end_offset or log.log_end_offset > log.log_start_offset:
+            return True
+        # The leader's log starts within this batch
+        # (Partition.appendRecordsToFollowerOrFutureReplica).
+        self._restart(log, batch.base_offset)
+        return False
 
     def _follow(self, log: PartitionLog, fetched: ReplicaFetchedPartition) -> None:
         """Take over the leader's high watermark and log start."""

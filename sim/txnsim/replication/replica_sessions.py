@@ -28,6 +28,7 @@ from txnsim.interbroker.replication import (
     ReplicaFetchReply,
     ReplicaOffsetCommand,
     ReplicaOffsetReply,
+    ReplicatedBatch,
 )
 from txnsim.log.partition_log import PartitionLog
 from txnsim.replica.partition import Partition
@@ -75,12 +76,10 @@ class _Session:
     """When the timer that watches the deadline fires; None while none is armed."""
     response_max_bytes: int = 0
 
-    def has_news(self, topic_partition: TopicPartition) -> None:
-        self.news[topic_partition] = None
-        if self.parked is not None and not self.is_due:
-            self.is_due = True
-            # After the present callback: what is appended in it goes out in one answer.
-            self._sessions.tasks.soon(partial(self._sessions.answer, self))
+    def answer_soon(self) -> None:
+        self.is_due = True
+        # After the present callback: what is appended in it goes out in one answer.
+        self._sessions.tasks.soon(partial(self._sessions.answer, self))
 
     def is_out(self, topic_partition: TopicPartition) -> None:
         self.out_of_isr[topic_partition] = None
@@ -110,9 +109,19 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     def fetch(self, command: ReplicaFetchCommand) -> Pending[ReplicaFetchReply]:
         """Note the follower's positions; answer with the news, now or when there is some."""
-        session = self._session(command)
-        if isinstance(session, ErrorCode):
-            return self._at_once(ReplicaFetchReply(error=session))
+        session = self._by_follower.get(command.replica_id)
+        if (
+            session is not None
+            and session.session_id == command.session_id
+            and session.epoch == command.session_epoch
+        ):
+            session.epoch += 1
+        elif command.session_epoch == FULL:
+            session = self._begin(command.replica_id, session)
+        elif session is None or session.session_id != command.session_id:
+            return self._at_once(ReplicaFetchReply(error=ErrorCode.fetch_session_id_not_found))
+        else:
+            return self._at_once(ReplicaFetchReply(error=ErrorCode.invalid_fetch_session_epoch))
         now_ms = session.last_fetch_ms = self.clock.monotonic_ms()
         if session.parked is not None:
             self._supersede(session)
@@ -140,7 +149,12 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             wait_ms = min(wait_ms, self.replicas.dynamic.replica_fetch_wait_max_ms)
         if refused or session.news or wait_ms <= 0:
             return self._at_once(self._reply(session, refused))
-        return self._park(session, now_ms + wait_ms)
+        parked: Pending[ReplicaFetchReply] = Pending(self.tasks)
+        session.parked = parked
+        session.deadline_ms = now_ms + wait_ms
+        if session.timer_ms is None or session.timer_ms > session.deadline_ms:
+            self._arm(session, session.deadline_ms)
+        return parked
 
     def offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
         """Where the log ends or begins, for a follower (Partition.fetchOffsetForTimestamp)."""
@@ -162,25 +176,15 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts: sessions
 
-    def _session(self, command: ReplicaFetchCommand) -> _Session | ErrorCode:
-        follower_id = command.replica_id
-        session = self._by_follower.get(follower_id)
-        if command.session_epoch == FULL:
-            if session is not None:
-                if session.parked is not None:
-                    self._supersede(session)
-                for topic_partition in list(session.positions):
-                    self._forget(session, topic_partition)
-            self._session_count += 1
-            session = self._by_follower[follower_id] = _Session(
-                self, follower_id, self._session_count
-            )
-            return session
-        if session is None or session.session_id != command.session_id:
-            return ErrorCode.fetch_session_id_not_found
-        if session.epoch != command.session_epoch:
-            return ErrorCode.invalid_fetch_session_epoch
-        session.epoch += 1
+    def _begin(self, follower_id: BrokerId, last: _Session | None) -> _Session:
+        """A new session, in place of the ``last`` one."""
+        if last is not None:
+            if last.parked is not None:
+                self._supersede(last)
+            for topic_partition in list(last.positions):
+                self._forget(last, topic_partition)
+        self._session_count += 1
+        session = self._by_follower[follower_id] = _Session(self, follower_id, self._session_count)
         return session
 
     def _forget(self, session: _Session, topic_partition: TopicPartition) -> None:
@@ -326,6 +330,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     ) -> ReplicaFetchReply:
         """Everything that is new, as far as the answer's size allows."""
         news, session.news = session.news, {}
+        stale, replicated = session.stale, self.replicas.replicated
         remaining, batches = session.response_max_bytes, BATCHES_MAX
         max_bytes = self.replicas.dynamic.replica_fetch_max_bytes
         for topic_partition in news:
@@ -335,36 +340,37 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             if remaining <= 0 or batches <= 0:
                 session.news[topic_partition] = None
                 continue
-            answer = self._read(session, wanted, max_bytes, batches)
-            for batch in answer.batches:
+            partition = replicated.get(topic_partition)
+            if partition is None or partition.leader_epoch != wanted.current_leader_epoch:
+                answers.append(self._refused(session, wanted, ErrorCode.not_leader_or_follower))
+                continue
+            stale.pop(topic_partition, None)
+            log = partition.log
+            tail, offset = log.local.tail, wanted.fetch_offset
+            if tail and tail[-1].base_offset == offset:
+                found: tuple[ReplicatedBatch, ...] = (tail[-1],)
+            else:
+                found = log.local.batches_for_follower(
+                    offset, max_bytes=max_bytes, max_batches=batches
+                )
+            for batch in found:
                 remaining -= len(batch.data)
                 batches -= 1
-            answers.append(answer)
-        if session.stale:
+            answers.append(
+                ReplicaFetchedPartition(
+                    topic_id=wanted.topic_id,
+                    topic_partition=topic_partition,
+                    high_watermark=log.high_watermark,
+                    log_start_offset=log.log_start_offset,
+                    batches=found,
+                )
+            )
+        if stale:
             now_ms = self.clock.monotonic_ms()
             if now_ms - session.reported_all_ms >= self.replicas.dynamic.replica_fetch_wait_max_ms:
                 session.reported_all_ms = now_ms
                 self._tell_high_watermarks(session, answers)
         return ReplicaFetchReply(session_id=session.session_id, partitions=tuple(answers))
-
-    def _read(
-        self, session: _Session, wanted: ReplicaFetchPartition, max_bytes: int, max_batches: int
-    ) -> ReplicaFetchedPartition:
-        topic_partition = wanted.topic_partition
-        partition = self.replicas.replicated.get(topic_partition)
-        if partition is None or partition.leader_epoch != wanted.current_leader_epoch:
-            return self._refused(session, wanted, ErrorCode.not_leader_or_follower)
-        log = partition.log
-        session.stale.pop(topic_partition, None)
-        return ReplicaFetchedPartition(
-            topic_id=wanted.topic_id,
-            topic_partition=topic_partition,
-            high_watermark=log.high_watermark,
-            log_start_offset=log.log_start_offset,
-            batches=log.local.batches_for_follower(
-                wanted.fetch_offset, max_bytes=max_bytes, max_batches=max_batches
-            ),
-        )
 
     def _tell_high_watermarks(
         self, session: _Session, answers: list[ReplicaFetchedPartition]
@@ -391,14 +397,6 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         answer: Pending[ReplicaFetchReply] = Pending(self.tasks)
         answer.resolve(reply)
         return answer
-
-    def _park(self, session: _Session, deadline_ms: int) -> Pending[ReplicaFetchReply]:
-        parked: Pending[ReplicaFetchReply] = Pending(self.tasks)
-        session.parked = parked
-        session.deadline_ms = deadline_ms
-        if session.timer_ms is None or session.timer_ms > deadline_ms:
-            self._arm(session, deadline_ms)
-        return parked
 
     def _arm(self, session: _Session, deadline_ms: int) -> None:
         session.timer_ms = deadline_ms

@@ -49,6 +49,11 @@ class Clock(Protocol):
     def monotonic_us(self) -> int:
         """Microseconds since the start of the run."""
 
+    def ms_of(self, stopwatch_ns: int) -> int:
+        """A moment of the stopwatch on ``monotonic_ms``: for what notes many moments and asks
+        seldom when they were.
+        """
+
     @property
     def wall_ns(self) -> Callable[[], int]:
         """The source of ``now_ms``, in nanoseconds: what was advanced comes on top."""
@@ -148,6 +153,10 @@ class LoopClock:
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start."""
         return (self._monotonic_ns() + self._monotonic_offset_ns) // 1_000_000
+
+    def ms_of(self, stopwatch_ns: int) -> int:
+        """A moment of the stopwatch on ``monotonic_ms``."""
+        return (stopwatch_ns + self._monotonic_offset_ns) // 1_000_000
 
     def monotonic_us(self) -> int:
         """Microseconds since this clock was made."""

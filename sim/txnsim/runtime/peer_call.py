@@ -60,7 +60,9 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
     api_version: int
     command: object
     correlation_id: int
-    deadline_ms: int
+    asked_ns: int
+    """When it was made, by the stopwatch."""
+    timeout_ms: int
     answer: Pending[Any]
     pending: dict[int, PeerCall]
     is_copy: bool = False
@@ -86,7 +88,8 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
             api_version=self.api_version,
             command=self.command,
             correlation_id=self.correlation_id,
-            deadline_ms=self.deadline_ms,
+            asked_ns=self.asked_ns,
+            timeout_ms=self.timeout_ms,
             answer=self.answer,
             pending={},
         )

@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from types import CoroutineType
 from typing import Any, Final, cast
 
 from txnsim.errors import (
@@ -90,6 +91,7 @@ class PeerLinks:
         self.interceptor: Interceptor = interceptor or PassAll()
         self._loop = loop
         self._clock = clock
+        self._stopwatch_ns = clock.stopwatch_ns
         self._tasks = tasks
         self._tracer = tracer
         self._latency_ms = latency_ms
@@ -166,7 +168,7 @@ class PeerLinks:
                 api_key=call.api_key,
                 subject=self._describe(call.command),
                 timeout_ms=timeout_ms,
-                left_ms=max(0, call.deadline_ms - now_ms),
+                left_ms=max(0, self._deadline_ms(call) - now_ms),
                 is_lost=call in self._lost,
                 is_held=call in self._waiting,
                 is_cut=self._has_cuts and self._cuts.how(call.link) is not None,
@@ -198,17 +200,22 @@ class PeerLinks:
         if pending is None:
             pending = self._pending[timeout_ms] = {}
         self._correlation_id += 1
+        is_first = not pending
         call = pending[self._correlation_id] = PeerCall(
             link=(source, target),
             api_key=api_key,
             api_version=api_version,
             command=command,
             correlation_id=self._correlation_id,
-            deadline_ms=self._clock.monotonic_ms() + timeout_ms,
+            asked_ns=self._stopwatch_ns(),
+            timeout_ms=timeout_ms,
             answer=answer,
             pending=pending,
         )
-        if self._deadline_timer is None or call.deadline_ms < self._deadline_armed_ms:
+        # Others with this timeout were asked before, and the timer watches the first of them.
+        if is_first and (
+            self._deadline_timer is None or self._deadline_ms(call) < self._deadline_armed_ms
+        ):
             self._arm_deadline()
         tracer = self._tracer
         if tracer.on:
@@ -224,28 +231,17 @@ class PeerLinks:
                 self._latency_ms(source, target), self._due_to(call, lambda: self._arrive(call))
             )
         else:
-            self._tasks.soon(partial(self._arrive_safely, call))
+            self._tasks.soon(partial(self._arrive, call))
         return answer
 
     # The way there
 
-    def _arrive_safely(self, call: PeerCall) -> None:
-        try:
-            if self.interceptor.armed:
-                self._arrive(call)
-            else:
-                self._handle(call)
-        except Exception as error:  # noqa: BLE001 - a bug in one delivery is its sender's answer
-            _log.error("peer.delivery_failed", request=str(call), exc_info=error)
-            call.fail(_answered(call, ErrorCode.unknown_server_error))
-
-    def _arrive(self, call: PeerCall) -> None:
-        if not self.interceptor.armed:
-            self._handle(call)
+    def _arrive(self, call: PeerCall, *, has_crossed: bool = False) -> None:
+        """A request is at its target, or has crossed its fault point there."""
+        if self.interceptor.armed and not has_crossed:
+            crossed = partial(self._arrive, call, has_crossed=True)
+            self._cross(FaultPoint.PEER_REQUEST, call, crossed)
             return
-        self._cross(FaultPoint.PEER_REQUEST, call, lambda: self._handle(call))
-
-    def _handle(self, call: PeerCall) -> None:
         source, target = call.link
         if call.lost:
             return
@@ -255,38 +251,28 @@ class PeerLinks:
         if handler is None:
             call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
             return
-        if self._has_cuts and self._is_stopped(call, lambda: self._handle(call)):
+        if self._has_cuts and self._is_stopped(call, partial(self._arrive, call, has_crossed=True)):
             return
-        command = call.command
-        tracer, traced_as = self._tracer, call.traced_as
-        is_led = traced_as is _CAUSE and call.sent not in (tracer.scope, NO_CAUSE)
-        if traced_as is not _MESSAGES and not is_led:
-            # The hot path: a command travels as the object that it is, and no rule is armed.
-            answer = handler(call.api_key, call.api_version, command, source)
-            if type(answer) is Pending:
-                answer.on_done(partial(self._settled, call))
-                return
-            self._tasks.drive(
-                as_coroutine(answer),
-                partial(self._handled, call),
-                name="peer request",
-            )
-            return
-        before = None
+        tracer, traced_as, before = self._tracer, call.traced_as, None
         if traced_as is _MESSAGES:
             call.received = self._trace_message("msg.recv", target, source, call, response=False)
             before = tracer.caused_by(call.received)
-        elif is_led:
+        elif traced_as is _CAUSE and call.sent not in (tracer.scope, NO_CAUSE):
             before = tracer.caused_by(call.sent)
-        answer = handler(call.api_key, call.api_version, command, source)
-        if type(answer) is Pending:
-            answer.on_done(partial(self._settled, call))
-        else:
-            self._tasks.drive(
-                as_coroutine(answer),
-                partial(self._handled, call),
-                name=f"peer-{call.correlation_id}",
-            )
+        try:
+            # A command travels as the object that it is.
+            answer = handler(call.api_key, call.api_version, call.command, source)
+            if type(answer) is Pending:
+                if answer.is_done:
+                    self._settled(call, answer)
+                else:
+                    answer.callbacks.append(partial(self._settled, call))
+            else:
+                coroutine = answer if type(answer) is CoroutineType else as_coroutine(answer)
+                self._tasks.drive(coroutine, partial(self._handled, call), name="peer request")
+        except Exception as error:  # noqa: BLE001 - a bug in one delivery is its sender's answer
+            _log.error("peer.delivery_failed", request=str(call), exc_info=error)
+            call.fail(_answered(call, ErrorCode.unknown_server_error))
         if before is not None:
             tracer.caused_by(before)
 
@@ -323,7 +309,8 @@ class PeerLinks:
                 call.sent = cause
         if self._latency_ms is None and not self.interceptor.armed:
             if traced_as is _OFF and not self._has_cuts:
-                call.succeed(reply)
+                del call.pending[call.correlation_id]
+                call.answer.resolve(reply)
             else:
                 self._deliver(call, reply)
         else:
@@ -433,7 +420,7 @@ class PeerLinks:
             for _ in range(verdict.times):
                 self._deliver_copy(call)
         elif verdict.outcome is SubmitOutcome.DROP_ANSWER:
-            self._handle(call.unheard())
+            self._arrive(call.unheard(), has_crossed=True)
             self._lose(call)
         elif verdict.outcome is SubmitOutcome.DISCONNECT:
             self._fail_where(lambda link: link == call.link, "the connection broke")
@@ -448,7 +435,7 @@ class PeerLinks:
         if not call.is_awaited:
             return
         self._lost[call] = None
-        left_ms = call.deadline_ms - self._clock.monotonic_ms()
+        left_ms = self._deadline_ms(call) - self._clock.monotonic_ms()
         # Where nothing is advanced the deadline comes first, by a millisecond.
         self._clock.call_at(self._clock.now_ms() + left_ms + 1, partial(self._give_up, call))
 
@@ -469,7 +456,7 @@ class PeerLinks:
     def _deliver_copy(self, call: PeerCall) -> None:
         copy = call.unheard(is_copy=True)
         self._tell(FaultPoint.PEER_REQUEST, "msg.dup", copy)
-        self._cross(FaultPoint.PEER_REQUEST, copy, lambda: self._handle(copy))
+        self._cross(FaultPoint.PEER_REQUEST, copy, partial(self._arrive, copy, has_crossed=True))
 
     def _crossing(self, point: FaultPoint, call: PeerCall) -> Crossing:
         source, target = call.link
@@ -487,13 +474,18 @@ class PeerLinks:
 
     # Deadlines, latency, trace
 
+    def _deadline_ms(self, call: PeerCall) -> int:
+        return self._clock.ms_of(call.asked_ns) + call.timeout_ms
+
     def _arm_deadline(self) -> None:
         """Watch the earliest deadline.
 
         Each class of timeouts is in order, so only its first one matters.
         """
         firsts = [
-            next(iter(calls.values())).deadline_ms for calls in self._pending.values() if calls
+            self._deadline_ms(next(iter(calls.values())))
+            for calls in self._pending.values()
+            if calls
         ]
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
@@ -507,7 +499,7 @@ class PeerLinks:
         self._deadline_timer = None
         now_ms = self._clock.monotonic_ms()
         for timeout_ms, calls in list(self._pending.items()):
-            while calls and (call := next(iter(calls.values()))).deadline_ms <= now_ms:
+            while calls and self._deadline_ms(call := next(iter(calls.values()))) <= now_ms:
                 self._time_out(call, timeout_ms)
             if not calls:
                 del self._pending[timeout_ms]

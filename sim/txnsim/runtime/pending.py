@@ -36,7 +36,8 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
     """The result, where there is one."""
     error: BaseException | None = None
     """Why there is none."""
-    _callbacks: list[Callable[[Pending[T]], object]] = []
+    callbacks: list[Callable[[Pending[T]], object]] = []
+    """Called when it is resolved (``on_done``)."""
 
     def done(self) -> bool:
         """Whether it is resolved."""
@@ -48,7 +49,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
             return
         self.value = result
         self.is_done = True
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self.callbacks = self.callbacks, []
         for callback in callbacks:
             callback(self)
 
@@ -58,7 +59,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
             return
         self.error = error
         self.is_done = True
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self.callbacks = self.callbacks, []
         for callback in callbacks:
             callback(self)
 
@@ -81,7 +82,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
         if self.is_done:
             callback(self)
         else:
-            self._callbacks.append(callback)
+            self.callbacks.append(callback)
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.is_done:

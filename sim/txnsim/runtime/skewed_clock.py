@@ -19,7 +19,10 @@ from txnsim.runtime.clock import Clock, TimerHandle
 class SkewedClock:
     """``Clock`` of one machine."""
 
-    __slots__ = ("_cluster", "_wall_ns", "call_later", "monotonic_ms", "monotonic_us", "offset_ms")
+    __slots__ = (
+        *("_cluster", "_wall_ns", "call_later", "monotonic_ms", "monotonic_us", "ms_of"),
+        "offset_ms",
+    )
 
     def __init__(self, cluster: Clock) -> None:
         """Agree with the cluster's clock.
@@ -32,6 +35,7 @@ class SkewedClock:
         self._cluster = cluster
         self._wall_ns = cluster.wall_ns
         self.monotonic_ms: Callable[[], int] = cluster.monotonic_ms
+        self.ms_of: Callable[[int], int] = cluster.ms_of
         self.monotonic_us: Callable[[], int] = cluster.monotonic_us
         self.call_later: Callable[[float, Callable[[], object]], TimerHandle] = cluster.call_later
 

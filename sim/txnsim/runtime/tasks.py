@@ -235,7 +235,17 @@ class LoopTasks:
         finally:
             tracer.scope, tracer.scope_waker = outer, outer_waker
 
-    def _step(self, drive: _Drive) -> None:
+    def _step(self, drive: _Drive, woken_by: Pending[Any] | None = None) -> None:
+        """The next step of a coroutine; ``woken_by`` is what it has waited for, if it has."""
+        if woken_by is not None:
+            if self._parked.pop(drive, _GONE) is _GONE:
+                return
+            tracer = self._tracer
+            if tracer is not None and tracer.on:
+                scope = tracer.scope
+                drive.waker = tracer.cause if scope is None else scope
+                self._step_traced(drive, tracer)
+                return
         coroutine, done = drive.coroutine, drive.done
         context = drive.context
         before, self.stepping = self.stepping, True
@@ -282,7 +292,10 @@ class LoopTasks:
         """Go on with a coroutine when what it waits for is there."""
         if isinstance(awaited, Pending):
             self._parked[drive] = None
-            awaited.on_done(partial(self._resume, drive))
+            if awaited.is_done:
+                self._step(drive, awaited)
+            else:
+                awaited.callbacks.append(partial(self._step, drive))
             return
         if hasattr(awaited, "_asyncio_future_blocking"):
             # A task takes this mark off at once, and so must we: until then nothing else may await
@@ -295,17 +308,6 @@ class LoopTasks:
         self._running[task] = None
         task.add_done_callback(rest.settle)
         task.add_done_callback(self._ended)
-
-    def _resume(self, drive: _Drive, _: Pending[Any]) -> None:
-        if self._parked.pop(drive, _GONE) is _GONE:
-            return
-        tracer = self._tracer
-        if tracer is None or not tracer.on:
-            self._step(drive)
-        else:
-            scope = tracer.scope
-            drive.waker = tracer.cause if scope is None else scope
-            self._step_traced(drive, tracer)
 
     def _task_context(self, drive: _Drive) -> Context | None:
         """Where the rest of a coroutine goes on as a task."""

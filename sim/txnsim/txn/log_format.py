@@ -106,8 +106,17 @@ def encode_batch(
         now_ms: Timestamp of every record.
         rules: The broker's.
     """
-    if len(records) == 1 and isinstance(records[0], TxnTransition):
-        return _encode_move(records[0], level, now_ms, rules)
+    if len(records) == 1 and isinstance(record := records[0], TxnTransition):
+        # What every step of a transaction writes, so without a detour.
+        key = _key_field(record.transactional_id)
+        value = encode_value(record, level=level, rules=rules)
+        value_length = _length(len(value))
+        length = 4 + len(key) + len(value_length) + len(value)
+        payload = b"".join(
+            # length, attributes and the two deltas, key, value, no headers
+            (_length(length), b"\x00\x00\x00", key, value_length, value, b"\x00")
+        )
+        return pack_plain_batch(payload, timestamp_ms=now_ms)
     found = [
         Record(
             key=encode_key(record.transactional_id),
@@ -118,21 +127,6 @@ def encode_batch(
         for record in records
     ]
     return build_batch(found, timestamp_ms=now_ms)
-
-
-def _encode_move(
-    record: TxnTransition, level: TransactionVersion, now_ms: int, rules: Rules
-) -> bytes:
-    """The batch of a single move: what every step of a transaction writes, so without a detour."""
-    key = _key_field(record.transactional_id)
-    value = encode_value(record, level=level, rules=rules)
-    value_length = _length(len(value))
-    length = 4 + len(key) + len(value_length) + len(value)
-    payload = b"".join(
-        # length, attributes and the two deltas, key, value, no headers
-        (_length(length), b"\x00\x00\x00", key, value_length, value, b"\x00")
-    )
-    return pack_plain_batch(payload, timestamp_ms=now_ms)
 
 
 def tombstone_batches(
@@ -187,11 +181,7 @@ def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules:
         partitions = _encode_partitions(transition.partitions, flexible=flexible)
     if not flexible:
         return head + partitions + times
-    return head + partitions + times + _encode_tags(transition, rules)
-
-
-def _encode_tags(transition: TxnTransition, rules: Rules) -> bytes:
-    """Tagged fields; one at its default is left out."""
+    # Tagged fields; one at its default is left out.
     tags = b""
     count = 0
     if transition.prev_producer_id != NO_PRODUCER_ID and rules.swapped_ids_are_logged:
@@ -203,7 +193,7 @@ def _encode_tags(transition: TxnTransition, rules: Rules) -> bytes:
     if transition.client_version:
         count += 1
         tags += _CLIENT_VERSION_TAG.pack(_TAG_CLIENT_VERSION, 2, transition.client_version)
-    return _COUNTS[count] + tags
+    return head + partitions + times + _COUNTS[count] + tags
 
 
 @lru_cache(maxsize=4_096)

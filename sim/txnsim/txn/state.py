@@ -145,6 +145,9 @@ IDLE_STATES: Final = _IDLE
 PREPARED_STATES: Final = frozenset(
     {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
 )
+_COMPLETE_STATES: Final = frozenset(
+    {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
 
 
 class TxnMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -256,60 +259,40 @@ def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
             f"{txn.transactional_id}: completing {transition.state.wire_name}, "
             f"but pending is {txn.pending_state!r}"
         )
-    match transition.state:
-        case TransactionState.ONGOING:
-            sound = _is_sound_ongoing(txn, transition)
-        case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
-            sound = _is_sound_prepare(txn, transition)
-        case TransactionState.COMPLETE_COMMIT | TransactionState.COMPLETE_ABORT:
-            sound = _is_sound_complete(txn, transition)
-        case TransactionState.EMPTY:
-            sound = _is_sound_empty(txn, transition)
-        case _:  # Dead and PrepareEpochFence are never written
-            sound = False
+    to, state = transition, transition.state
+    same_id = to.producer_id == txn.producer_id
+    same_epoch = to.producer_epoch == txn.producer_epoch
+    version_2 = to.client_version >= TransactionVersion.TV_2
+    sound = to.txn_timeout_ms == txn.txn_timeout_ms
+    if state is TransactionState.ONGOING:
+        sound = sound and same_id and same_epoch and to.partitions >= txn.partitions
+    elif state in PREPARED_STATES:
+        began_from = to.last_producer_epoch if version_2 else to.producer_epoch
+        empty_abort = version_2 and txn.state is not TransactionState.ONGOING
+        sound = (
+            sound
+            and same_id
+            and began_from == txn.producer_epoch
+            and to.partitions == txn.partitions
+            and (empty_abort or to.start_timestamp_ms == txn.start_timestamp_ms)
+        )
+    elif state in _COMPLETE_STATES:
+        overflow = (
+            version_2
+            and to.producer_epoch == 0
+            and to.prev_producer_id == txn.producer_id
+            and to.last_producer_epoch == txn.last_producer_epoch
+        )
+        sound = (
+            sound
+            and ((same_id and same_epoch) or overflow)
+            and to.start_timestamp_ms != NO_TIMESTAMP
+        )
+    elif state is TransactionState.EMPTY:
+        bumped = same_epoch or to.producer_epoch == txn.producer_epoch + 1
+        sound = bumped if same_id else to.producer_epoch == 0
+        sound = sound and not to.partitions and to.start_timestamp_ms == NO_TIMESTAMP
+    else:  # Dead and PrepareEpochFence are never written
+        sound = False
     if not sound:
         raise InvariantViolation(f"unsound completion: {txn!r} by {transition!r}")
-
-
-def _is_sound_empty(txn: TxnMetadata, to: TxnTransition) -> bool:
-    epochs = (txn.producer_epoch, txn.producer_epoch + 1)
-    same_id = to.producer_id == txn.producer_id and to.producer_epoch in epochs
-    new_id = to.producer_id != txn.producer_id and to.producer_epoch == 0
-    return (same_id or new_id) and not to.partitions and to.start_timestamp_ms == NO_TIMESTAMP
-
-
-def _is_sound_ongoing(txn: TxnMetadata, to: TxnTransition) -> bool:
-    return (
-        to.producer_id == txn.producer_id
-        and to.producer_epoch == txn.producer_epoch
-        and to.txn_timeout_ms == txn.txn_timeout_ms
-        and to.partitions >= txn.partitions
-    )
-
-
-def _is_sound_prepare(txn: TxnMetadata, to: TxnTransition) -> bool:
-    version_2 = to.client_version >= TransactionVersion.TV_2
-    began_from = to.last_producer_epoch if version_2 else to.producer_epoch
-    empty_abort = version_2 and txn.state is not TransactionState.ONGOING
-    return (
-        to.producer_id == txn.producer_id
-        and began_from == txn.producer_epoch
-        and to.partitions == txn.partitions
-        and to.txn_timeout_ms == txn.txn_timeout_ms
-        and (empty_abort or to.start_timestamp_ms == txn.start_timestamp_ms)
-    )
-
-
-def _is_sound_complete(txn: TxnMetadata, to: TxnTransition) -> bool:
-    same_identity = to.producer_id == txn.producer_id and to.producer_epoch == txn.producer_epoch
-    overflow = (
-        to.client_version >= TransactionVersion.TV_2
-        and to.producer_epoch == 0
-        and to.prev_producer_id == txn.producer_id
-        and to.last_producer_epoch == txn.last_producer_epoch
-    )
-    return (
-        (same_identity or overflow)
-        and to.start_timestamp_ms != NO_TIMESTAMP
-        and to.txn_timeout_ms == txn.txn_timeout_ms
-    )

@@ -26,11 +26,15 @@ class Reader:
 
     def __init__(self) -> None:
         self.last_fetch_ms = 40
-        self.news = self.out = 0
+        self.answers = self.out = 0
+        self.news: dict[TopicPartition, None] = {}
         self.stale: dict[TopicPartition, None] = {}
+        self.is_due = False
+        self.parked: object | None = None
 
-    def has_news(self, topic_partition: TopicPartition) -> None:
-        self.news += 1
+    def answer_soon(self) -> None:
+        self.answers += 1
+        self.is_due = True
 
     def is_out(self, topic_partition: TopicPartition) -> None:
         self.out += 1
@@ -104,6 +108,27 @@ def test_the_high_watermark_waits_for_the_whole_isr() -> None:
     assert led.log.high_watermark == 2
 
 
+@pytest.mark.parametrize(
+    ("isr", "ends", "expected"),
+    [
+        ((1, 2, 3), (5, 7), 5),
+        ((1, 3), (5, 7), 7),
+        ((1,), (5, 7), 10),
+        ((1, 2, 3), (-1, 7), 0),
+        ((1, 2, 3), (10, 12), 10),
+    ],
+)
+def test_it_is_the_least_end_of_those_who_are_waited_for(
+    isr: tuple[int, ...], ends: tuple[int, int], expected: int
+) -> None:
+    led = Led(isr=isr)
+    led.append(10)
+    led.excluded.update((B2, B3))  # none of them is about to join
+    for broker, end in zip((B2, B3), ends, strict=True):
+        led.fetched(broker, end)
+    assert led.log.high_watermark == expected
+
+
 def test_a_leader_alone_in_the_isr_does_not_wait() -> None:
     led = Led(isr=(1,))
     assert led.append()
@@ -145,12 +170,18 @@ def test_the_leader_waits_for_a_replica_that_is_coming_back() -> None:
 def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
     led = Led(isr=(1, 2))
     reader = led.partition.followers[B2].reader = Reader()
+    reader.parked = "a Fetch that waits"
     led.append()
-    assert (reader.news, reader.stale) == (1, {})
+    where = led.log.topic_partition
+    assert (list(reader.news), reader.stale, reader.answers) == ([where], {}, 1)
+    led.append()
+    assert reader.answers == 1, "what is appended meanwhile goes into the same answer"
     led.fetched(B2, 1)
-    assert list(reader.stale) == [led.log.topic_partition]
+    assert list(reader.stale) == [where]
+    reader.news.clear()
+    reader.is_due = False
     led.partition.log_start_raised()
-    assert reader.news == 2
+    assert (list(reader.news), reader.answers) == ([where], 2)
 
 
 def test_who_had_all_was_up_to_date_when_it_asked_last() -> None:

@@ -8,7 +8,6 @@ from tests.support.images import B2, B3
 from txnsim.replica.replication import (
     Follower,
     has_caught_up,
-    next_high_watermark,
     out_of_sync,
     truncation_offset,
 )
@@ -69,24 +68,7 @@ def test_a_new_leader_trusts_the_isr_for_a_while(is_in_isr: bool, is_caught_up: 
     assert one.is_caught_up(leader_end=9, lag_max_ms=LAG_MS, now_ms=5) == is_caught_up
 
 
-# High watermark and ISR
-
-
-@pytest.mark.parametrize(
-    ("ends", "waited_for", "expected"),
-    [
-        ((5, 7), {B2, B3}, 5),
-        ((5, 7), {B3}, 7),
-        ((5, 7), set(), 10),
-        ((-1, 7), {B2, B3}, -1),
-        ((10, 12), {B2, B3}, 10),
-    ],
-)
-def test_the_high_watermark_is_the_least_end_of_those_who_are_waited_for(
-    ends: tuple[int, int], waited_for: set[BrokerId], expected: int
-) -> None:
-    followers = [follower(B2, offset=ends[0]), follower(B3, offset=ends[1])]
-    assert next_high_watermark(10, followers, waited_for) == expected
+# The ISR
 
 
 def test_out_of_sync_are_members_of_the_isr_that_have_not_kept_up() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
 from tests.support.images import B1, B2
 from tests.support.logs import plain
 from tests.support.replication import ReplicaBench
@@ -30,8 +34,15 @@ class Plain(WaitingBatch, frozen=True):
     def subject(self) -> Subject:
         return Subject()
 
-    def append(self, log: PartitionLog, now_ms: int) -> Appended | Rejection:
-        return append_coordinator(log, plain(), now_ms=now_ms)
+
+def a_batch(bench: ReplicaBench, *, is_led: bool = True) -> Plain:
+    return Plain(partial(append_coordinator, batch=plain()), bench, is_led)
+
+
+async def settled(
+    result: Appended | Rejection | Coroutine[Any, Any, Appended | Rejection],
+) -> Appended | Rejection:
+    return result if isinstance(result, Appended | Rejection) else await result
 
 
 class Bench(ReplicaBench):
@@ -53,7 +64,7 @@ class Bench(ReplicaBench):
 async def test_an_append_is_reported_and_replicated() -> None:
     bench = Bench()
     appends: Appends = []
-    appended = await bench.appends.append(Plain(bench), appends)
+    appended = await settled(bench.appends.append(a_batch(bench), appends))
     assert isinstance(appended, Appended)
     assert appends == [(bench.leader.log, 0)]
     assert bench.leader.log.high_watermark == 0
@@ -64,7 +75,7 @@ async def test_an_append_is_reported_and_replicated() -> None:
 async def test_where_the_log_is_not_led_nothing_happens() -> None:
     bench = Bench()
     appends: Appends = []
-    refused = await bench.appends.append(Plain(bench, is_led=False), appends)
+    refused = await settled(bench.appends.append(a_batch(bench, is_led=False), appends))
     assert isinstance(refused, Rejection)
     assert not appends
 
@@ -75,10 +86,10 @@ async def test_a_full_disk_refuses_and_takes_the_directory_offline() -> None:
     gates.disk.is_full = True
     assert not bench.appends.is_open
     appends: Appends = []
-    refused = await bench.appends.append(Plain(bench), appends)
+    refused = await settled(bench.appends.append(a_batch(bench), appends))
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.kafka_storage_error
-    again = bench.appends.append_admitted(bench.leader.log, Plain(bench))
+    again = bench.appends.append_admitted(bench.leader.log, a_batch(bench))
     assert isinstance(again, Rejection)
     assert gates.failures == 2
     assert bench.leader.log.log_end_offset == 0
@@ -91,7 +102,7 @@ async def test_a_refusal_of_the_log_is_the_answer() -> None:
     bench.publish(bench.image.with_topic_configs("orders", {"max.message.bytes": "1"}))
     for level in (TraceLevel.OFF, TraceLevel.FULL):
         bench.tracer.level = level
-        refused = await bench.appends.append(Plain(bench), [])
+        refused = await settled(bench.appends.append(a_batch(bench), []))
         assert isinstance(refused, Rejection)
         assert refused.error is ErrorCode.message_too_large
 

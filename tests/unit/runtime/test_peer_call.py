@@ -18,7 +18,7 @@ def make() -> PeerCall:
     pending: dict[int, PeerCall] = {}
     call = pending[7] = PeerCall(
         link=(BrokerId(1), BrokerId(2)), api_key=27, api_version=1, command="x",
-        correlation_id=7, deadline_ms=5, answer=Pending(tasks), pending=pending,
+        correlation_id=7, asked_ns=0, timeout_ms=5, answer=Pending(tasks), pending=pending,
     )  # fmt: skip
     return call
 

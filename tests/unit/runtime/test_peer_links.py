@@ -400,6 +400,7 @@ def test_answered_requests_leave_one_timer_at_most() -> None:
         def __init__(self, clock: Any, armed: list[float]) -> None:
             self.monotonic_ms = clock.monotonic_ms
             self.monotonic_us = clock.monotonic_us
+            self.ms_of = clock.ms_of
             self._clock = clock
             self._armed = armed
 

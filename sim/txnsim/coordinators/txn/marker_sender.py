@@ -325,7 +325,13 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self.tasks.drive(self._append_completion(owned, debt), settled, name="completion")
 
     async def _append_completion(self, owned: OwnedPartition, debt: Debt) -> None:
-        rejection = await self.writer.append(owned, debt.completion, rule="sent.every-partition")
+        rejection = await self.writer.append(
+            owned,
+            debt.completion,
+            rule="sent.every-partition",
+            now_ms=self.clock.now_ms(),
+            reply=None,
+        )
         if rejection is None or not self.ownership.is_current(owned):
             return
         if rejection.error is ErrorCode.coordinator_not_available:

@@ -13,12 +13,13 @@ Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from txnsim.coordinators.coordinator_log import CoordinatorLog
+from txnsim.coordinators.coordinator_log import TransactionLog
 from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn.id_source import AllocateProducerIds, ProducerIdSource
@@ -126,7 +127,7 @@ class TransactionCoordinator:
         settings: Settings,
         tasks: Tasks,
         tracer: Tracer,
-        log: CoordinatorLog,
+        log: TransactionLog,
         send_markers: SendMarkers,
         leader_of: LeaderOf,
         transaction_version: Callable[[], TransactionVersion],
@@ -222,12 +223,13 @@ class TransactionCoordinator:
         if isinstance(owned, Rejection):
             return owned
         txn = owned.entries.get(transactional_id)
+        now_ms = self._clock.now_ms()
         outcome = self._with_id(
             lambda fresh: decide_init_producer_id(
                 txn,
                 command,
                 finalized=self._level(),
-                now_ms=self._clock.now_ms(),
+                now_ms=now_ms,
                 fresh=fresh,
                 rules=self._rules,
             ),
@@ -237,7 +239,7 @@ class TransactionCoordinator:
             tracing.decided(self._tracer, owned, transactional_id, "InitProducerId", outcome)
         if isinstance(outcome, Rejection):
             return outcome
-        return await self._commit(owned, outcome)
+        return await self._commit(owned, outcome, now_ms)
 
     async def add_partitions(self, command: AddPartitions) -> PartitionsAdded | Rejection:
         """Partitions become part of a transaction; one result for all of them."""
@@ -248,16 +250,15 @@ class TransactionCoordinator:
         if isinstance(owned, Rejection):
             return owned
         txn = owned.entries.get(transactional_id)
-        outcome = decide_add_partitions(
-            txn, command, now_ms=self._clock.now_ms(), rules=self._rules
-        )
+        now_ms = self._clock.now_ms()
+        outcome = decide_add_partitions(txn, command, now_ms=now_ms, rules=self._rules)
         if self._tracer.on:
             tracing.decided(self._tracer, owned, transactional_id, "AddPartitionsToTxn", outcome)
         if isinstance(outcome, Rejection):
             return outcome
         if not outcome.records:
             return outcome.reply
-        return await self._commit(owned, outcome)
+        return await self._commit(owned, outcome, now_ms)
 
     def verify(self, command: VerifyPartitions) -> PartitionsVerified | Rejection:
         """Whether partitions are part of a transaction. Looks at committed fields only."""
@@ -285,11 +286,12 @@ class TransactionCoordinator:
             return owned
         txn = owned.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
-        outcome = self._with_id(
-            lambda fresh: decide_end_txn(
-                txn, command, now_ms=now_ms, fresh=fresh, rules=self._rules
-            ),
-            _NO_ID_TO_END,
+        decide = partial(decide_end_txn, txn, command, now_ms=now_ms, rules=self._rules)
+        found = decide()
+        outcome = (
+            self._with_id(lambda fresh: decide(fresh=fresh), _NO_ID_TO_END)
+            if isinstance(found, NeedsProducerId)
+            else found
         )
         if self._tracer.on:
             tracing.decided(self._tracer, owned, transactional_id, "EndTxn", outcome)
@@ -297,20 +299,25 @@ class TransactionCoordinator:
             return outcome
         if not outcome.records:
             return outcome.reply
-        return await self._commit(owned, outcome)
+        return await self._commit(owned, outcome, now_ms)
 
-    async def _commit(
-        self, owned: OwnedPartition, decision: Decision[TxnTransition, ReplyT, MarkersOwed]
-    ) -> ReplyT | Rejection:
+    def _commit(
+        self,
+        owned: OwnedPartition,
+        decision: Decision[TxnTransition, ReplyT, MarkersOwed],
+        now_ms: int,
+    ) -> Coroutine[Any, Any, ReplyT | Rejection]:
         """Begin, append, apply; then the markers are owed, and only then the reply is released."""
         (record,) = decision.records
         self._writer.begin(owned, record)
-        rejection = await self._writer.append(owned, record, rule=decision.rule)
-        if rejection is not None:
-            return rejection
-        if decision.effects:
-            self._markers.owe(owned, record.transactional_id, fences=record.fences_epoch)
-        return decision.reply
+        return self._writer.append(
+            owned,
+            record,
+            rule=decision.rule,
+            now_ms=now_ms,
+            reply=decision.reply,
+            then=self._markers.owe if decision.effects else None,
+        )
 
     async def age(
         self, transactional_id: TransactionalId, epoch: ProducerEpoch
@@ -470,11 +477,12 @@ class TransactionCoordinator:
     # Timeouts
 
     def _abort_timed_out(self, owned: OwnedPartition, txn: TxnMetadata) -> None:
+        now_ms = self._clock.now_ms()
         outcome = self._with_id(
             lambda fresh: decide_fence(
                 txn,
                 finalized=self._level(),
-                now_ms=self._clock.now_ms(),
+                now_ms=now_ms,
                 fresh=fresh,
                 by_timeout=True,
                 rules=self._rules,
@@ -488,7 +496,7 @@ class TransactionCoordinator:
         if not isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
             self.timeouts_total += 1
             _log.info("txn.timed_out", node=owned.node, transactional_id=txn.transactional_id)
-            self._tasks.drive(self._commit(owned, outcome), settled, name="timeout")
+            self._tasks.drive(self._commit(owned, outcome, now_ms), settled, name="timeout")
         if self._tracer.on:
             self._tracer.caused_by(before)
 

@@ -11,12 +11,13 @@ Counterpart in Kafka: TransactionStateManager.appendTransactionToLog.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from txnsim.coordinators.coordinator_log import CoordinatorLog, append_error
+from txnsim.coordinators.coordinator_log import TransactionLog, append_error
 from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
 from txnsim.errors import ErrorCode, Rejection
@@ -28,9 +29,10 @@ from txnsim.txn.kip_text import as_logged
 from txnsim.txn.log_format import encode_batch, refuse_record
 from txnsim.txn.state import Tombstone, TransactionState, TxnRecord, TxnTransition
 from txnsim.txn.transitions import apply, begin, withdraw
-from txnsim.types import TopicPartition, TransactionVersion
+from txnsim.types import TopicPartition, TransactionalId, TransactionVersion
 
 _NONE: Final = ErrorCode.none
+ReplyT = TypeVar("ReplyT")
 _TV_1: Final = TransactionVersion.TV_1
 _COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
@@ -41,6 +43,15 @@ _RESULTS: Final = {
     TransactionState.COMPLETE_ABORT: False,
 }
 """Whether a transaction in that state is committed."""
+
+
+class Then(Protocol):
+    """What follows when a move has taken effect."""
+
+    def __call__(
+        self, owned: OwnedPartition, transactional_id: TransactionalId, *, fences: bool
+    ) -> object:
+        """Act on it."""
 
 
 def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
@@ -69,7 +80,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
     ownership: Ownership[OwnedPartition]
     clock: Clock
     tracer: Tracer
-    log: CoordinatorLog
+    log: TransactionLog
     transaction_version: Callable[[], TransactionVersion]
     rules: Rules
     kip_text: bool = False
@@ -87,17 +98,27 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             )
 
     async def append(
-        self, owned: OwnedPartition, record: TxnTransition, *, rule: str
-    ) -> Rejection | None:
+        self,
+        owned: OwnedPartition,
+        record: TxnTransition,
+        *,
+        rule: str,
+        now_ms: int,
+        reply: ReplyT,
+        then: Then | None = None,
+    ) -> ReplyT | Rejection:
         """Write a begun move and apply it.
 
         Args:
             owned: Where it belongs.
             record: The move.
             rule: Row of docs/rules.md that explains the move, for the trace.
+            now_ms: The time.
+            reply: What is returned once it took effect.
+            then: Called before that.
 
         Returns:
-            None once it took effect; else why it did not.
+            The reply; or why the move did not take effect.
         """
         level = self.transaction_version()
         written = record
@@ -111,7 +132,9 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
             # so until the coordinator moves. A real broker wedges the same way.
             return refusal
-        error = await self.write(owned, (written,), timeout_ms=record.txn_timeout_ms)
+        error = self._write(owned, (written,), level, now_ms, record.txn_timeout_ms)
+        if not isinstance(error, ErrorCode):
+            error = await error
         if self.tracer.full or (error != _NONE and self.tracer.on):
             why = rule if error == _NONE else _refused_rule(record, error)
             tracing.appended(self.tracer, owned.node, record, error, why)
@@ -145,26 +168,33 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         owned.entries[record.transactional_id] = applied
         if self.tracer.on:
             tracing.completed(self.tracer, owned.node, applied, level)
-        return None
+        if then is not None:
+            then(owned, record.transactional_id, fences=record.fences_epoch)
+        return reply
 
     async def write(
         self, owned: OwnedPartition, records: Sequence[TxnRecord], *, timeout_ms: int
     ) -> ErrorCode:
         """Append records with acks=-1 and wait until they are committed; the log's error."""
-        log, partition = self.log, owned.partition
-        batch = encode_batch(
-            records, level=self.transaction_version(), now_ms=self.clock.now_ms(), rules=self.rules
+        level, now_ms = self.transaction_version(), self.clock.now_ms()
+        error = self._write(owned, records, level, now_ms, timeout_ms)
+        return error if isinstance(error, ErrorCode) else await error
+
+    def _write(
+        self,
+        owned: OwnedPartition,
+        records: Sequence[TxnRecord],
+        level: TransactionVersion,
+        now_ms: int,
+        timeout_ms: int,
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        return self.log.write(
+            owned.partition,
+            encode_batch(records, level=level, now_ms=now_ms, rules=self.rules),
+            subject=partial(subject_of, records),
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
         )
-        waiting = log.admit(partition, lambda where: subject_of(records, where))
-        if waiting is not None:
-            refused = await waiting
-            if refused is not None:
-                return refused.error
-        appended = log.append(partition, batch)
-        if isinstance(appended, Rejection):
-            return appended.error
-        committed = log.committed(partition, appended.last_offset, timeout_ms=timeout_ms)
-        return _NONE if committed is None else await committed
 
 
 def _refused_rule(record: TxnTransition, error: ErrorCode) -> str:
