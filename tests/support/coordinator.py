@@ -195,7 +195,6 @@ class World:
         self.tracer = Tracer(self.clock.monotonic_us, strict=True)
         if trace:
             self.tracer.level = TraceLevel.FULL
-        self.level = level
         self.log: dict[int, list[bytes]] = {}
         self.append_timeouts_ms: list[int] = []
         self.append_errors: deque[ErrorCode] = deque()
@@ -218,14 +217,23 @@ class World:
             log=_Log(self),
             send_markers=self._send_markers,
             leader_of=self._leader_of,
-            transaction_version=lambda: self.level,
             allocate_producer_ids=self._allocate,
             rules=rules,
         )
+        self.level = level
         self.service.start()
         if loaded:
             for partition in range(PARTITIONS):
                 load_whole(self.service, partition, CoordinatorEpoch(0), ())
+
+    @property
+    def level(self) -> TransactionVersion:
+        """The finalized level of ``transaction.version``."""
+        return self.service.level
+
+    @level.setter
+    def level(self, level: TransactionVersion) -> None:
+        self.service.level = level
 
     # What the coordinator is given
 

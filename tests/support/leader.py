@@ -72,6 +72,7 @@ class Leader:
             logs=logs,
             image=cluster(),
             settings=self.settings,
+            dynamic=self.settings,
         )
         self.image = image or orders()
         self.apply(self.image)
@@ -98,7 +99,6 @@ class Leader:
         self.producing = Producing(
             clock=self.clock,
             tasks=tasks,
-            settings=lambda: self.settings,
             replicas=self.replicas,
             appends=LeaderAppends(
                 clock=self.clock,

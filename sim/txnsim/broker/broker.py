@@ -8,8 +8,9 @@ ask, the inter-broker half of KafkaApis.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Generator
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from itertools import repeat
+from typing import Any, Final
 
 from txnsim.broker.coordinator_host import CoordinatorHost
 from txnsim.broker.fetch import Fetching
@@ -97,7 +98,6 @@ class Broker:
         self.release = metadata.fleet.of(broker_id)
         """The API versions and the rules of this broker."""
         self.settings = self._effective_settings(metadata.image)
-        self._transaction_version = _transaction_version(metadata.image)
         logs.rules = self.release.rules
         self.logs = logs
         """The broker's disk: it outlives the broker."""
@@ -250,18 +250,17 @@ class Broker:
             log=self.transaction_host,
             send_markers=self.peers.write_txn_markers,
             leader_of=self._leader_of,
-            transaction_version=self.transaction_version,
             allocate_producer_ids=self._allocate_producer_ids,
             partitions=_partitions_of(metadata.image, TRANSACTION_STATE_TOPIC),
             timers=self._timers,
             rules=self.release.rules,
         )
+        self.coordinator.level = _transaction_version(metadata.image)
         self.transaction_host.coordinator = self.coordinator
 
     def _make_request_paths(self, environment: Environment) -> None:
         """What clients and coordinators ask of a partition leader."""
         self.marker_writes = MarkerWrites(
-            settings=lambda: self.settings,
             replicas=self.replicas,
             appends=self.appends,
             commits=self.commits,
@@ -271,7 +270,6 @@ class Broker:
         self.producing = Producing(
             clock=environment.clock,
             tasks=environment.tasks,
-            settings=lambda: self.settings,
             replicas=self.replicas,
             appends=self.appends,
             commits=self.commits,
@@ -339,7 +337,7 @@ class Broker:
         much it was.
         """
         self.settings = self.replicas.dynamic = self._effective_settings(image)
-        self._transaction_version = _transaction_version(image)
+        self.coordinator.level = _transaction_version(image)
         changes = yield from self.replicas.apply_in_steps(
             image, now_ms=self.environment.clock.monotonic_ms()
         )
@@ -392,11 +390,11 @@ class Broker:
 
     def transaction_version(self) -> TransactionVersion:
         """The finalized level of ``transaction.version``."""
-        return self._transaction_version
+        return self.coordinator.level
 
     def transaction_coordinator_of(self, transactional_id: TransactionalId) -> BrokerId | None:
         """The live broker that coordinates this id; None where there is none at the moment."""
-        return self.transaction_host.coordinator_of(transactional_id, self.replicas.image)
+        return self.transaction_host.coordinator_of(transactional_id)
 
     # What peers ask
 
@@ -405,25 +403,17 @@ class Broker:
     ) -> Awaitable[object]:
         """Answer a request of another broker (or this one: it asks itself the same way)."""
         if api_key == FETCH and isinstance(command, ReplicaFetchCommand):
-            # By far the most frequent one, and it needs no coroutine.
             return self.replica_sessions.fetch(command)
-        return self._handle_peer(api_key, api_version, command, source)
-
-    async def _handle_peer(
-        self, api_key: int, api_version: int, command: object, source: BrokerId
-    ) -> object:
-        match command:
-            case AddPartitionsToTxnCommand() if api_key == ADD_PARTITIONS_TO_TXN:
-                return await self.add_partitions_to_txn(command)
-            case WriteTxnMarkersCommand() if api_key == WRITE_TXN_MARKERS:
-                return await self.write_txn_markers(command)
-            case ReplicaOffsetCommand() if api_key == LIST_OFFSETS:
-                return self.replica_sessions.offset(command)
-            case _:
-                raise InvariantViolation(
-                    f"broker {source} asked {self.node} for API {api_key} v{api_version} with "
-                    f"{type(command).__name__}"
-                )
+        if api_key == ADD_PARTITIONS_TO_TXN and isinstance(command, AddPartitionsToTxnCommand):
+            return self.add_partitions_to_txn(command)
+        if api_key == WRITE_TXN_MARKERS and isinstance(command, WriteTxnMarkersCommand):
+            return self.write_txn_markers(command)
+        if api_key == LIST_OFFSETS and isinstance(command, ReplicaOffsetCommand):
+            return _at_once(self.replica_sessions.offset(command))
+        raise InvariantViolation(
+            f"broker {source} asked {self.node} for API {api_key} v{api_version} with "
+            f"{type(command).__name__}"
+        )
 
     async def add_partitions_to_txn(
         self, command: AddPartitionsToTxnCommand
@@ -433,15 +423,30 @@ class Broker:
         """
         results = []
         for transaction in command.transactions:
-            errors = await self._add_or_verify(transaction)
-            for _, error in errors:
-                if error == ErrorCode.unsupported_version:
+            errors = self._unknown(transaction)
+            if errors is None and transaction.verify_only:
+                errors = self._verified(transaction)
+            elif errors is None:
+                added = await self.coordinator.add_partitions(
+                    AddPartitions(
+                        transactional_id=transaction.transactional_id,
+                        producer_id=transaction.producer_id,
+                        producer_epoch=transaction.producer_epoch,
+                        partitions=frozenset(transaction.partitions),
+                        transaction_version=TransactionVersion.TV_2,
+                    )
+                )
+                error = added.error if isinstance(added, Rejection) else ErrorCode.none
+                if error is ErrorCode.unsupported_version:
                     # A record that can't be built is an exception, and that fails the whole batch.
-                    return AddPartitionsToTxnReply(error=ErrorCode.unsupported_version)
+                    return AddPartitionsToTxnReply(error=error)
+                errors = tuple(zip(transaction.partitions, repeat(error), strict=False))
             results.append((transaction.transactional_id, errors))
         return AddPartitionsToTxnReply(results=tuple(results))
 
-    async def write_txn_markers(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
+    def write_txn_markers(
+        self, command: WriteTxnMarkersCommand
+    ) -> Coroutine[Any, Any, WriteTxnMarkersReply]:
         """Write the markers that this broker leads; many of them with breaks."""
         pace = None
         count = 0
@@ -449,49 +454,42 @@ class Broker:
             count += len(marker.partitions)
         if count > MARKERS_AT_ONCE:
             pace = Pace(self.environment.tasks.turns, self.environment.clock.stopwatch_ns)
-        return await self.marker_writes.write(command, pace)
+        return self.marker_writes.write(command, pace)
 
     # Parts: transactions
 
-    async def _add_or_verify(self, transaction: TxnPartitions) -> _PartitionErrors:
+    def _unknown(self, transaction: TxnPartitions) -> _PartitionErrors | None:
+        """The answer where some of the partitions do not exist; None where all do."""
         unknown: set[TopicPartition] = set()
         image = self.replicas.image
         for partition in transaction.partitions:
             if image.partition(partition) is None:
                 unknown.add(partition)
-        if unknown:
-            return tuple(
-                (
-                    partition,
-                    ErrorCode.unknown_topic_or_partition
-                    if partition in unknown
-                    else ErrorCode.operation_not_attempted,
-                )
-                for partition in transaction.partitions
+        if not unknown:
+            return None
+        return tuple(
+            (
+                partition,
+                ErrorCode.unknown_topic_or_partition
+                if partition in unknown
+                else ErrorCode.operation_not_attempted,
             )
-        if transaction.verify_only:
-            verified = self.coordinator.verify(
-                VerifyPartitions(
-                    transactional_id=transaction.transactional_id,
-                    producer_id=transaction.producer_id,
-                    producer_epoch=transaction.producer_epoch,
-                    partitions=transaction.partitions,
-                )
-            )
-            if isinstance(verified, Rejection):
-                return tuple((partition, verified.error) for partition in transaction.partitions)
-            return verified.results
-        added = await self.coordinator.add_partitions(
-            AddPartitions(
+            for partition in transaction.partitions
+        )
+
+    def _verified(self, transaction: TxnPartitions) -> _PartitionErrors:
+        """Whether the partitions are in the transaction."""
+        verified = self.coordinator.verify(
+            VerifyPartitions(
                 transactional_id=transaction.transactional_id,
                 producer_id=transaction.producer_id,
                 producer_epoch=transaction.producer_epoch,
-                partitions=frozenset(transaction.partitions),
-                transaction_version=TransactionVersion.TV_2,
+                partitions=transaction.partitions,
             )
         )
-        error = added.error if isinstance(added, Rejection) else ErrorCode.none
-        return tuple([(partition, error) for partition in transaction.partitions])
+        if isinstance(verified, Rejection):
+            return tuple((partition, verified.error) for partition in transaction.partitions)
+        return verified.results
 
     def _leader_of(self, topic_partition: TopicPartition) -> LeaderLookup:
         image = self.replicas.image
@@ -525,6 +523,10 @@ class Broker:
             if topic_partition.topic not in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
                 found = as_found(self.replicas.led[topic_partition], epoch)
                 tracer.emit("node.role", self.node, data=found)
+
+
+async def _at_once(reply: object) -> object:
+    return reply
 
 
 def _partitions_of(image: ClusterImage, topic: str) -> int | None:

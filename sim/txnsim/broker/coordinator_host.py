@@ -115,15 +115,17 @@ class CoordinatorHost:
         """Nothing can be appended any more."""
         self._led = {}
 
-    def coordinator_of(self, key: str, image: ClusterImage) -> BrokerId | None:
+    def coordinator_of(self, key: str) -> BrokerId | None:
         """The live broker that coordinates a transactional id or group; None where there is none
         at the moment.
         """
+        image = self._replicas.image
         index = partition_for(key, self.coordinator.partitions)
         partition = image.partition(TopicPartition(self._topic, index))
-        if partition is None or not image.is_alive(partition.leader):
+        if partition is None:
             return None
-        return partition.leader
+        broker = image.brokers.get(partition.leader)
+        return partition.leader if broker is not None and broker.alive else None
 
     def _unload(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
         """Drop the entries, unless somebody holds the broker back (``coordinator.unload``)."""

@@ -6,7 +6,6 @@ Kafka's counterpart: KafkaApis.handleWriteTxnMarkersRequest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, Final
 
@@ -27,7 +26,6 @@ from txnsim.replication.commits import Commits
 from txnsim.replication.leader_appends import Appends, LeaderAppends, WaitingBatch
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.turns import Pace
-from txnsim.settings import Settings
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, ProducerId, TopicPartition
 
 MARKERS_AT_ONCE: Final = 500
@@ -56,7 +54,6 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
 
     rules: Rules
     appends: LeaderAppends
-    settings: Callable[[], Settings]
     replicas: Replicas
     commits: Commits
     groups: GroupHost
@@ -70,7 +67,10 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         written = _Written()
         merged: dict[ProducerId, dict[TopicPartition, int]] = {}
         for marker in command.markers:
-            if self._is_unwritable(marker):
+            if (marker.producer_id < 0 or marker.producer_epoch < 0) and self._is_here(marker):
+                # MemoryRecords.withEndTransactionMarker throws, and the whole request is answered
+                # with what the client sees of any bug: markers before this one are written, those
+                # behind it are not.
                 return _failed(command)
             errors = merged.setdefault(marker.producer_id, {})
             for topic_partition in dict.fromkeys(marker.partitions):
@@ -84,12 +84,16 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                     errors[topic_partition] = appended.error
                 else:
                     errors[topic_partition] = ErrorCode.none
-                    self._note_written(marker, topic_partition, appended.base_offset, written)
+                    if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
+                        self._positions(marker, topic_partition, appended.base_offset, written)
                 if pace is not None and pace.has_done(1):
                     await pace.rest()
         appends = written.appends
         is_forgotten = self._is_forgotten(command, appends)
-        late = await self.commits.wait(appends, timeout_ms=self.settings().request_timeout_ms)
+        late: dict[TopicPartition, ErrorCode] = {}
+        if self.commits.are_late(appends):
+            timeout_ms = self.replicas.dynamic.request_timeout_ms
+            late = await self.commits.wait(appends, timeout_ms=timeout_ms)
         for topic_partition, completion in written.completions:
             # The positions of the transaction come before the answer (KAFKA-17507).
             failed = await completion
@@ -123,8 +127,9 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         The client gets no answer either where a marker names a partition twice: Kafka appends it
         once, and waits for the second append.
         """
-        if any(map(self._repeats, command.markers)):
-            return True
+        for marker in command.markers:
+            if len(marker.partitions) > 1 and self._repeats(marker):
+                return True
         if not command.markers or self._is_here(command.markers[-1]):
             return False
         is_written = any(map(self._is_here, command.markers))
@@ -143,24 +148,13 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
     def _is_here(self, marker: TxnMarker) -> bool:
         return not self.replicas.hosted.keys().isdisjoint(marker.partitions)
 
-    def _is_unwritable(self, marker: TxnMarker) -> bool:
-        """Whether there is no control record for it that this broker could write.
-
-        MemoryRecords.withEndTransactionMarker throws where the producer id or epoch is negative,
-        and the whole request is answered with what the client sees of any bug: markers before this
-        one are written, those behind it are not.
-        """
-        has_producer = marker.producer_id >= 0 and marker.producer_epoch >= 0
-        return not has_producer and self._is_here(marker)
-
-    def _note_written(
+    def _positions(
         self, marker: TxnMarker, topic_partition: TopicPartition, offset: int, written: _Written
     ) -> None:
-        """A marker is in a log: positions that it ends are the group's now."""
-        if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
-            completion = self.groups.marker_written(topic_partition, marker, offset)
-            if completion is not None and self.rules.positions_come_before_answer:
-                written.completions.append((topic_partition, completion))
+        """A marker is in a log of positions: those that it ends are the group's now."""
+        completion = self.groups.marker_written(topic_partition, marker, offset)
+        if completion is not None and self.rules.positions_come_before_answer:
+            written.completions.append((topic_partition, completion))
 
     def log_for_marker(self, topic_partition: TopicPartition) -> PartitionLog | Rejection:
         """The led log, or why there is none that takes a marker."""
@@ -169,13 +163,16 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         if topic_partition not in self.replicas.hosted:
             is_retried = self.rules.unhosted_markers_are_retried  # KAFKA-5610
             return _NOT_HOSTED if is_retried else _NOT_HOSTED_FOR_GOOD
-        log = self.replicas.leader(topic_partition)
-        if isinstance(log, Rejection):
-            return log
-        too_few = self.appends.refuse_few(log)
-        if too_few is not None:
-            return too_few
-        return _NOT_LOADED if self.groups.refuses_markers(topic_partition) else log
+        log = self.replicas.led.get(topic_partition)
+        if log is None:
+            return self.replicas.leader(topic_partition)
+        led = self.replicas.replicated.get(topic_partition)
+        if led is not None and led.is_under_min_isr:
+            return self.appends.refuse_few(log) or log
+        is_positions = topic_partition.topic == CONSUMER_OFFSETS_TOPIC
+        if is_positions and self.groups.refuses_markers(topic_partition):
+            return _NOT_LOADED
+        return log
 
 
 class _Marker(WaitingBatch, frozen=True, gc=False):

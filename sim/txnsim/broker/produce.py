@@ -8,14 +8,20 @@ the request and authorization are the handler's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import msgspec
 
 from txnsim.broker.look_ahead import LookAhead
-from txnsim.broker.verification import TransactionOperation, VerificationQueues, produce_error
+from txnsim.broker.verification import (
+    Errors,
+    TransactionOperation,
+    VerificationQueues,
+    produce_error,
+)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended, AppendRejection
@@ -29,10 +35,10 @@ from txnsim.replica.replicas import Replicas
 from txnsim.replication.commits import Commits
 from txnsim.replication.leader_appends import Appends, LeaderAppends, WaitingBatch
 from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.pending import Pending
 from txnsim.runtime.turns import Pace
-from txnsim.settings import Settings
 from txnsim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
-from txnsim.wire.batch_header import BatchHeader
+from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, BatchHeader
 
 ACKS_ALL: Final = -1
 
@@ -76,6 +82,8 @@ class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 Outcomes = dict[TopicPartition, ProduceOutcome]
+_header_of: Final = attrgetter("header")
+_partition_of: Final = attrgetter("topic_partition")
 Seen = Mapping[TopicPartition, AppendRejection | Reread | int]
 """What the records of heavy batches came to, before anything was decided."""
 NOTHING_SEEN: Final[Seen] = {}
@@ -89,7 +97,6 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     log_trace: LogTrace
     clock: Clock
     tasks: Tasks
-    settings: Callable[[], Settings]
     replicas: Replicas
     commits: Commits
     verification: VerificationQueues
@@ -101,27 +108,33 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         outcomes: Outcomes = {}
         guards: dict[TopicPartition, int] = {}
         newest = NOTHING_SEEN
-        if is_heavy([part.header for part in command.partitions]):
+        if is_heavy(map(_header_of, command.partitions)):
             newest = await self._look_ahead(command)
-        # ReplicaManager: a batch without a producer is of no transaction, whatever it says.
-        transactional = [
-            part
-            for part in command.partitions
-            if part.header.producer_id >= 0 and part.header.is_transactional
-        ]
+        transactional = []
+        for part in command.partitions:
+            # ReplicaManager: a batch without a producer is of no transaction, whatever it says.
+            header = part.header
+            if header.producer_id >= 0 and header.attributes & TRANSACTIONAL_FLAG:
+                transactional.append(part)
         if transactional and self.rules.transactions_are_verified:
-            mixed = _mixed_producers(transactional, self.rules)
+            mixed = None
+            if len(transactional) > 1:
+                mixed = _mixed_producers(transactional, self.rules)
             if mixed is not None:
                 return {part.topic_partition: mixed for part in command.partitions}
-            if self._is_verified(command.operation):
-                guards = self._take_guards(command, transactional, outcomes)
-                asked = tuple(
-                    [partition for partition, guard in guards.items() if guard != SENTINEL]
-                )
+            if (
+                command.operation is TransactionOperation.ADD_PARTITION
+                or self.replicas.dynamic.transaction_partition_verification_enable
+            ):
+                asked = self._take_guards(command, transactional, guards, outcomes)
                 if asked:
-                    await self._verify(command, transactional[0].header, asked, outcomes)
+                    errors = await self._ask(command, asked)
+                    if ErrorCode.concurrent_transactions in errors.values():
+                        errors = await self._ask_again(command, asked, errors)
+                    for partition, error in errors.items():
+                        outcomes[partition] = _unverified(error, command.operation, self.rules)
         appended = await self._append(command, guards, outcomes, newest, pace)
-        if command.acks == ACKS_ALL and appended:
+        if command.acks == ACKS_ALL and self.commits.are_late(appended):
             failed = await self.commits.wait(appended, timeout_ms=command.timeout_ms)
             for partition, error in failed.items():
                 # DelayedProduce only sets the error: the answer keeps the offset of the records.
@@ -164,21 +177,23 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
 
     # Verification
 
-    def _is_verified(self, operation: TransactionOperation) -> bool:
-        return (
-            operation is TransactionOperation.ADD_PARTITION
-            or self.settings().transaction_partition_verification_enable
-        )
-
     def _take_guards(
-        self, command: ProduceCommand, parts: list[ProducePartition], outcomes: Outcomes
-    ) -> dict[TopicPartition, int]:
-        guards: dict[TopicPartition, int] = {}
+        self,
+        command: ProduceCommand,
+        parts: list[ProducePartition],
+        guards: dict[TopicPartition, int],
+        outcomes: Outcomes,
+    ) -> list[ProducePartition]:
+        """Note the guard of each partition, or why it gets none; those of which the coordinator has
+        to be asked.
+        """
+        asked = []
         now_ms = self.clock.now_ms()
         adds = command.operation is TransactionOperation.ADD_PARTITION
         for part in parts:
             header = part.header
-            log = self.replicas.leader(part.topic_partition)
+            where = part.topic_partition
+            log = self.replicas.led.get(where) or self.replicas.leader(where)
             guard = (
                 log
                 if isinstance(log, Rejection)
@@ -192,49 +207,45 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 )
             )
             if isinstance(guard, Rejection):
-                outcomes[part.topic_partition] = ProduceOutcome(error=guard.error)
+                outcomes[where] = ProduceOutcome(error=guard.error)
                 if self.log_trace.tracer.on:
-                    self.log_trace.refused(
-                        part.topic_partition, header, guard, command.transactional_id
-                    )
+                    self.log_trace.refused(where, header, guard, command.transactional_id)
             else:
-                guards[part.topic_partition] = guard
-        return guards
+                guards[where] = guard
+                if guard != SENTINEL:
+                    asked.append(part)
+        return asked
 
-    async def _verify(
-        self,
-        command: ProduceCommand,
-        header: BatchHeader,
-        partitions: tuple[TopicPartition, ...],
-        outcomes: Outcomes,
-    ) -> None:
-        """Ask the coordinator; an implicit add is repeated while the last transaction is still
-        ending (KAFKA-18654).
-        """
+    def _ask(self, command: ProduceCommand, parts: list[ProducePartition]) -> Pending[Errors]:
+        """Ask the coordinator for these partitions, of one producer."""
         assert command.transactional_id is not None
-        settings = self.settings()
+        header = parts[0].header
+        return self.verification.ask(
+            transactional_id=command.transactional_id,
+            producer_id=ProducerId(header.producer_id),
+            producer_epoch=ProducerEpoch(header.producer_epoch),
+            partitions=tuple(map(_partition_of, parts)),
+            operation=command.operation,
+        )
+
+    async def _ask_again(
+        self, command: ProduceCommand, parts: list[ProducePartition], errors: Errors
+    ) -> Errors:
+        """An implicit add is repeated while the last transaction is still ending (KAFKA-18654)."""
+        settings = self.replicas.dynamic
         started_ms = self.clock.monotonic_ms()
         patience_ms = min(
             settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms
         )
-        while True:
-            errors = await self.verification.ask(
-                transactional_id=command.transactional_id,
-                producer_id=ProducerId(header.producer_id),
-                producer_epoch=ProducerEpoch(header.producer_epoch),
-                partitions=partitions,
-                operation=command.operation,
-            )
-            if (
-                command.operation is not TransactionOperation.ADD_PARTITION
-                or not self.rules.implicit_add_is_repeated
-                or ErrorCode.concurrent_transactions not in errors.values()
-                or self.clock.monotonic_ms() - started_ms >= patience_ms
-            ):
-                break
+        while (
+            command.operation is TransactionOperation.ADD_PARTITION
+            and self.rules.implicit_add_is_repeated
+            and ErrorCode.concurrent_transactions in errors.values()
+            and self.clock.monotonic_ms() - started_ms < patience_ms
+        ):
             await self._pause(settings.add_partitions_to_txn_retry_backoff_ms)
-        for partition, error in errors.items():
-            outcomes[partition] = _unverified(error, command.operation, self.rules)
+            errors = await self._ask(command, parts)
+        return errors
 
     async def _pause(self, pause_ms: int) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -289,10 +300,14 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             return _WRONG_ACKS
         if partition.topic in INTERNAL_TOPICS and not command.internal_topics_allowed:
             return _INTERNAL_TOPIC
-        log = self.replicas.leader(partition)
-        if isinstance(log, Rejection) or command.acks != ACKS_ALL:
-            return log
-        return self.appends.refuse_few(log) or log
+        replicas = self.replicas
+        log = replicas.led.get(partition)
+        if log is None:
+            return replicas.leader(partition)
+        led = replicas.replicated.get(partition)
+        if led is not None and led.is_under_min_isr and command.acks == ACKS_ALL:
+            return self.appends.refuse_few(log) or log
+        return log
 
 
 class _ClientBatch(WaitingBatch, frozen=True, gc=False):

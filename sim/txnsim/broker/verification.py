@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -19,7 +21,7 @@ from txnsim.interbroker.transactions import (
     AddPartitionsToTxnReply,
     TxnPartitions,
 )
-from txnsim.node.peers import Peers
+from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, VERIFICATION_FROM, Peers
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
@@ -130,6 +132,7 @@ _POSITIONS_RULES: Final = {
 }
 """The same of a TxnOffsetCommit up to v3, of v4, and from v5 on; other errors stay as they are."""
 
+_transaction_of: Final = attrgetter("transaction")
 _PASSED: Final = "NONE"
 """What the trace says in place of an error."""
 
@@ -190,51 +193,49 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         queue = self._queues.get(node)
         if queue is None:
             queue = self._queues[node] = _Queue()
-        if self._enqueue(queue, asked, operation) and not queue.in_flight:
+        waiting = queue.waiting
+        if not waiting:
+            # Kafka maps TRANSACTION_ABORTABLE for a whole batch by the operation of the transaction
+            # that opened it.
+            queue.operation = operation
+        elif transactional_id in waiting and not self._replaces(waiting[transactional_id], asked):
+            return answer
+        waiting[transactional_id] = asked
+        if not queue.in_flight:
             self._send(node, queue)
         return answer
 
     # Parts
 
-    def _enqueue(self, queue: _Queue, asked: _Asked, operation: TransactionOperation) -> bool:
-        """Queue it, at most one entry per transactional id; False where it lost against the one
-        that waits.
+    def _replaces(self, waiting: _Asked, asked: _Asked) -> bool:
+        """There is one entry per transactional id: whether this one takes the place of that which
+        waits. The other one is told.
         """
-        transaction = asked.transaction
-        waiting = queue.waiting.get(transaction.transactional_id)
-        if waiting is not None:
-            if transaction.producer_epoch < waiting.transaction.producer_epoch:
-                self._fail(asked, ErrorCode.invalid_producer_epoch, rule="verify.queue-replaced")
-                return False
-            # The waiting request gives way: a higher epoch fences it, else its error is retriable.
-            self._fail(
-                waiting,
-                ErrorCode.invalid_producer_epoch
-                if transaction.producer_epoch > waiting.transaction.producer_epoch
-                else ErrorCode.network_exception,
-                rule="verify.queue-replaced",
-            )
-        elif not queue.waiting:
-            # Kafka maps TRANSACTION_ABORTABLE for a whole batch by the operation of the transaction
-            # that opened it.
-            queue.operation = operation
-        queue.waiting[transaction.transactional_id] = asked
+        epoch, waiting_epoch = asked.transaction.producer_epoch, waiting.transaction.producer_epoch
+        if epoch < waiting_epoch:
+            self._fail(asked, ErrorCode.invalid_producer_epoch, rule="verify.queue-replaced")
+            return False
+        # The waiting request gives way: a higher epoch fences it, else its error is retriable.
+        self._fail(
+            waiting,
+            ErrorCode.invalid_producer_epoch
+            if epoch > waiting_epoch
+            else ErrorCode.network_exception,
+            rule="verify.queue-replaced",
+        )
         return True
 
     def _send(self, node: BrokerId, queue: _Queue) -> None:
         batch, queue.waiting = queue.waiting, {}
-        operation = queue.operation
-        if not self.peers.knows_verification(node):
+        version = self.peers.version(node, ADD_PARTITIONS_TO_TXN)
+        if version < VERIFICATION_FROM:
             self._pass_unverified(batch)
             return
         queue.in_flight = True
-        reply = self.peers.add_partitions_to_txn(
-            node,
-            AddPartitionsToTxnCommand(
-                transactions=tuple([asked.transaction for asked in batch.values()])
-            ),
-        )
-        reply.on_done(lambda done: self._answered(node, queue, batch, operation, done))
+        transactions = tuple(map(_transaction_of, batch.values()))
+        self.peers.add_partitions_to_txn(
+            node, version, AddPartitionsToTxnCommand(transactions=transactions)
+        ).on_done(partial(self._answered, node, queue, batch, queue.operation))
 
     def _pass_unverified(self, batch: dict[TransactionalId, _Asked]) -> None:
         """The coordinator's broker is older than verification: all partitions count as
@@ -252,15 +253,16 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         done: Pending[AddPartitionsToTxnReply],
     ) -> None:
         queue.in_flight = False
-        failure = done.exception()
-        if failure is None:
-            self._deliver(batch, done.result(), operation)
+        failure, reply = done.error, done.value
+        if reply is not None:
+            self._deliver(batch, reply, operation)
         elif isinstance(failure, PeerAnsweredError):
             self._deliver(batch, AddPartitionsToTxnReply(error=failure.error), operation)
         elif isinstance(failure, PeerError):
             for asked in batch.values():
                 self._fail(asked, ErrorCode.network_exception)
         else:
+            assert failure is not None
             for asked in batch.values():
                 asked.answer.fail(failure)
         if queue.waiting:
@@ -284,11 +286,10 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             return
         for transactional_id, results in reply.results:
             asked = batch[transactional_id]
-            errors: Errors = {
-                partition: _mapped(ErrorCode(error), operation, self.rules)
-                for partition, error in results
-                if error
-            }
+            errors: Errors = {}
+            for partition, code in results:
+                if code:
+                    errors[partition] = _mapped(ErrorCode(code), operation, self.rules)
             self.verified += len(results) - len(errors)
             self.failed += len(errors)
             self._resolve(asked, errors)

@@ -59,7 +59,7 @@ def check_gate(
         rules: The broker's.
     """
     if entry is not None:
-        if is_open(entry, producer_epoch, rules):
+        if entry.txn_first_offset != NO_OFFSET and is_open(entry, producer_epoch, rules):
             return None
         # KAFKA-19690: a fenced producer has to hear that it is fenced, not that its transaction is
         # unknown.

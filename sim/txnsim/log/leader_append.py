@@ -18,6 +18,7 @@ from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
 from txnsim.log.append_info import Refusal, is_open
 from txnsim.log.config import TimestampType
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state import NO_OFFSET
 from txnsim.log.validation import Reread, check_size
 from txnsim.log.verification import SENTINEL
 from txnsim.wire.batch import (
@@ -62,7 +63,7 @@ def start_verification(
                 f"{entry.producer_epoch}, the last one seen on {log.topic_partition}",
                 rule="verify.stale-epoch-first",
             )
-        if is_open(entry, producer_epoch, rules):
+        if entry.txn_first_offset != NO_OFFSET and is_open(entry, producer_epoch, rules):
             return SENTINEL
     return log.producers.verification.start(
         producer_id=producer_id,

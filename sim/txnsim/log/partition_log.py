@@ -315,9 +315,8 @@ class PartitionLog:
             data, base, last, max_timestamp=timestamp_ms, now_ms=now_ms, config=config
         ):
             self._roll(base, now_ms)
-            local.segments.active.append(
-                data, base, last, max_timestamp=timestamp_ms, now_ms=now_ms
-            )
+            active = local.segments.active
+            active.append(data, base, last, max_timestamp=timestamp_ms, now_ms=now_ms)
         local.end_offset = last + 1
         if local.tail is not None:
             local.tail.append(batch)

@@ -59,7 +59,7 @@ BROKER_HEARTBEAT_VERSION: Final = 1
 VERIFICATION_FROM: Final = 4
 """Version of AddPartitionsToTxn that first knows verification (KIP-890)."""
 TRANSACTION_VERSION_FROM: Final = 2
-"""Version of WriteTxnMarkers that first carries the transaction version (KIP-1228)."""
+"""Version of WriteTxnMarkers that first carries the transaction version (KIP-1228); the newest."""
 
 CONTROLLER_ID: Final = BrokerId(3000)
 """The controller's address among the peers. Clients never see it (KRaft shows them a random broker
@@ -96,19 +96,17 @@ class Peers:
         """The broker is gone: the rest of it may not send requests."""
         self._network = _Gone()
 
-    def knows_verification(self, target: BrokerId) -> bool:
-        """Whether ``target`` understands AddPartitionsToTxn between brokers, from v4 on."""
-        return self._version(target, ADD_PARTITIONS_TO_TXN) >= VERIFICATION_FROM
-
     def add_partitions_to_txn(
-        self, target: BrokerId, command: AddPartitionsToTxnCommand
+        self, target: BrokerId, version: int, command: AddPartitionsToTxnCommand
     ) -> Pending[AddPartitionsToTxnReply]:
-        """Verify or add partitions at the coordinator on ``target``."""
+        """Verify or add partitions at the coordinator on ``target``, which understands that from
+        ``VERIFICATION_FROM`` on.
+        """
         return self._network.ask(
             self._broker_id,
             target,
             ADD_PARTITIONS_TO_TXN,
-            self._version(target, ADD_PARTITIONS_TO_TXN),
+            version,
             command,
             timeout_ms=self._timeout_ms,
         )
@@ -120,12 +118,12 @@ class Peers:
 
         Below v2 there is no room for the transaction version: the leader takes it for 0.
         """
-        version = self._version(target, WRITE_TXN_MARKERS)
-        own = self._version(self._broker_id, WRITE_TXN_MARKERS)
-        rules = self._fleet.of(self._broker_id).rules
-        if own > version and not rules.markers_follow_peer_version:
-            return _closed(f"broker {target} closes the connection: it has no v{own}")
+        version = self.version(target, WRITE_TXN_MARKERS)
         if version < TRANSACTION_VERSION_FROM:
+            own = self.version(self._broker_id, WRITE_TXN_MARKERS)
+            rules = self._fleet.of(self._broker_id).rules
+            if own > version and not rules.markers_follow_peer_version:
+                return _closed(f"broker {target} closes the connection: it has no v{own}")
             command = _without_transaction_versions(command)
         return self._network.ask(
             self._broker_id,
@@ -198,7 +196,7 @@ class Peers:
             self._broker_id, CONTROLLER_ID, api_key, api_version, command, timeout_ms=timeout_ms
         )
 
-    def _version(self, target: BrokerId, api_key: int) -> int:
+    def version(self, target: BrokerId, api_key: int) -> int:
         """The highest version that both sides know, as ApiVersions would list it."""
         fleet = self._fleet
         if self._changes != fleet.changes:

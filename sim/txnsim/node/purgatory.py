@@ -35,13 +35,15 @@ class Parked(Pending[Any], kw_only=True, eq=False):
     parked_ns: int = 0
     """When it began to wait, by the stopwatch."""
     is_answered: bool = False
+    outcome: Any = True
+    """What it is resolved with once a check has held."""
 
     @abstractmethod
     def check(self, key: Any) -> bool:
         """Something has happened to a key: whether the wait is over."""
 
-    def answer(self, done: bool) -> None:  # noqa: FBT001 - a callback
-        """The check held or it was released (True), or the deadline has passed."""
+    def answer(self, *, done: bool) -> None:
+        """It was released (True), or the deadline has passed."""
         self.resolve(done)
 
 
@@ -123,25 +125,25 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         if self.wide:
             for parked in [one for one in self.wide if key in one.keys]:
                 if parked.check(key):
-                    self._finish(parked, done=True)
+                    self._finish(parked, partial(parked.resolve, parked.outcome))
         waiting = self.parked.get(key)
         if waiting is None:
             return
         for parked in list(waiting):
             if parked.check(key):
-                self._finish(parked, done=True)
+                self._finish(parked, partial(parked.resolve, parked.outcome))
 
     def release(self, key: KeyT) -> None:
         """Answer everything that waits for ``key`` (leadership moved, topic deleted)."""
         for parked in [one for one in self.wide if key in one.keys]:
-            self._finish(parked, done=True)
+            self._finish(parked, partial(parked.answer, done=True))
         for parked in list(self.parked.get(key, ())):
-            self._finish(parked, done=True)
+            self._finish(parked, partial(parked.answer, done=True))
 
     def release_all(self) -> None:
         """Answer everything: the broker stops."""
         for parked in list(self.wide):
-            self._finish(parked, done=True)
+            self._finish(parked, partial(parked.answer, done=True))
         for key in list(self.parked):
             self.release(key)
 
@@ -150,11 +152,11 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         narrow = {parked for waiting in self.parked.values() for parked in waiting}
         return len(narrow) + len(self.wide)
 
-    def _finish(self, parked: Parked, *, done: bool) -> None:
+    def _finish(self, parked: Parked, answer: Callable[[], object]) -> None:
         self._forget(parked)
         if not parked.is_answered:
             parked.is_answered = True
-            self.tasks.soon(partial(parked.answer, done))
+            self.tasks.soon(answer)
 
     def _forget(self, parked: Parked) -> None:
         same = self._by_timeout.get(parked.timeout_ms)
@@ -181,5 +183,5 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             if left_ms > 0:
                 self._arm(timeout_ms, left_ms)
                 return
-            self._finish(parked, done=False)
+            self._finish(parked, partial(parked.answer, done=False))
         del self._by_timeout[timeout_ms]

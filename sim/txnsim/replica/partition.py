@@ -112,13 +112,6 @@ class Partition:
             if follower.reader is not None and broker_id not in image.isr:
                 follower.reader.is_out(self.topic_partition)
 
-    @property
-    def lost_min_isr(self) -> bool:
-        """Whether even the largest ISR that may be true is too small
-        (Partition.checkEnoughReplicasReachOffset).
-        """
-        return len(self.maximal_isr) < self.min_isr
-
     # Data
 
     def appended(self, terms: Terms) -> bool:

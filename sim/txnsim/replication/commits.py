@@ -44,6 +44,13 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             self.purgatory.park(waiting)
         return waiting
 
+    def are_late(self, appends: Appends) -> bool:
+        """Whether any of them is not committed yet."""
+        for log, last in appends:  # noqa: SIM110 - a generator takes a frame more
+            if log.high_watermark <= last:
+                return True
+        return False
+
     async def wait(self, appends: Appends, *, timeout_ms: int) -> dict[TopicPartition, ErrorCode]:
         """Wait until each append is committed or can't be any more; what failed, by partition."""
         late: dict[TopicPartition, Appends] = {}
@@ -86,7 +93,9 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         if log.high_watermark <= last_offset:
             return None
         partition = self.replicas.replicated.get(topic_partition)
-        if partition is not None and partition.lost_min_isr:
+        if partition is not None and len(partition.maximal_isr) < partition.min_isr:
+            # Even the largest ISR that may be true is too small
+            # (Partition.checkEnoughReplicasReachOffset).
             return ErrorCode.not_enough_replicas_after_append
         return _NONE
 
@@ -97,14 +106,11 @@ class _Commit(Parked, kw_only=True, eq=False):
     commits: Commits
     log: PartitionLog
     offset: int
-    outcome: ErrorCode | None = None
 
     def check(self, _key: TopicPartition) -> bool:
         self.outcome = self.commits.outcome(self.log, self.offset)
         return self.outcome is not None
 
-    def answer(self, _done: bool) -> None:  # noqa: FBT001 - a callback
-        outcome = self.outcome
-        if outcome is None:
-            outcome = self.commits.outcome(self.log, self.offset)
+    def answer(self, *, done: bool) -> None:  # noqa: ARG002 - the log says what became of it
+        outcome = self.commits.outcome(self.log, self.offset)
         self.resolve(ErrorCode.request_timed_out if outcome is None else outcome)

@@ -28,7 +28,7 @@ from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, Pace
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
-from txnsim.server.intake import Intake
+from txnsim.server.intake import FRAME_BYTES, Intake
 from txnsim.server.outbox import Outbox, whole
 from txnsim.server.request_log import instead, logged, raise_bug
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened
@@ -167,8 +167,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Cut frames and handle them."""
         try:
-            if self._intake.receive(data):
-                self.pump()
+            if self._intake.receive(data) and not self._is_pumping:
+                self._pump_until(0 if self._waits_for_turn else self._turns.limit_ns)
         except BadInputError as error:
             self._abandon(error)
             return
@@ -218,14 +218,17 @@ class Connection(asyncio.Protocol):
                     and not outbox.is_paused
                     and outbox.bytes < self._send_buffer_bytes
                 ):
-                    self._take_up(intake.take())
+                    frame = frames.popleft()
+                    intake.queued_bytes -= len(frame) + FRAME_BYTES
+                    self._take_up(frame)
             finally:
                 self._is_pumping = False
                 self.used_ns += turns.spent_ns - before_ns
             if frames and not self._waits_for_turn:
                 self._go_on_later()
         if outbox.bytes and not outbox.is_flush_due:
-            outbox.flush_later()
+            outbox.is_flush_due = True
+            self._listener.tasks.at_turn_end(outbox.flush)
         if frames or intake.is_paused:
             limit = self._listener.settings.connection_queue_bytes
             if intake.is_paused or intake.queued_bytes + intake.reader.buffered_bytes > limit:
@@ -443,7 +446,7 @@ class Connection(asyncio.Protocol):
         if request.pace is not None:  # it was much: what waits behind it begins in another turn
             self._go_on_later()
         if not self._is_pumping:
-            self.pump()
+            self._pump_until(0 if self._waits_for_turn else self._turns.limit_ns)
 
     def _encoded(
         self,
@@ -461,6 +464,7 @@ class Connection(asyncio.Protocol):
     def _send(self, request: Request, reply: Any, pieces: list[bytes] | None = None) -> None:
         """Put an answer into the outbox, and tell of it."""
         outbox, meter = self._outbox, self._meter
+        key, version = request.api_key, request.api_version
         self._response_bytes = 0
         if outbox.transport is None or reply is NoResponse.NONE:
             pass
@@ -471,19 +475,14 @@ class Connection(asyncio.Protocol):
             if at is not None and (reply[at] or reply[at + 1]):
                 meter.tell_error_in(reply)
             self._response_bytes = size = len(reply)
-            outbox.put(
-                codec.response_head(
-                    request.api_key, request.api_version, request.correlation_id, size
-                )
-                + reply
-            )
+            head = codec.response_head(key, version, request.correlation_id, size)
+            outbox.put(head + reply)
         else:
             if pieces is None:
                 meter.tell_errors_of(reply)
                 pieces = codec.encode_pieces(reply)
             self._response_bytes = size = sum(map(len, pieces))
-            key = request.api_key
-            head = codec.response_head(key, request.api_version, request.correlation_id, size)
+            head = codec.response_head(key, version, request.correlation_id, size)
             outbox.put_pieces(head, pieces, size, stored=key == FETCH)
         if self._trace is not None:
             self._trace.sent(self._response_bytes)

@@ -24,7 +24,7 @@ class Intake:
     def __init__(self, frame_bytes_max: int) -> None:
         self.reader = FrameReader(frame_bytes_max)
         self.frames: deque[bytes] = deque()
-        """Whole requests that wait."""
+        """Whole requests that wait; who takes one up, takes off what it counts for."""
         self.queued_bytes = 0
         """What they count for."""
         self.is_paused = False
@@ -42,12 +42,6 @@ class Intake:
         self.frames.extend(frames)
         self.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
         return True
-
-    def take(self) -> bytes:
-        """The first frame that waits; there is one."""
-        frame = self.frames.popleft()
-        self.queued_bytes -= len(frame) + FRAME_BYTES
-        return frame
 
     def forget(self) -> None:
         """Nothing that waits will be handled."""

@@ -136,11 +136,6 @@ class Outbox:
 
     # Out
 
-    def flush_later(self) -> None:
-        """Send at the end of this turn."""
-        self.is_flush_due = True
-        self._listener.tasks.at_turn_end(self.flush)
-
     def is_wanted(self) -> bool:
         """Whether there is still somebody to send to."""
         return self.transport is not None

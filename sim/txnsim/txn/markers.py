@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -188,6 +189,7 @@ def judge(
     )
 
 
+_marker_of: Final = attrgetter("marker")
 _Unrouted = tuple[Debt, frozenset[TopicPartition]]
 
 
@@ -198,7 +200,8 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     _owing: dict[TransactionalId, Debt] = {}
     _queued: dict[BrokerId, list[OwedMarker]] = {}
     _waiting: list[_Unrouted] = []
-    _unknown: list[_Unrouted] = []
+    unknown: list[_Unrouted] = []
+    """Markers whose leader is not known."""
     _in_flight: dict[BrokerId, MarkerBatch] = {}
 
     # Owing
@@ -208,7 +211,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         replaced.
         """
         self._owing[debt.transactional_id] = debt
-        self.wait(debt, partitions)
+        self._waiting.append((debt, partitions))
 
     def wait(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
         """These markers are to be routed, or routed again, in the next round."""
@@ -220,7 +223,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
 
     def forget(self, debt: Debt) -> bool:
         """Drop this debt, never a later one of the same id; True where it was still owed."""
-        if not self.is_owed(debt):
+        if self._owing.get(debt.transactional_id) is not debt:
             return False
         del self._owing[debt.transactional_id]
         return True
@@ -246,7 +249,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
             else:
                 del self._queued[broker_id]
         self._waiting = [each for each in self._waiting if each[0].txn_partition != txn_partition]
-        self._unknown = [each for each in self._unknown if each[0].txn_partition != txn_partition]
+        self.unknown = [each for each in self.unknown if each[0].txn_partition != txn_partition]
         return dropped
 
     # Routing
@@ -265,7 +268,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         gone = frozenset(by_leader.pop(NoLeader.NO_SUCH_PARTITION, ()))
         unknown = by_leader.pop(NoLeader.UNKNOWN, None)
         if unknown is not None:
-            self._unknown.append((debt, frozenset(unknown)))
+            self.unknown.append((debt, frozenset(unknown)))
         for leader, owned in by_leader.items():
             assert not isinstance(leader, NoLeader)
             marker = TxnMarker(
@@ -281,7 +284,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
 
     def take_waiting(self) -> list[_Unrouted]:
         """All markers to route, also those that had no known leader the last time."""
-        taken, self._waiting, self._unknown = self._unknown + self._waiting, [], []
+        taken, self._waiting, self.unknown = self.unknown + self._waiting, [], []
         return taken
 
     # Sending
@@ -289,12 +292,14 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     def take_batches(self) -> list[MarkerBatch]:
         """The requests to send now: one to each broker that is owed and has none under way."""
         batches = []
-        for broker_id in [each for each in self._queued if each not in self._in_flight]:
+        for broker_id in tuple(self._queued):
+            if broker_id in self._in_flight:
+                continue
             owed = tuple(self._queued.pop(broker_id))
             batch = MarkerBatch(
                 broker_id=broker_id,
                 owed=owed,
-                command=WriteTxnMarkersCommand(markers=tuple(each.marker for each in owed)),
+                command=WriteTxnMarkersCommand(markers=tuple(map(_marker_of, owed))),
             )
             self._in_flight[broker_id] = batch
             batches.append(batch)
@@ -307,11 +312,11 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         markers of the request are left as they are, neither repeated nor done, as on a real broker.
         """
         self._land(batch)
-        errors = {producer_id: dict(results) for producer_id, results in reply.results}
+        errors = dict(reply.results)
         outcomes = []
         for owed in batch.owed:
             found = errors.get(owed.debt.producer_id)
-            outcome = None if found is None else judge(owed, found, rules=self.rules)
+            outcome = None if found is None else judge(owed, dict(found), rules=self.rules)
             if outcome is None:
                 break
             outcomes.append(outcome)
@@ -335,12 +340,12 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     @property
     def unknown_count(self) -> int:
         """Kafka's UnknownDestinationQueueSize."""
-        return len(self._unknown)
+        return len(self.unknown)
 
     @property
     def has_queued(self) -> bool:
         """Some broker could be sent a request now."""
-        return any(broker_id not in self._in_flight for broker_id in self._queued)
+        return not self._queued.keys() <= self._in_flight.keys()
 
     def _land(self, batch: MarkerBatch) -> None:
         if self._in_flight.pop(batch.broker_id, None) is not batch:

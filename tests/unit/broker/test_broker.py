@@ -457,7 +457,7 @@ async def test_groups_stay_where_they_were_when_their_log_has_more_partitions(
     groups = [f"g{number}" for number in range(20)]
 
     def homes() -> list[BrokerId | None]:
-        return [broker.group_host.coordinator_of(group, broker.image) for group in groups]
+        return [broker.group_host.coordinator_of(group) for group in groups]
 
     before = homes()
     grown = grown_topic(metadata.image, CONSUMER_OFFSETS_TOPIC, count=73)

@@ -55,9 +55,8 @@ def marker(producer_id: int) -> TxnMarker:
 
 async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> None:
     cluster = of_two.api.cluster
-    image = cluster.metadata.image
     home = partition_for(GROUP, 3)
-    leader = host(of_two).coordinator_of(GROUP, image)
+    leader = host(of_two).coordinator_of(GROUP)
     assert leader is not None
     there = GroupApi(of_two.api.at(leader))
     await there.commit(5)
@@ -85,9 +84,9 @@ async def test_positions_go_with_their_topic_also_where_it_is_made_anew(groups: 
 
 
 async def test_without_the_topic_there_is_no_coordinator(groups: GroupApi) -> None:
-    assert host(groups).coordinator_of(GROUP, groups.api.broker.image) == 1
+    assert host(groups).coordinator_of(GROUP) == 1
     await groups.api.ask("DeleteTopics", 1, topic_names=[CONSUMER_OFFSETS_TOPIC])
-    assert host(groups).coordinator_of(GROUP, groups.api.broker.image) is None
+    assert host(groups).coordinator_of(GROUP) is None
     assert not host(groups).coordinator.owns(HOME)
 
 

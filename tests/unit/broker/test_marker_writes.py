@@ -50,7 +50,6 @@ class Bench(ReplicaBench):
         self.settle()
         node = self.leader
         self.writes = MarkerWrites(
-            settings=lambda: self.settings,
             replicas=node.replicas,
             appends=LeaderAppends(
                 clock=self.clock,

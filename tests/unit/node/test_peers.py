@@ -15,7 +15,7 @@ from txnsim.interbroker.transactions import (
     TxnMarker,
     WriteTxnMarkersCommand,
 )
-from txnsim.node.peers import CONTROLLER_ID, Peers
+from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, CONTROLLER_ID, VERIFICATION_FROM, Peers
 from txnsim.releases import (
     RELEASE_2_8,
     RELEASE_3_6,
@@ -33,7 +33,9 @@ ONE, TWO = BrokerId(1), BrokerId(2)
 async def test_each_request_has_its_api_its_version_and_the_request_timeout() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
-    peers.add_partitions_to_txn(TWO, AddPartitionsToTxnCommand(transactions=()))
+    peers.add_partitions_to_txn(
+        TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
+    )
     peers.write_txn_markers(TWO, WriteTxnMarkersCommand(markers=()))
     peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=ONE, broker_epoch=4))
     assert [(sent.target, sent.api_key, sent.api_version) for sent in network.sent] == [
@@ -65,7 +67,9 @@ def test_an_older_peer_is_asked_in_versions_that_it_knows() -> None:
     network = RecordingNetwork()
     fleet = Fleet(by_broker={TWO: RELEASE_3_6})
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77, fleet=fleet)
-    peers.add_partitions_to_txn(TWO, AddPartitionsToTxnCommand(transactions=()))
+    peers.add_partitions_to_txn(
+        TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
+    )
     peers.write_txn_markers(TWO, _markers(transaction_version=2))
     assert [(sent.api_key, sent.api_version) for sent in network.sent] == [(24, 4), (27, 1)]
     assert [marker.transaction_version for marker in network.sent[1].command.markers] == [0]
@@ -79,7 +83,9 @@ def test_an_older_broker_asks_in_versions_of_its_own() -> None:
         request_timeout_ms=77,
         fleet=Fleet(by_broker={ONE: RELEASE_3_6}),
     )
-    peers.add_partitions_to_txn(TWO, AddPartitionsToTxnCommand(transactions=()))
+    peers.add_partitions_to_txn(
+        TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
+    )
     peers.write_txn_markers(TWO, _markers(transaction_version=0))
     assert [(sent.api_key, sent.api_version) for sent in network.sent] == [(24, 4), (27, 1)]
 
@@ -92,10 +98,10 @@ def test_verification_is_known_from_3_6_on() -> None:
         request_timeout_ms=77,
         fleet=fleet,
     )
-    assert not peers.knows_verification(TWO)
-    assert peers.knows_verification(ONE)
+    assert peers.version(TWO, ADD_PARTITIONS_TO_TXN) < VERIFICATION_FROM
+    assert peers.version(ONE, ADD_PARTITIONS_TO_TXN) >= VERIFICATION_FROM
     fleet.assign(TWO, RELEASE_3_6)
-    assert peers.knows_verification(TWO)
+    assert peers.version(TWO, ADD_PARTITIONS_TO_TXN) >= VERIFICATION_FROM
 
 
 def test_before_kafka_20322_markers_went_out_in_a_version_that_old_peers_hang_up_at() -> None:

@@ -95,7 +95,7 @@ def _find(request: Request, key_type: int, key: str) -> Found:
             return _share(request.access)
     if key_type == KeyType.GROUP:
         topic = CONSUMER_OFFSETS_TOPIC
-        node = broker.group_host.coordinator_of(key, broker.image)
+        node = broker.group_host.coordinator_of(key)
     elif key_type == KeyType.TRANSACTION:
         topic = TRANSACTION_STATE_TOPIC
         node = broker.transaction_coordinator_of(TransactionalId(key))

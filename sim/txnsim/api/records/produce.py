@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from txnsim.api.leaders import CurrentLeaders
 from txnsim.api.prepared import Gap, prepared
-from txnsim.api.request import NoResponse, Reply, Request, answer
+from txnsim.api.request import UNPACED_MAX, NoResponse, Reply, Request, answer
 from txnsim.broker.produce import ProduceCommand, ProduceOutcome, ProducePartition
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import CorruptBatchError, ErrorCode
@@ -23,6 +23,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire import codec
 from txnsim.wire.batch_header import (
+    COMPRESSION_MASK,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_POSITION,
@@ -56,13 +57,15 @@ Outcomes = list[tuple[Any, int, ProduceOutcome]]
 """(topic name or id, partition, outcome)."""
 
 
-def operation_of(api_version: int) -> TransactionOperation:
-    """What a version of Produce supports (KIP-890)."""
-    if api_version >= 12:
-        return TransactionOperation.ADD_PARTITION
-    if api_version == 11:
-        return TransactionOperation.GENERIC_ERROR_SUPPORTED
-    return TransactionOperation.DEFAULT_ERROR
+OPERATIONS: Final = {
+    version: TransactionOperation.ADD_PARTITION
+    if version >= 12
+    else TransactionOperation.GENERIC_ERROR_SUPPORTED
+    if version == 11
+    else TransactionOperation.DEFAULT_ERROR
+    for version in range(VERSIONS[0], VERSIONS[1] + 1)
+}
+"""What each version of Produce supports (KIP-890)."""
 
 
 async def handle(
@@ -95,7 +98,8 @@ async def handle(
             else:
                 parts[part.topic_partition] = part
                 keys[part.topic_partition] = key
-                has_transactional = has_transactional or part.header.is_transactional
+                if part.header.attributes & TRANSACTIONAL_FLAG:
+                    has_transactional = True
             if request.pace is not None and request.pace.has_done(1):
                 await request.pace.rest()
     if message.transactional_id is None and (
@@ -110,23 +114,21 @@ async def handle(
                 else TransactionalId(message.transactional_id),
                 acks=message.acks,
                 timeout_ms=message.timeout // _MILLISECOND,
-                operation=operation or operation_of(request.api_version),
+                operation=operation or OPERATIONS[request.api_version],
                 partitions=tuple(parts.values()),
                 internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
             ),
             request.pace,
         )
-        results += [
-            (keys[partition], partition.partition, outcome)
-            for partition, outcome in outcomes.items()
-        ]
+        for partition, outcome in outcomes.items():
+            results.append((keys[partition], partition.partition, outcome))
     if client_outcome is not None:
         results = [(key, index, client_outcome(outcome)) for key, index, outcome in results]
     if message.acks == 0:
         # No client waits for an answer: closing the connection is the only way to report an error.
         failed = any(outcome.error for _, _, outcome in results)
         return NoResponse.CLOSE if failed else NoResponse.NONE
-    pace = request.pace_of(len(results))
+    pace = request.pace_of(len(results)) if len(results) > UNPACED_MAX else None
     if pace is None:
         return _answer(request, results)
     return await pace.run(_answer_in_steps(request, results))
@@ -177,7 +179,7 @@ def _topic(request: Request, topic: Any) -> tuple[Any, str | None]:
     """(what the answer calls the topic, its name if it is known)."""
     if request.api_version < TOPIC_IDS_FROM:
         return topic.name, topic.name
-    return topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
+    return topic.topic_id, request.broker.replicas.image.topic_names.get(topic.topic_id)
 
 
 def _part(request: Request, name: str | None, data: Any) -> ProducePartition | ProduceOutcome:
@@ -185,14 +187,15 @@ def _part(request: Request, name: str | None, data: Any) -> ProducePartition | P
     if name is None:
         return ProduceOutcome(error=ErrorCode.unknown_topic_id)
     topic_partition = TopicPartition(name, data.index)
-    if request.broker.image.partition(topic_partition) is None:
+    if request.broker.replicas.image.partition(topic_partition) is None:
         return ProduceOutcome(error=ErrorCode.unknown_topic_or_partition)
     header = _header(data.records)
     if isinstance(header, ProduceOutcome):
         return header
-    if header.compression == ZSTD and request.api_version < ZSTD_FROM:
+    if header.attributes & COMPRESSION_MASK == ZSTD and request.api_version < ZSTD_FROM:
         return ProduceOutcome(error=ErrorCode.unsupported_compression_type)
-    batch = data.records if len(data.records) == header.size else data.records[: header.size]
+    size = header.batch_length + LOG_OVERHEAD
+    batch = data.records if len(data.records) == size else data.records[:size]
     return ProducePartition(topic_partition=topic_partition, batch=batch, header=header)
 
 

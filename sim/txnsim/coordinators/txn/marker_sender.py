@@ -20,7 +20,7 @@ import msgspec
 from txnsim.coordinators.ownership import OwnedPartition, Ownership
 from txnsim.coordinators.txn import tracing
 from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
-from txnsim.errors import ErrorCode, PeerError
+from txnsim.errors import ErrorCode, PeerError, Rejection
 from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
 from txnsim.loggers import Logger
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
@@ -112,7 +112,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """
         txn = owned.entries[transactional_id]
         completion = to_complete(txn, now_ms=self.clock.now_ms())
-        before = self.tracer.cause
+        tracer = self.tracer
+        before = tracer.cause if tracer.on else -1
         self.writer.begin(owned, completion)
         debt = debt_of(
             txn,
@@ -120,7 +121,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             txn_partition=owned.partition,
             coordinator_epoch=owned.coordinator_epoch,
             fences=fences,
-            cause=self.tracer.cause,
+            cause=tracer.cause if tracer.on else -1,
         )
         self.queue.owe(debt, txn.partitions)
         if self.tracer.on:
@@ -181,13 +182,14 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         completions, self._completions = self._completions, []
         for debt in completions:
             before = self.tracer.caused_by(debt.cause)
-            self._complete(self._owner(debt), debt)
+            owner = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
+            self._complete(owner, debt)
             self.tracer.caused_by(before)
         for debt, partitions in self.queue.take_waiting():
             self._route(debt, partitions)
         for batch in self.queue.take_batches():
             self._send(batch)
-        if self.queue.unknown_count:
+        if self.queue.unknown:
             self._flush_later(RETRY_PAUSE_MS)
 
     def _flush_later(self, pause_ms: int) -> None:
@@ -199,11 +201,12 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self.flush_soon()
 
     def _route(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
-        owned = self._owner(debt)
+        owned = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
         assert owned is not None, "what waits is dropped with its partition"
         before = self.tracer.caused_by(debt.cause) if self.tracer.on else -1
         gone = self.queue.route(debt, partitions, self.leader_of)
-        self._settle(owned, debt, gone)
+        if gone or not partitions:
+            self._settle(owned, debt, gone)
         if self.tracer.on:
             self.tracer.caused_by(before)
 
@@ -242,8 +245,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     def _on_answered(
         self, batch: MarkerBatch, sent: Sent, answer: Pending[WriteTxnMarkersReply]
     ) -> None:
-        error = answer.exception()
-        self._on_answer(batch, sent, None if error is not None else answer.result(), error)
+        self._on_answer(batch, sent, answer.value, answer.error)
 
     def _on_answer(
         self,
@@ -275,7 +277,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     def _follow(self, outcome: MarkerOutcome, target: BrokerId, sent: int) -> None:
         debt = outcome.debt
-        owned = self._owner(debt)
+        owned = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
         if owned is None:
             self.queue.forget_stale(debt)
             return
@@ -314,24 +316,29 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._repeated.pop(debt.transactional_id, None)
         return is_forgotten
 
-    def _owner(self, debt: Debt) -> OwnedPartition | None:
-        """The partition a debt belongs to; None where the coordinator has moved since."""
-        return self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
-
     # Completion
 
     def _complete(self, owned: OwnedPartition | None, debt: Debt) -> None:
         assert owned is not None, "what waits is dropped with its partition"
-        self.tasks.drive(self._append_completion(owned, debt), settled, name="completion")
-
-    async def _append_completion(self, owned: OwnedPartition, debt: Debt) -> None:
-        rejection = await self.writer.append(
+        append = self.writer.append(
             owned,
             debt.completion,
             rule="sent.every-partition",
             now_ms=self.clock.now_ms(),
             reply=None,
         )
+        self.tasks.drive(append, partial(self._completed, owned, debt), name="completion")
+
+    def _completed(
+        self,
+        owned: OwnedPartition,
+        debt: Debt,
+        rejection: Rejection | None,
+        error: BaseException | None,
+    ) -> None:
+        if error is not None:
+            settled(None, error)
+            return
         if rejection is None or not self.ownership.is_current(owned):
             return
         if rejection.error is ErrorCode.coordinator_not_available:

@@ -130,7 +130,6 @@ class TransactionCoordinator:
         log: TransactionLog,
         send_markers: SendMarkers,
         leader_of: LeaderOf,
-        transaction_version: Callable[[], TransactionVersion],
         allocate_producer_ids: AllocateProducerIds,
         partitions: int | None = None,
         timers: TimerGate = at_once,
@@ -145,7 +144,6 @@ class TransactionCoordinator:
         """Partitions of ``__transaction_state``: as many as the topic had when this coordinator was
         made, or will have.
         """
-        self._level = transaction_version
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
         self.timeouts_total = 0
@@ -164,7 +162,6 @@ class TransactionCoordinator:
             clock=clock,
             tracer=tracer,
             log=log,
-            transaction_version=transaction_version,
             rules=rules,
             kip_text=settings.kip_text,
         )
@@ -188,6 +185,15 @@ class TransactionCoordinator:
             gate=timers,
             rules=rules,
         )
+
+    @property
+    def level(self) -> TransactionVersion:
+        """The finalized level of ``transaction.version``; who takes up images keeps it."""
+        return self._writer.level
+
+    @level.setter
+    def level(self, level: TransactionVersion) -> None:
+        self._writer.level = level
 
     def start(self) -> None:
         """Arm the timers; from now on transactions can be listed and described."""
@@ -228,7 +234,7 @@ class TransactionCoordinator:
             lambda fresh: decide_init_producer_id(
                 txn,
                 command,
-                finalized=self._level(),
+                finalized=self._writer.level,
                 now_ms=now_ms,
                 fresh=fresh,
                 rules=self._rules,
@@ -481,7 +487,7 @@ class TransactionCoordinator:
         outcome = self._with_id(
             lambda fresh: decide_fence(
                 txn,
-                finalized=self._level(),
+                finalized=self._writer.level,
                 now_ms=now_ms,
                 fresh=fresh,
                 by_timeout=True,

@@ -11,7 +11,7 @@ Counterpart in Kafka: TransactionStateManager.appendTransactionToLog.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -33,6 +33,7 @@ from txnsim.types import TopicPartition, TransactionalId, TransactionVersion
 
 _NONE: Final = ErrorCode.none
 ReplyT = TypeVar("ReplyT")
+_TV_0: Final = TransactionVersion.TV_0
 _TV_1: Final = TransactionVersion.TV_1
 _COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
@@ -81,8 +82,9 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
     clock: Clock
     tracer: Tracer
     log: TransactionLog
-    transaction_version: Callable[[], TransactionVersion]
     rules: Rules
+    level: TransactionVersion = _TV_0
+    """The finalized level of ``transaction.version``."""
     kip_text: bool = False
 
     def begin(self, owned: OwnedPartition, record: TxnTransition) -> None:
@@ -93,9 +95,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             entries.get(transactional_id), record, now_ms=record.last_update_timestamp_ms
         )
         if self.tracer.full:
-            tracing.prepared(
-                self.tracer, owned.node, entries[transactional_id], self.transaction_version()
-            )
+            tracing.prepared(self.tracer, owned.node, entries[transactional_id], self.level)
 
     async def append(
         self,
@@ -120,8 +120,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         Returns:
             The reply; or why the move did not take effect.
         """
-        level = self.transaction_version()
-        written = record
+        level, written = self.level, record
         if self.kip_text:
             # The text calls lowering the level harmless: fields that have no room in a record are
             # left out.
@@ -132,7 +131,13 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
             # so until the coordinator moves. A real broker wedges the same way.
             return refusal
-        error = self._write(owned, (written,), level, now_ms, record.txn_timeout_ms)
+        error = self.log.write(
+            owned.partition,
+            encode_batch((written,), level=level, now_ms=now_ms, rules=self.rules),
+            subject=partial(subject_of, (written,)),
+            timeout_ms=record.txn_timeout_ms,
+            now_ms=now_ms,
+        )
         if not isinstance(error, ErrorCode):
             error = await error
         if self.tracer.full or (error != _NONE and self.tracer.on):
@@ -142,16 +147,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             return self.ownership.refuse(owned.partition)
         txn = owned.entries[record.transactional_id]
         if error != _NONE:
-            mapped = append_error(error)
-            retried = mapped is ErrorCode.coordinator_not_available and record.state in _COMPLETE
-            if not retried:
-                owned.entries[record.transactional_id] = withdraw(txn, record)
-            return Rejection(
-                error=mapped,
-                reason=f"{record.transactional_id}: the log refused {record.state.wire_name} "
-                f"with {error.name}",
-                rule=_refused_rule(record, error),
-            )
+            return _withdrawn(owned, record, error)
         if (
             record.start_timestamp_ms < txn.start_timestamp_ms
             and record.state is TransactionState.ONGOING
@@ -176,25 +172,29 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         self, owned: OwnedPartition, records: Sequence[TxnRecord], *, timeout_ms: int
     ) -> ErrorCode:
         """Append records with acks=-1 and wait until they are committed; the log's error."""
-        level, now_ms = self.transaction_version(), self.clock.now_ms()
-        error = self._write(owned, records, level, now_ms, timeout_ms)
-        return error if isinstance(error, ErrorCode) else await error
-
-    def _write(
-        self,
-        owned: OwnedPartition,
-        records: Sequence[TxnRecord],
-        level: TransactionVersion,
-        now_ms: int,
-        timeout_ms: int,
-    ) -> ErrorCode | Awaitable[ErrorCode]:
-        return self.log.write(
+        now_ms = self.clock.now_ms()
+        error = self.log.write(
             owned.partition,
-            encode_batch(records, level=level, now_ms=now_ms, rules=self.rules),
+            encode_batch(records, level=self.level, now_ms=now_ms, rules=self.rules),
             subject=partial(subject_of, records),
             timeout_ms=timeout_ms,
             now_ms=now_ms,
         )
+        return error if isinstance(error, ErrorCode) else await error
+
+
+def _withdrawn(owned: OwnedPartition, record: TxnTransition, error: ErrorCode) -> Rejection:
+    """The log has refused a move: it is pending no longer, unless it is tried again."""
+    name = record.transactional_id
+    mapped = append_error(error)
+    retried = mapped is ErrorCode.coordinator_not_available and record.state in _COMPLETE
+    if not retried:
+        owned.entries[name] = withdraw(owned.entries[name], record)
+    return Rejection(
+        error=mapped,
+        reason=f"{name}: the log refused {record.state.wire_name} with {error.name}",
+        rule=_refused_rule(record, error),
+    )
 
 
 def _refused_rule(record: TxnTransition, error: ErrorCode) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.handlers import NO_SUCH_ID, Api, batch, produce
-from txnsim.api.records.produce import handle, operation_of, refuse
+from txnsim.api.records.produce import OPERATIONS, handle, refuse
 from txnsim.api.request import NoResponse
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode
@@ -55,7 +55,7 @@ async def test_internal_topics_belong_to_the_admin_client(api: Api) -> None:
     ],
 )
 def test_what_a_version_supports(version: int, operation: TransactionOperation) -> None:
-    assert operation_of(version) is operation
+    assert OPERATIONS[version] is operation
 
 
 async def test_refusal_and_subject(api: Api) -> None:
