@@ -54,6 +54,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
         "transaction-states.md",
         "scenarios.md",
         "writing-scenarios.md",
+        "simulate.md",
         "checkers.md",
         "rules.md",
     ),

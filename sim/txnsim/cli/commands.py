@@ -21,6 +21,10 @@ COMMANDS: Final = {
         "txnsim.cli.traces.explain",
         "why a last stable offset stands still, or what became of a transaction, from a trace",
     ),
+    "simulate": (
+        "txnsim.cli.simulate",
+        "runs drawn from seeds: find, shrink and name what is wrong",
+    ),
     "scenario": ("txnsim.cli.scenario.command", "list, show and run stories about transactions"),
     "faults": (
         "txnsim.cli.control.faults",
@@ -52,7 +56,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "start a cluster": ("serve", "practise"),
     "ask and move a running one, by its control port": ("faults", "clock", "brokers", "topics"),
     "any Kafka cluster, this one or a real one": ("txns", "proxy", "stream", "logs"),
-    "stories, lessons, and judges": ("scenario", "lesson", "check"),
+    "stories, lessons, and judges": ("scenario", "simulate", "lesson", "check"),
     "traces of a run": ("trace", "explain", "diff"),
     "your editor and shell": ("schema", "completion"),
 }
@@ -85,6 +89,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "explain txn": (
         "txnsim explain txn payments-7 trace.jsonl",
         "txnsim explain txn payments-7 trace.jsonl --json",
+    ),
+    "simulate": (
+        "txnsim simulate --seeds 0..200",
+        "txnsim simulate --seed 11 --as-version 4.2",
     ),
     "scenario": ("txnsim scenario list", "txnsim scenario run z01 --armed"),
     "scenario list": ("txnsim scenario list", "txnsim scenario list --json"),

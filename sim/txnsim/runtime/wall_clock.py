@@ -8,3 +8,8 @@ import time
 def wall_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def cpu_ms() -> int:
+    """Milliseconds of processor time that this process has used."""
+    return time.process_time_ns() // 1_000_000

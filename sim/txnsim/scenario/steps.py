@@ -120,13 +120,13 @@ async def _call(stage: Stage, call: Call) -> None:
     actor = stage.actors[call.who]
     wanted = expected_error(call.error, stage.situation)
     if call.background is None:
-        answer = await _done(stage, actor, call, wanted=wanted, sent=_nothing)
+        answer = await done(stage, actor, call, wanted=wanted)
         _compare(stage, f"{call.who}: {call.do}", answer, wanted, call.offset)
         return
     sent = asyncio.Event()
     heard = ANY if call.error is None else wanted
     task: asyncio.Task[CallResult | StoryFailedError] = stage.environment.tasks.spawn(
-        _kept(_done(stage, actor, call, wanted=heard, sent=sent.set)),
+        _kept(done(stage, actor, call, wanted=heard, sent=sent.set)),
         name=f"{call.who}: {call.do} ({call.background})",
     )
     stage.background[call.background] = Background(actor, call, task)
@@ -145,10 +145,14 @@ async def _kept(call: Awaitable[CallResult]) -> CallResult | StoryFailedError:
         return failed
 
 
-async def _done(
-    stage: Stage, actor: Actor, call: Call, *, wanted: str, sent: Callable[[], object]
+def _nothing() -> None:
+    """A call in the foreground is over when it is over."""
+
+
+async def done(
+    stage: Stage, actor: Actor, call: Call, *, wanted: str, sent: Callable[[], object] = _nothing
 ) -> CallResult:
-    """Let an actor do its part, as a call of its own in the trace."""
+    """Let an actor do its part, as a call of its own in the trace; its answer."""
     part = stage.scenario.cast.get(call.who)
     client = (None if part is None else part.client_id) or call.who
     trace = ClientTrace(stage.environment.tracer, client)
@@ -245,10 +249,6 @@ def _compare(
     offset = expected_offset(given, stage.situation)
     if offset is not None and answer.error == NONE and answer.offset != offset:
         raise StoryFailedError(f"{what} is at offset {answer.offset}, expected {offset}")
-
-
-def _nothing() -> None:
-    """A call in the foreground is over when it is over."""
 
 
 # Faults

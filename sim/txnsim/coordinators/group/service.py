@@ -361,6 +361,10 @@ class GroupCoordinator:
             return shard
         return shard.find(group_id)
 
+    def shards(self) -> tuple[GroupShard, ...]:
+        """Every loaded partition, for invariants."""
+        return tuple(self._ownership)
+
     def list(self) -> tuple[Group, ...] | Rejection:
         """All groups that this broker coordinates; none of them while one partition loads."""
         if not self._running:

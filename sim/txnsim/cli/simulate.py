@@ -1,0 +1,213 @@
+"""``txnsim simulate``: runs drawn from seeds, judged; what they find is shrunk and explained."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from txnsim.cli.output import print_json, print_line
+from txnsim.durations import read_ms
+from txnsim.errors import ConfigError
+from txnsim.runtime.wall_clock import wall_ms
+
+if TYPE_CHECKING:
+    from txnsim.simulation.batch import Row, Tally
+    from txnsim.simulation.drawing import Wanted
+    from txnsim.simulation.reports import Report
+
+FOUND_STATUS: Final = 1
+PROGRESS_MS: Final = 2_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``simulate`` takes."""
+    parser.epilog = (
+        "Exit status: 0 nothing was found, 1 something was, 2 a wrong argument, or nothing was"
+        " exercised."
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--seeds", default="0..200", metavar="A..B", help="from A to before B")
+    which.add_argument("--seed", type=int, metavar="N", help="one seed, told in full")
+    parser.add_argument("--time", metavar="DURATION", help="begin no seed after that: 10m")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
+    parser.add_argument("--workload", metavar="MODULE:COROUTINE", help="instead of our clients")
+    parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka (4.3)")
+    parser.add_argument(
+        "--rules",
+        action="append",
+        default=[],
+        metavar="NAME=on|off",
+        help="turn a switch of docs/releases.md; may be repeated",
+    )
+    parser.add_argument("--out", type=Path, default=Path("simulated"), metavar="DIR",
+                        help="where traces, histories and stories of findings go")  # fmt: skip
+    parser.add_argument("--no-shrink", action="store_true", help="only tell which seeds find what")
+    parser.add_argument("--first", action="store_true", help="end with the first finding")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: A release, a switch, a workload or a range is none.
+    """
+    from txnsim.simulation.batch import Tally, processors, rows
+    from txnsim.simulation.play import quieten
+
+    quieten()
+    wanted = _wanted(args)
+    seeds = [args.seed] if args.seed is not None else _range(args.seeds)
+    jobs = 1 if len(seeds) == 1 else args.jobs or processors()
+    end_ms = None if args.time is None else wall_ms() + _duration(args.time)
+    tally, progress = Tally(), _Progress(len(seeds), quiet=args.json)
+
+    def goes_on() -> bool:
+        early = args.first and tally.failed
+        return not early and (end_ms is None or wall_ms() < end_ms)
+
+    for row in rows(seeds, wanted, jobs=jobs, goes_on=goes_on):
+        tally.add(row)
+        progress.show(tally)
+    progress.end()
+    reports = list(_reports(tally, wanted, args))
+    if args.json:
+        print_json(_values(tally, reports))
+    else:
+        for line in _lines(tally, reports, args):
+            print_line(line)
+    if tally.idle is not None:
+        raise ConfigError(f"this run proves nothing: {tally.idle}")
+    return FOUND_STATUS if tally.failed else 0
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    from txnsim.releases import release_named
+    from txnsim.releases.rules import Rules
+    from txnsim.simulation.drawing import Wanted
+    from txnsim.simulation.play import workload_named
+    from txnsim.suggestions import unknown
+
+    if args.as_version is not None:
+        release_named(args.as_version)
+    if args.workload is not None:
+        workload_named(args.workload)
+    rules: dict[str, bool] = {}
+    for given in args.rules:
+        name, _, position = given.partition("=")
+        if name not in Rules.__struct_fields__:
+            raise ConfigError(unknown("switch", name, Rules.__struct_fields__))
+        if position not in ("on", "off"):
+            raise ConfigError(f"--rules {given}: expected {name}=on or {name}=off")
+        rules[name] = position == "on"
+    return Wanted(as_version=args.as_version, rules=rules, workload=args.workload)
+
+
+def _range(text: str) -> range:
+    first, dots, end = text.partition("..")
+    if not (dots and first.isdigit() and end.isdigit() and int(first) < int(end)):
+        raise ConfigError(f"--seeds {text}: expected a range such as 0..200")
+    return range(int(first), int(end))
+
+
+def _duration(text: str) -> int:
+    try:
+        return read_ms(text)
+    except ValueError as error:
+        raise ConfigError(f"--time: {error}") from None
+
+
+class _Progress:
+    """A line on standard error, now and then."""
+
+    def __init__(self, seeds: int, *, quiet: bool) -> None:
+        self._seeds = seeds
+        self._began_ms = self._next_ms = wall_ms()
+        self._is_shown = not quiet and sys.stderr.isatty()
+
+    def show(self, tally: Tally) -> None:
+        """Say how far it is."""
+        now_ms = wall_ms()
+        if not self._is_shown or now_ms < self._next_ms:
+            return
+        self._next_ms = now_ms + PROGRESS_MS
+        rate = tally.seeds * 1_000 / max(1, now_ms - self._began_ms)
+        text = (
+            f"{tally.seeds} of {self._seeds} seeds, {rate:.1f} a second, "
+            f"{len(tally.cells)} places of the map, {len(tally.failed)} with findings"
+        )
+        print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._is_shown:
+            print(file=sys.stderr)
+
+
+def _reports(tally: Tally, wanted: Wanted, args: argparse.Namespace) -> Iterator[Report]:
+    """One for each kind of finding, of the first seed that has it."""
+    from txnsim.simulation.reports import report_on
+
+    for row in _firsts(tally.failed):
+        yield report_on(row.seed, wanted, folder=args.out, shrinks=not args.no_shrink)
+
+
+def _firsts(failed: Iterable[Row]) -> Iterator[Row]:
+    seen: set[tuple[str, ...]] = set()
+    for row in sorted(failed, key=lambda one: one.seed):
+        if row.kinds not in seen:
+            seen.add(row.kinds)
+            yield row
+
+
+def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Iterator[str]:
+    seconds = tally.cpu_ms / 1_000
+    yield (
+        f"{tally.seeds} seeds in {seconds:.0f} s of processor time: {tally.acts} acts, "
+        f"{tally.committed} commits, {tally.struck} disturbances, "
+        f"{tally.virtual_ms / 3_600_000:.1f} hours of virtual time, "
+        f"{len(tally.cells)} places of state × API × outcome"
+    )
+    if not tally.failed:
+        yield "Nothing was found."
+        return
+    yield f"{len(tally.failed)} seeds have findings:"
+    for row in _firsts(tally.failed):
+        seeds = [one.seed for one in tally.failed if one.kinds == row.kinds]
+        shown = ", ".join(map(str, sorted(seeds)[:8])) + (", …" if len(seeds) > 8 else "")
+        yield f"  {', '.join(row.kinds)}: seeds {shown}"
+    for report in reports:
+        yield ""
+        yield from report.lines(again=_again(args))
+
+
+def _again(args: argparse.Namespace) -> str:
+    """The options of this command that belong to a seed."""
+    options = [f"--rules {given}" for given in args.rules]
+    if args.as_version is not None:
+        options.append(f"--as-version {args.as_version}")
+    if args.workload is not None:
+        options.append(f"--workload {args.workload}")
+    return "".join(f" {option}" for option in options)
+
+
+def _values(tally: Tally, reports: list[Report]) -> dict[str, Any]:
+    return {
+        "seeds": tally.seeds,
+        "cpu_ms": tally.cpu_ms,
+        "virtual_ms": tally.virtual_ms,
+        "acts": tally.acts,
+        "committed": tally.committed,
+        "disturbances": tally.struck,
+        "places": [
+            {"state": cell.state, "asked": cell.asked, "outcome": cell.outcome, "times": times}
+            for cell, times in sorted(tally.cells.items())
+        ],
+        "failed": [
+            {"seed": row.seed, "kinds": row.kinds, "because": row.because} for row in tally.failed
+        ],
+        "reports": reports,
+    }

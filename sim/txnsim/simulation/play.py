@@ -1,0 +1,455 @@
+"""A plan played in virtual time, and judged.
+
+Every track acts on its own; nobody waits for another, and an error ends nothing. When all are
+done, or the time is up, everything that was broken is healed, and the cluster gets the time that a
+sound one needs. Then it is looked at from outside, twice, as at the end of a story.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.check.history import HistoryError
+from txnsim.check.judge import judge
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.waiting import Deadline, pause
+from txnsim.errors import ConfigError, InvariantViolation, SimulationError
+from txnsim.loggers import before_first_line
+from txnsim.runtime.env import Environment
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.scenario.answers import NONE, CallResult, StoryFailedError, failure
+from txnsim.scenario.fields import Situation
+from txnsim.scenario.final_observation import look_twice
+from txnsim.scenario.ground.simulated import SimulatedGround, simulated_ground
+from txnsim.scenario.model import Scenario
+from txnsim.scenario.players.casting import Casting
+from txnsim.scenario.recorder import Recorder
+from txnsim.scenario.runner import Telling, casts_of
+from txnsim.scenario.stage import LOOKER, Stage, stage
+from txnsim.scenario.steps import act, done, expected_error
+from txnsim.scenario.steps_model import Step
+from txnsim.server.cluster import SimCluster
+from txnsim.server.member import MemberState
+from txnsim.simulation.invariants import violations
+from txnsim.simulation.plan import RUN, Act, Body, Plan, Track, scenario_of
+
+HORIZON_MS: Final = 240_000
+"""When everything is healed, whoever still acts."""
+FAREWELL_MS: Final = 180_000
+"""How long the calls that are under way then may take: longer than any time-out of a client."""
+HEALING_MS: Final = 60_000
+BEGINNING: Final = 0
+"""The unit of what somebody needs before anything else."""
+ATTEMPTS: Final = 10
+ATTEMPT_PAUSE_MS: Final = 2_000
+CRASH: Final = "crash"
+"""In place of an anomaly: our own code gave up."""
+UNSETTLED: Final = "unsettled"
+"""Everything is healed, and the cluster does not answer or come to rest."""
+_PASSING: Final = (ClientError, StoryFailedError, ConfigError)
+"""What may go wrong for those who act, without being a finding."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that must not be."""
+
+    kind: str
+    because: str
+
+
+class Done(msgspec.Struct, frozen=True):
+    """One act as it went."""
+
+    at_us: int
+    """When it began, from the start of the run."""
+    took_us: int
+    who: str
+    step: Body
+    error: str
+    leaders: dict[str, int]
+    """Who leads each partition when it begins, 0 where nobody does."""
+    states: dict[str, str]
+    """Of each transactional id, as its coordinator has it then."""
+
+
+class Cell(msgspec.Struct, frozen=True, order=True):
+    """A place of the coverage map: somebody asks for something in a state, and that is answered."""
+
+    state: str
+    """Of the transaction that is asked about, as its coordinator has it; "" without one."""
+    asked: str
+    outcome: str
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to."""
+
+    findings: tuple[Finding, ...]
+    done: tuple[Done, ...]
+    cells: dict[Cell, int]
+    virtual_ms: int
+    digest: str
+    """Of every act, when it was and what was answered: the same run has the same."""
+    history: bytes = b""
+    trace: bytes = b""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Each kind of finding once, in order."""
+        return tuple(sorted({finding.kind for finding in self.findings}))
+
+
+class Guest(msgspec.Struct, frozen=True):
+    """What a workload of the user's is given."""
+
+    bootstrap: str
+    environment: Environment
+    """Its ``clock`` is the run's, and so is ``rng``: ``rng.stream("mine").random()``."""
+    recorder: Recorder
+    """What it was answered, if it wants that to be judged."""
+    client: Callable[[str], Cluster]
+    """Connections of txnsim's own client, by a client id; any asyncio client will do."""
+
+
+Workload = Callable[[Guest], Awaitable[object]]
+
+
+def play(plan: Plan, *, trace_level: TraceLevel = TraceLevel.OFF) -> Played:
+    """Play a plan from its beginning to its verdict.
+
+    Args:
+        plan: What happens.
+        trace_level: How much of it is recorded; what happens does not depend on that.
+
+    Raises:
+        ConfigError: Its cluster can't be had, or its workload can't be imported.
+    """
+    scenario = scenario_of(plan)
+    run = _Run(plan, scenario)
+    world = plan.world
+    broken: list[Finding] = []
+    try:
+        run_virtual(
+            run.whole,
+            seed=plan.seed,
+            latency_us=world.latency_us,
+            peer_latency_us=world.peer_latency_us,
+            trace_level=trace_level,
+        )
+    except ConfigError:
+        raise
+    except (InvariantViolation, AssertionError, SimulationError, BaseExceptionGroup) as error:
+        broken.append(Finding(CRASH, _said(error)))
+    except Exception as error:  # noqa: BLE001 - whatever a run dies of is a finding, with its name
+        broken.append(Finding(CRASH, _said(error)))
+    return run.played(broken)
+
+
+def _said(error: BaseException) -> str:
+    """An error in one line, with those inside of it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_said(one) for one in error.exceptions)
+    return f"{type(error).__name__}: {error}"
+
+
+def quieten() -> None:
+    """Let brokers of this process log nothing: what a run comes to is in its result."""
+
+    def configure() -> None:
+        import structlog
+
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+    before_first_line(configure)
+
+
+def workload_named(name: str) -> Workload:
+    """The coroutine at ``package.module:name``.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    module, colon, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function, None) if colon else None
+    except ImportError as error:
+        raise ConfigError(f"workload {name}: {error}") from None
+    if not callable(found):
+        raise ConfigError(f"workload {name}: expected package.module:coroutine")
+    workload: Workload = found
+    return workload
+
+
+class _Run:
+    """One run while it is played."""
+
+    def __init__(self, plan: Plan, scenario: Scenario) -> None:
+        self.plan = plan
+        self._scenario = scenario
+        self._steps = {
+            id(one): Step.model_validate(one.step) for track in plan.tracks for one in track.acts
+        }
+        self._guest = None if plan.workload is None else workload_named(plan.workload)
+        self._is_over = False
+        self._done: list[Done] = []
+        self._cells: Counter[Cell] = Counter()
+        self._findings: list[Finding] = []
+        self._recorder: Recorder | None = None
+        self._environment: VirtualEnvironment | None = None
+        self._start_us = 0
+        self._virtual_ms = 0
+
+    def played(self, broken: Iterable[Finding]) -> Played:
+        """What it came to."""
+        history, trace = b"", b""
+        findings = [*broken, *self._findings]
+        if self._recorder is not None:
+            history = self._recorder.history.to_lines()
+            try:
+                found = judge(self._recorder.history).anomalies
+                findings += [Finding(str(one.kind), one.because) for one in found]
+            except HistoryError as error:
+                findings.append(Finding(CRASH, f"the history can't be judged: {error}"))
+        if self._environment is not None and self._environment.tracer.on:
+            lines: list[bytes] = []
+            verdict = ", ".join(sorted({one.kind for one in findings})) or "healthy"
+            self._environment.tracer.export(lines.append, verdict=verdict)
+            trace = b"".join(lines)
+        return Played(
+            findings=tuple(findings),
+            done=tuple(self._done),
+            cells=dict(sorted(self._cells.items())),
+            virtual_ms=self._virtual_ms,
+            digest=self._digest(findings),
+            history=history,
+            trace=trace,
+        )
+
+    def _digest(self, findings: list[Finding]) -> str:
+        told = msgspec.json.encode((self._done, findings, self._virtual_ms))
+        return hashlib.blake2b(told, digest_size=8).hexdigest()
+
+    async def whole(self, environment: VirtualEnvironment) -> None:
+        """From the start of the cluster to the last look."""
+        self._environment = environment
+        self._start_us = environment.clock.monotonic_us()
+        recorder = self._recorder = Recorder(environment.clock, environment.tracer)
+        telling = Telling(scenario=self._scenario, run=RUN)
+        situation = Situation(run=RUN, mode=self.plan.world.mode, take="armed")
+        try:
+            async with (
+                simulated_ground(self._scenario, self._scenario.runs[RUN], environment) as ground,
+                stage(
+                    self._scenario,
+                    situation,
+                    casts=casts_of(telling, Casting(player="own")),
+                    ground=ground,
+                    recorder=recorder,
+                ) as built,
+            ):
+                await self._on_stage(built, ground)
+        finally:
+            self._virtual_ms = (environment.clock.monotonic_us() - self._start_us) // 1_000
+
+    async def _on_stage(self, built: Stage, ground: SimulatedGround) -> None:
+        clock, spawn = ground.environment.clock, ground.environment.tasks.spawn
+        tasks = [
+            spawn(self._track(built, ground.cluster, track), name=f"track {number}")
+            for number, track in enumerate(self.plan.tracks)
+        ]
+        if self._guest is not None:
+            guest = Guest(
+                bootstrap=ground.bootstrap,
+                environment=ground.environment,
+                recorder=built.recorder,
+                client=built.around.client,
+            )
+            tasks.append(spawn(_kept(self._guest(guest)), name="workload"))
+        await _until_done(clock, tasks, HORIZON_MS)
+        self._is_over = True
+        await heal(ground.cluster)
+        await _until_done(clock, tasks, FAREWELL_MS)
+        late = [task.get_name() for task in tasks if not task.done()]
+        if late:
+            self._findings.append(Finding(UNSETTLED, f"{', '.join(late)}: no answer came"))
+        for task in tasks:
+            task.cancel()
+        built.recorder.healed(LOOKER)
+        try:
+            await look_twice(built)
+        except _PASSING as error:
+            self._findings.append(Finding(UNSETTLED, f"the last look was not answered: {error}"))
+        self._findings += [Finding(*one) for one in violations(ground.cluster)]
+
+    # Tracks
+
+    async def _track(self, built: Stage, cluster: SimCluster, track: Track) -> None:
+        clock, skipped = built.environment.clock, -1
+        for one in track.acts:
+            if one.unit == skipped:
+                continue
+            if one.after_ms:
+                await pause(clock, one.after_ms)
+            if self._is_over:
+                return
+            answer = await self._act(built, cluster, track, one)
+            if answer.error == NONE:
+                continue
+            if one.unit == BEGINNING:
+                if not await self._begins_after_all(built, cluster, track, one):
+                    return  # without an identity nobody can even do wrong
+                continue
+            if track.on_error == "go-on":
+                continue
+            if track.on_error == "leave":
+                return
+            skipped = one.unit
+            do = "abort" if track.on_error == "abort" else "init-producer-id"
+            sorry = Act({"call": {"who": track.name, "do": do}})
+            await self._act(built, cluster, track, sorry)
+
+    async def _begins_after_all(
+        self, built: Stage, cluster: SimCluster, track: Track, one: Act
+    ) -> bool:
+        """Whether what somebody must have before all else is had at another attempt."""
+        for _ in range(ATTEMPTS):
+            await pause(built.environment.clock, ATTEMPT_PAUSE_MS)
+            if self._is_over:
+                return False
+            if (await self._act(built, cluster, track, one)).error == NONE:
+                return True
+        return False
+
+    async def _act(self, built: Stage, cluster: SimCluster, track: Track, one: Act) -> CallResult:
+        """Do one act; what goes wrong is its answer."""
+        step = self._steps.get(id(one)) or Step.model_validate(one.step)
+        clock = built.environment.clock
+        began_us = clock.monotonic_us()
+        leaders, states = _leaders(cluster), _states(cluster)
+        state = self._state(states, track)
+        try:
+            answer = await _answered(built, step)
+        except ClientError as error:
+            answer = failure(error)
+        except StoryFailedError as error:
+            answer = CallResult(error=error.answered or "IN_VAIN", because=str(error))
+        except ConfigError as error:
+            answer = CallResult(error="IMPOSSIBLE", because=str(error))
+        self._done.append(
+            Done(
+                at_us=began_us - self._start_us,
+                took_us=clock.monotonic_us() - began_us,
+                who=track.name,
+                step=one.step,
+                error=answer.error,
+                leaders=leaders,
+                states=states,
+            )
+        )
+        self._cells[Cell(state, _asked(one.step), answer.error)] += 1
+        return answer
+
+    @staticmethod
+    def _state(states: Mapping[str, str], track: Track) -> str:
+        """Of the transaction of somebody who has one."""
+        if track.actor is None or track.actor["plays"] not in ("wire", "application"):
+            return ""
+        return states.get(track.actor.get("transactional-id", track.name), "absent")
+
+
+def _leaders(cluster: SimCluster) -> dict[str, int]:
+    return {
+        f"{name}-{index}": max(0, partition.leader)
+        for name, topic in cluster.metadata.image.topics.items()
+        for index, partition in enumerate(topic.partitions)
+    }
+
+
+def _states(cluster: SimCluster) -> dict[str, str]:
+    return {
+        txn.transactional_id: txn.state.wire_name
+        for broker in cluster.brokers.values()
+        for txn in broker.coordinator.entries()
+    }
+
+
+async def _answered(built: Stage, step: Step) -> CallResult:
+    call = step.call
+    if call is None or call.background is not None:
+        await act(built, step)
+        return CallResult()
+    call_step = built.with_numbers(step)
+    assert call_step.call is not None
+    wanted = expected_error(call.error, built.situation)
+    return await done(built, built.actors[call.who], call_step.call, wanted=wanted)
+
+
+def _asked(step: Body) -> str:
+    """What an act asks for: ``commit``, ``cluster kill``, ``arm peer.request WriteTxnMarkers``."""
+    ((kind, said),) = ((key, value) for key, value in step.items() if key not in ("say", "only"))
+    match kind, said:
+        case "call", {"do": do}:
+            return str(do)
+        case "cluster", {"do": do}:
+            return f"cluster {do}"
+        case "arm", {"point": point, "action": action}:
+            return f"arm {point} {action['do']}"
+    return str(kind)
+
+
+async def _kept(workload: Awaitable[Any]) -> None:
+    """A user's coroutine; what it is refused ends it, and what it asserts is a finding."""
+    try:
+        await workload
+    except ClientError:
+        return
+
+
+async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:
+    """Wait until all have ended, or for so long."""
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting = {task for task in tasks if not task.done()}
+
+    def end(task: asyncio.Task[Any] | None = None) -> None:
+        waiting.discard(task)
+        if (task is None or not waiting) and not over.done():
+            over.set_result(None)
+
+    if not waiting:
+        return
+    for task in tuple(waiting):
+        task.add_done_callback(end)
+    timer = clock.call_later(patience_ms, end)
+    try:
+        await over
+    finally:
+        timer.cancel()
+
+
+async def heal(cluster: SimCluster) -> None:
+    """Take back everything that was broken on purpose: rules, links, clocks, brokers."""
+    cluster.injector.disarm_all()
+    clock = cluster.environment.clock
+    deadline = Deadline(clock, HEALING_MS)
+    while True:
+        for broker_id, member in cluster.members.items():
+            cluster.heal(broker_id)
+            if member.state is MemberState.DOWN:
+                try:
+                    await cluster.start_broker(broker_id)
+                except ConfigError:
+                    continue  # somebody starts it already, or it is on its way down
+        running = all(one.state is MemberState.RUNNING for one in cluster.members.values())
+        if running or deadline.passed:
+            return
+        await pause(clock, 250)

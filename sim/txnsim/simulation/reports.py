@@ -1,0 +1,115 @@
+"""What is left of a finding for people: files, a cause, the smallest run, the command that repeats
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.runtime.trace import TraceLevel
+from txnsim.simulation.causes import Cause, cause_of
+from txnsim.simulation.drawing import Wanted, draw
+from txnsim.simulation.plan import Plan
+from txnsim.simulation.play import Done, Finding, play
+from txnsim.simulation.shrinking import shrink
+from txnsim.simulation.story import Story, pytest_of, story_of
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding."""
+
+    seed: int
+    kinds: tuple[str, ...]
+    because: tuple[str, ...]
+    cause: Cause | None
+    files: tuple[str, ...]
+    shrunk: int | None = None
+    """How many acts the smallest plan has; None where it was not shrunk."""
+    steps: int | None = None
+    """Steps of the scenario file; None where steps can't say it."""
+    tries: int = 0
+    told: tuple[str, ...] = ()
+    """The smallest run, in numbered sentences."""
+
+    def lines(self, *, again: str = "") -> Iterator[str]:
+        """For a terminal.
+
+        Args:
+            again: Options that belong to the command that repeats it.
+        """
+        name = f"This is {self.cause}." if self.cause else "No switch explains it."
+        yield f"Seed {self.seed}: {', '.join(self.kinds)}. {name}"
+        for sentence in self.because[:3]:
+            yield f"  {sentence}"
+        if self.shrunk is not None:
+            steps = f", a story of {self.steps} steps" if self.steps is not None else ""
+            yield f"  Shrunk in {self.tries} runs to {self.shrunk} acts{steps}:"
+            yield from (f"    {sentence}" for sentence in self.told)
+        yield f"  again: txnsim simulate --seed {self.seed}{again}"
+        yield from (f"  {path}" for path in self.files)
+
+
+def report_on(seed: int, wanted: Wanted, *, folder: Path, shrinks: bool) -> Report:
+    """Look closely at a seed that has findings, and write its files."""
+    plan = draw(seed, wanted)
+    played = play(plan, trace_level=TraceLevel.BRIEF)
+    kinds, cause = played.kinds, cause_of(plan)
+    stem = f"seed-{seed}"
+    files = {
+        f"{stem}.history.jsonl": played.history,
+        f"{stem}.trace.jsonl": played.trace,
+        f"{stem}.plan.json": plan.to_json(),
+    }
+    report = Report(
+        seed=seed, kinds=kinds, because=_because(played.findings), cause=cause, files=()
+    )
+    if shrinks and kinds:
+        switch = None if cause is None else (cause.switch, cause.healthy)
+        small = shrink(plan, kinds, switch=switch)
+        story = story_of(small.plan, small.played)
+        files |= _files_of(stem, small.plan, story)
+        report = msgspec.structs.replace(
+            report,
+            cause=cause or cause_of(small.plan),
+            shrunk=small.plan.size,
+            tries=small.tries,
+            steps=None if story is None else story.steps,
+            told=tuple(_told(small.played.done)),
+        )
+    return msgspec.structs.replace(report, files=tuple(_written(folder, files)))
+
+
+def _because(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    return tuple(f"{one.kind}: {one.because}" for one in findings)
+
+
+def _files_of(stem: str, plan: Plan, story: Story | None) -> dict[str, bytes]:
+    if story is not None:
+        return {f"{stem}.yaml": story.text.encode()}
+    return {f"test_{stem.replace('-', '_')}.py": pytest_of(plan).encode()}
+
+
+def _told(done: tuple[Done, ...]) -> Iterator[str]:
+    """Each act as a numbered sentence."""
+    for number, one in enumerate(sorted(done, key=lambda one: one.at_us), 1):
+        ((kind, said),) = one.step.items()
+        fields = dict(said) if isinstance(said, dict) else {kind: said}
+        who = fields.pop("who", "cluster")
+        do = fields.pop("do", kind)
+        given = " ".join(f"{name}={value}" for name, value in fields.items())
+        answer = "" if one.error == "NONE" else f": {one.error}"
+        yield f"{number:>2}. {one.at_us / 1e6:8.3f} s  {who} {do} {given}{answer}"
+
+
+def _written(folder: Path, files: dict[str, bytes]) -> Iterator[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+            yield str(folder / name)
+    except OSError as error:
+        raise ConfigError(f"{folder}: can't be written: {error.strerror}") from None

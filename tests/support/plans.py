@@ -1,0 +1,50 @@
+"""A plan by hand: a commit while the only broker of a partition is down, with things in it that the
+finding does not need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txnsim.simulation.plan import Act, Plan, Track, World
+
+
+def _call(do: str, after_ms: int = 20, unit: int = 1, **fields: Any) -> Act:
+    return Act({"call": {"who": "p", "do": do, **fields}}, after_ms, unit)
+
+
+def leaderless_plan(*, as_version: str | None = None) -> Plan:
+    """As 4.3 it leaves a transaction open for good, as 4.2 it does not."""
+    producer = Track(
+        "p",
+        (
+            _call("init-producer-id", unit=0),
+            _call("begin"),
+            _call("produce", partition="t-0", value="p.0"),
+            _call("produce", partition="u-0", value="p.1"),
+            _call("commit", after_ms=20_000),
+            _call("begin", unit=2),
+            _call("produce", unit=2, partition="u-0", value="p.2"),
+            _call("commit", unit=2),
+        ),
+        {"plays": "wire", "transactional-id": "p"},
+    )
+    reader = Track(
+        "reader",
+        (Act({"call": {"who": "reader", "do": "read", "partition": "u-0"}}, 400, 1),),
+    )
+    outage = Track(
+        "",
+        (
+            Act({"cluster": {"do": "kill", "broker": 2}}, 2_000, 1),
+            Act({"cluster": {"do": "start", "broker": 2}}, 30_000, 1),
+        ),
+    )
+    one = {"partitions": 1, "replication-factor": 1}
+    world = World(
+        mode="TV2+",
+        settings={"broker.session.timeout.ms": 4_000},
+        topics={"t": {**one, "leaders": [2]}, "u": {**one, "leaders": [1]}},
+        as_version=as_version,
+    )
+    return Plan(seed=7, world=world, tracks=(producer, reader, outage))

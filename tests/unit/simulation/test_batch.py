@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import msgspec
+
+from txnsim.simulation.batch import Row, Tally, row_of, rows
+from txnsim.simulation.drawing import Wanted
+
+SEEDS = range(3)
+
+
+def told(found: list[Row]) -> list[Row]:
+    """Without what differs between machines."""
+    return sorted(
+        (msgspec.structs.replace(one, cpu_ms=0) for one in found), key=lambda one: one.seed
+    )
+
+
+def test_several_processes_come_to_the_same() -> None:
+    here = told([*rows(SEEDS, Wanted(), jobs=1)])
+    assert here == told([*rows(SEEDS, Wanted(), jobs=2)])
+    assert [one.seed for one in here] == [*SEEDS]
+
+
+def test_no_more_is_begun_once_it_is_time() -> None:
+    found: list[Row] = []
+    for row in rows(SEEDS, Wanted(), jobs=1, goes_on=lambda: not found):
+        found.append(row)
+    assert len(found) == 1
+
+
+def test_a_tally_says_what_was_not_exercised() -> None:
+    tally = Tally()
+    assert tally.idle == "no seed was played"
+    row = row_of(2, Wanted())
+    tally.add(msgspec.structs.replace(row, committed=0, struck=1))
+    assert tally.idle == "no transaction was committed"
+    tally.add(msgspec.structs.replace(row, committed=1, struck=1))
+    assert tally.idle is None
+    assert tally.seeds == 2

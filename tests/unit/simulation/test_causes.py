@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import msgspec
+
+from tests.support.plans import leaderless_plan
+from txnsim.simulation.causes import cause_of
+
+
+def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:
+    cause = cause_of(leaderless_plan())
+    assert cause is not None
+    assert cause.switch == "leaderless_partitions_keep_markers"
+    assert cause.healthy
+    assert cause.animals == ("z27",)
+    assert str(cause).startswith("z27 (KAFKA-20734): healthy with")
+
+
+def test_where_nothing_heals_there_is_no_name() -> None:
+    plan = leaderless_plan()
+    kept = msgspec.structs.replace(plan.world, rules={"leaderless_partitions_keep_markers": True})
+    healthy = msgspec.structs.replace(plan, world=kept)
+    assert cause_of(msgspec.structs.replace(healthy, workload=f"{__name__}:fails")) is None
+
+
+async def fails(_guest: object) -> None:
+    raise AssertionError("whatever the rules are")

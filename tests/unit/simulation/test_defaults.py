@@ -1,0 +1,27 @@
+"""The instrument is tuned to no bug: nothing that a run is drawn from names one."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from txnsim.scenario.catalog import heads
+from txnsim.simulation import defaults, dice, disturbances, drawing, habits, plan, play
+
+DRAWN_FROM = (defaults, dice, disturbances, drawing, habits, plan, play)
+TICKET = re.compile(r"\b(?:KAFKA|KIP)-\d+|\bz\d\d\b", re.IGNORECASE)
+
+
+def test_no_ticket_and_no_animal_is_named_where_runs_are_drawn() -> None:
+    names = {name for head in heads() for name in (head["name"], *head.get("aliases", ()))}
+    for module in DRAWN_FROM:
+        source = inspect.getsource(module)
+        assert TICKET.findall(source) == [], module.__name__
+        assert [name for name in names if name in source] == [], module.__name__
+
+
+def test_every_feature_is_drawn_for_something() -> None:
+    sources = inspect.getsource(habits) + inspect.getsource(drawing)
+    for name in defaults.CLIENT_FEATURES:
+        assert f'"{name}"' in sources, name
+    assert set(disturbances.MAKERS) == set(defaults.CLUSTER_FEATURES)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.support.plans import leaderless_plan
+from txnsim.check.history import History
+from txnsim.client.producer import Producer
+from txnsim.errors import ConfigError
+from txnsim.runtime.trace import TraceLevel
+from txnsim.simulation.drawing import draw
+from txnsim.simulation.plan import Act, Plan, Track
+from txnsim.simulation.play import CRASH, Cell, Guest, play
+
+
+def test_a_plan_goes_the_same_way_each_time_traced_or_not() -> None:
+    first, again = play(draw(3)), play(draw(3), trace_level=TraceLevel.BRIEF)
+    assert first.digest == again.digest
+    assert first.done == again.done
+    assert first.trace == b""
+    assert again.trace
+
+
+def test_a_commit_without_a_leader_is_found_as_4_3_and_not_as_4_2() -> None:
+    assert set(play(leaderless_plan()).kinds) == KINDS
+    assert play(leaderless_plan(as_version="4.2")).kinds == ()
+
+
+def test_what_was_done_and_answered_is_told() -> None:
+    played = play(leaderless_plan())
+    commits = [one for one in played.done if one.step.get("call", {}).get("do") == "commit"]
+    assert [one.error for one in commits] == ["NONE", "NONE"]
+    assert commits[0].leaders["t-0"] == 0  # nobody leads it
+    assert commits[0].states == {"p": "Ongoing"}
+    assert played.cells[Cell("Ongoing", "commit", "NONE")] == 2
+    assert played.cells[Cell("", "cluster kill", "NONE")] == 1
+    assert played.virtual_ms > 30_000
+    assert len(History.from_lines(played.history)) > 10
+
+
+def with_habit(on_error: str, *acts: Act) -> Plan:
+    plan = leaderless_plan(as_version="4.2")
+    track = Track("p", acts, plan.tracks[0].actor, on_error)  # type: ignore[arg-type] # a habit
+    return msgspec.structs.replace(plan, tracks=(track,))
+
+
+KINDS = {"lost-write", "stuck-last-stable-offset", "torn-transaction"}
+INIT = Act({"call": {"who": "p", "do": "init-producer-id"}})
+REFUSED = Act({"call": {"who": "p", "do": "commit"}}, unit=1)
+AFTER = Act({"call": {"who": "p", "do": "begin"}}, unit=1)
+NEXT = Act({"call": {"who": "p", "do": "begin"}}, unit=2)
+
+
+@pytest.mark.parametrize(
+    ("on_error", "done"),
+    [
+        ("go-on", ["init-producer-id", "commit", "begin", "begin"]),
+        ("leave", ["init-producer-id", "commit"]),
+        ("abort", ["init-producer-id", "commit", "abort", "begin"]),
+        ("anew", ["init-producer-id", "commit", "init-producer-id", "begin"]),
+    ],
+)
+def test_somebody_who_is_refused_follows_his_habit(on_error: str, done: list[str]) -> None:
+    played = play(with_habit(on_error, INIT, REFUSED, AFTER, NEXT))
+    assert [one.step["call"]["do"] for one in played.done] == done
+
+
+async def orders(guest: Guest) -> None:
+    async with guest.client("mine") as client, Producer(client, transactional_id="mine") as mine:
+        await mine.init_transactions()
+        mine.begin()
+        await mine.send("u", 0, b"order")
+        await mine.commit()
+
+
+async def wrong(guest: Guest) -> None:
+    await asyncio.sleep(1)
+    raise AssertionError("two orders for one")
+
+
+def with_workload(name: str) -> Plan:
+    plan = leaderless_plan(as_version="4.2")
+    return msgspec.structs.replace(plan, tracks=(), workload=f"{__name__}:{name}")
+
+
+def test_a_coroutine_of_the_users_takes_part() -> None:
+    played = play(with_workload("orders"))
+    assert played.kinds == ()
+    assert b'"value":"order"' in played.history
+
+
+def test_what_it_asserts_is_a_finding() -> None:
+    played = play(with_workload("wrong"))
+    assert played.kinds == (CRASH,)
+    assert "two orders for one" in played.findings[0].because
+
+
+def test_a_workload_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="workload"):
+        play(with_workload("nothing"))

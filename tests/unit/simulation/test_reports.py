@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.plans import leaderless_plan
+from txnsim.errors import ConfigError
+from txnsim.scenario.reading import read
+from txnsim.simulation import reports
+from txnsim.simulation.drawing import Wanted
+from txnsim.simulation.plan import Plan
+from txnsim.simulation.reports import report_on
+
+
+@pytest.fixture(autouse=True)
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each seed is the plan of the commit without a leader."""
+    monkeypatch.setattr(reports, "draw", lambda seed, wanted: leaderless_plan())
+
+
+def test_a_finding_is_named_shrunk_told_and_written(tmp_path: Path) -> None:
+    report = report_on(7, Wanted(), folder=tmp_path / "out", shrinks=True)
+    assert report.cause is not None
+    assert report.cause.animals == ("z27",)
+    assert report.shrunk == 4
+    assert report.steps is not None
+    assert report.steps <= 8
+    names = {Path(path).name for path in report.files}
+    assert names == {
+        f"seed-7.{one}" for one in ("history.jsonl", "trace.jsonl", "plan.json", "yaml")
+    }
+    read("seed-7.yaml", (tmp_path / "out" / "seed-7.yaml").read_text())
+    assert Plan.from_json((tmp_path / "out" / "seed-7.plan.json").read_bytes()) == leaderless_plan()
+    lines = [*report.lines(again=" --as-version 4.3")]
+    assert "This is z27" in lines[0]
+    assert any("cluster kill broker=2" in line for line in lines)
+    assert "  again: txnsim simulate --seed 7 --as-version 4.3" in lines
+
+
+def test_it_may_be_left_as_it_is(tmp_path: Path) -> None:
+    report = report_on(7, Wanted(), folder=tmp_path, shrinks=False)
+    assert report.shrunk is None
+    assert not (tmp_path / "seed-7.yaml").exists()
+
+
+def test_a_folder_that_can_t_be_had_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="can't be written"):
+        report_on(7, Wanted(), folder=tmp_path / "file", shrinks=False)
