@@ -126,6 +126,7 @@ OPTIONS: Final[Mapping[str, tuple[str, Callable[[str, str], list[str]]]]] = {
     "TXNSIM_KIP_TEXT": _switch("--kip-text"),
     "TXNSIM_LOG_BUDGET": _option("--log-budget"),
     "TXNSIM_PORT": _option("--port"),
+    "TXNSIM_PRESET": _option("--preset"),
     "TXNSIM_READY_FILE": _option("--ready-file"),
     "TXNSIM_TOKEN": ("", _read_elsewhere),
     "TXNSIM_TOPICS": ("--topic", _topics),

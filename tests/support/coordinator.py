@@ -76,6 +76,9 @@ class ManualClock:
     def monotonic_ms(self) -> int:
         return self._monotonic_ms
 
+    def elapsed_ms(self) -> int:
+        return self._monotonic_ms
+
     def monotonic_us(self) -> int:
         return self._monotonic_ms * 1_000
 

@@ -104,6 +104,12 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         "closed segments go, as by retention",
     )
     parser.add_argument(
+        "--preset",
+        metavar="NAME",
+        help="settings that go together and are not Apache Kafka's defaults: tests, for tests that "
+        "wait for nothing (docs/time.md); what --config sets wins",
+    )
+    parser.add_argument(
         "--ready-coordinators",
         action="store_true",
         help="create Kafka's internal topics at the start and load their coordinators, so that the "
@@ -294,6 +300,11 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
         changes["advertised"] = tuple(_address(text) for text in args.advertised)
     if args.as_version:
         changes["as_version"] = (*options.as_version, *args.as_version)
+    if args.preset is not None:
+        from txnsim.config.presets import with_preset
+
+        preset = with_preset(options.settings, args.preset)
+        options = msgspec.structs.replace(options, settings=preset)
     settings: dict[str, Any] = {}
     if args.transaction_version is not None:
         settings["transaction_version"] = args.transaction_version

@@ -6,6 +6,7 @@
 - ``listeners``: what a broker's listeners mean here.
 - ``client_settings``, ``client_security``: what a client's properties mean here.
 - ``yaml_lines``: a YAML document with the line of each key.
+- ``presets``: settings that go together, by one name.
 - ``model``: the pydantic models; imported only when a file is read, because pydantic costs more
   time to import than the rest of the program.
 

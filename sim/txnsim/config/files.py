@@ -23,6 +23,7 @@ from txnsim.config.kafka_names import (
     known,
     why_without_effect,
 )
+from txnsim.config.presets import PRESET, preset_named
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
 from txnsim.security.options import NO_SECURITY, SecurityOptions
@@ -212,8 +213,15 @@ def _named_settings(
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     warned: list[tuple[str, Property]] = []
+    preset: Mapping[str, int] = {}
     for label, value in given.items():
         line = lines["settings", label]
+        if label == PRESET:
+            try:
+                preset = preset_named(value)
+            except ConfigError as error:
+                problems.add(line, f"settings.{label}", str(error))
+            continue
         name = _our_name(label)
         if name is None and (why := why_without_effect(label)) is not None:
             warned.append((why, Property(line=line, name=label, value=str(value))))
@@ -231,7 +239,7 @@ def _named_settings(
     except ValidationError as error:
         problems.add_settings(error, origins)
         return DEFAULTS, warned
-    return msgspec.convert(settings, Settings), warned
+    return msgspec.convert({**preset, **settings}, Settings), warned
 
 
 def _from_properties(entries: list[Property], *, file: str) -> Configuration:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.config.model import ClusterFile, settings_model
+from txnsim.config.presets import PRESET, PRESETS
 from txnsim.settings import documentation
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -26,6 +27,10 @@ def cluster_schema() -> dict[str, Any]:
             settings[about.kafka] = ours
     definitions = {**schema.get("$defs", {}), **section.get("$defs", {})}
     properties = dict(schema["properties"])
+    settings[PRESET] = {
+        "enum": list(PRESETS),
+        "description": "settings that go together, which are not Apache Kafka's defaults",
+    }
     properties["settings"] = {"type": "object", "properties": settings}
     return {
         "$schema": DIALECT,

@@ -80,7 +80,7 @@ class BrokerSessions:
         Args:
             command: The heartbeat.
             state: What ``next_state`` said.
-            now_ms: Monotonic.
+            now_ms: As time passes (``Clock.elapsed_ms``).
             metadata_offset: Offset of the image after the heartbeat; others must have seen it
                 before a controlled shutdown is over.
         """
@@ -98,6 +98,12 @@ class BrokerSessions:
         for session in self._sessions.values():
             if session.deadline_ms is not None:
                 session.deadline_ms = now_ms + self._timeout_ms
+
+    def grant(self, now_ms: int, grace_ms: int) -> None:
+        """Sessions that an advance has ended go on for a moment: heartbeats are on their way."""
+        for session in self._sessions.values():
+            if session.deadline_ms is not None:
+                session.deadline_ms = max(session.deadline_ms, now_ms + grace_ms)
 
     def fence(self, broker_id: BrokerId) -> None:
         """Its session has ended."""

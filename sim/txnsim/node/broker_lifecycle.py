@@ -51,7 +51,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
     peers: Peers
     """Reach the controller."""
     clock: Clock
-    """Pauses, monotonic."""
+    """Pauses go by the cluster clock, so that a broker that lives is heard during an advance."""
     settings: Settings
     """Intervals and timeouts."""
     metadata_offset: Callable[[], int]
@@ -128,7 +128,8 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         if self._timer is not None:
             self._timer.cancel()
         if not self.is_stopped:
-            self._timer = self.clock.call_later(0 if self._is_soon else delay_ms, self._communicate)
+            due_ms = self.clock.now_ms() + (0 if self._is_soon else delay_ms)
+            self._timer = self.clock.call_at(due_ms, self._communicate)
         self._is_soon = False
 
     def _communicate(self) -> None:

@@ -39,11 +39,15 @@ from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
+from txnsim.runtime.clock import Clock
 from txnsim.runtime.env import Environment, TimerHandle
 from txnsim.runtime.standstill import stood_still
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID, ProducerIdAllocator
 from txnsim.types import BrokerId, ProducerId
+
+HEARTBEAT_MS: Final = 250
+"""What heartbeats have to arrive once an advance has ended sessions."""
 
 _log: Final = Logger("txnsim.controller")
 
@@ -84,7 +88,7 @@ class ControllerNode:
         network = self._environment.network
         network.register(CONTROLLER_ID, self.handle_peer)
         self._forget_heals = network.on_heal(self._healed)
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.elapsed_ms()
         for broker_id, broker in self.metadata.image.brokers.items():
             self._sessions.register(broker_id, is_fenced=not broker.alive, now_ms=now_ms)
         self._arm_sessions()
@@ -146,7 +150,7 @@ class ControllerNode:
 
     def _register(self, command: BrokerRegistrationCommand) -> BrokerRegistrationReply:
         broker_id = command.broker_id
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.elapsed_ms()
         registered = register_broker(
             self.metadata.image,
             command,
@@ -177,7 +181,7 @@ class ControllerNode:
         if command.has_failed_directory:
             changed = fail_directory(changed, broker_id, self.metadata.settings)
         self._sessions.heard(
-            command, state, now_ms=self._clock.monotonic_ms(), metadata_offset=changed.offset
+            command, state, now_ms=self._clock.elapsed_ms(), metadata_offset=changed.offset
         )
         self._arm_sessions()
         self.metadata.publish(changed)
@@ -211,24 +215,35 @@ class ControllerNode:
             self._session_timer.cancel()
             self._session_timer = None
         if deadline_ms is not None and self._is_running:
-            delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+            clock = self._clock
+            delay_ms = max(0, deadline_ms - clock.elapsed_ms())
+            end = partial(self._end_sessions, clock.monotonic_ms() + delay_ms, _passed(clock))
             # Heartbeats that are due as well come first.
             at_turn_end = self._environment.tasks.at_turn_end
-            self._session_timer = self._clock.call_later(
-                delay_ms, partial(at_turn_end, partial(self._end_sessions, deadline_ms))
+            self._session_timer = clock.call_at(
+                clock.now_ms() + delay_ms, partial(at_turn_end, end)
             )
 
-    def _end_sessions(self, due_ms: int) -> None:
+    def _end_sessions(self, due_ms: int, passed_ms: int) -> None:
         """Fence brokers without a heartbeat in time, one after the other
         (ReplicationControlManager.maybeFenceOneStaleBroker).
 
         Where this comes late, the whole process stood still, and heartbeats may be on their way
         still. Kafka's controller fences no broker because of its own delay either: it notes when a
-        heartbeat arrives, before it gets to it (ClusterControlManager.trackBrokerHeartbeat).
+        heartbeat arrives, before it gets to it (ClusterControlManager.trackBrokerHeartbeat). Where
+        an advance has ended sessions, the brokers that live send a heartbeat now, and have a moment
+        until it is here.
+
+        Args:
+            due_ms: When it should come where nothing is advanced; monotonic.
+            passed_ms: What had been advanced when it was armed.
         """
-        now_ms = self._clock.monotonic_ms()
-        if stood_still(due_ms, now_ms):
-            _log.info("controller.sessions_renewed", late_ms=now_ms - due_ms)
+        clock = self._clock
+        now_ms = clock.elapsed_ms()
+        if _passed(clock) != passed_ms:
+            self._sessions.grant(now_ms, HEARTBEAT_MS)
+        elif stood_still(due_ms, clock.monotonic_ms()):
+            _log.info("controller.sessions_renewed", late_ms=clock.monotonic_ms() - due_ms)
             self._sessions.renew(now_ms)
         while self._is_running and (stale := self._sessions.expired(now_ms)) is not None:
             self._sessions.fence(stale)
@@ -298,3 +313,8 @@ class ControllerNode:
         tracer = self._environment.tracer
         if tracer.on:
             tracer.emit("node.state", f"broker/{broker_id}", data={"state": state.name.lower()})
+
+
+def _passed(clock: Clock) -> int:
+    """What was advanced in all."""
+    return clock.elapsed_ms() - clock.monotonic_ms()

@@ -46,6 +46,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start; never advanced, never set back."""
 
+    def elapsed_ms(self) -> int:
+        """Milliseconds from an arbitrary start, with what was advanced; never set."""
+
     def monotonic_us(self) -> int:
         """Microseconds since the start of the run."""
 
@@ -133,6 +136,7 @@ class LoopClock:
         self._monotonic_offset_ns = monotonic_start_ms * 1_000_000 - self.start_ns
         self.advanced_ms = 0
         """Sum of all advances and of what it was set ahead or back."""
+        self._passed_ms = 0
         self._timers: list[_ClusterTimer] = []
         self._sequence = 0
         self._cancelled = 0
@@ -157,6 +161,10 @@ class LoopClock:
     def ms_of(self, stopwatch_ns: int) -> int:
         """A moment of the stopwatch on ``monotonic_ms``."""
         return (stopwatch_ns + self._monotonic_offset_ns) // 1_000_000
+
+    def elapsed_ms(self) -> int:
+        """Milliseconds from an arbitrary start, with what was advanced."""
+        return self.monotonic_ms() + self._passed_ms
 
     def monotonic_us(self) -> int:
         """Microseconds since this clock was made."""
@@ -190,6 +198,7 @@ class LoopClock:
         if ms < 0:
             raise ValueError(f"time does not go back (asked for {ms} ms); shift() sets the clock")
         self.advanced_ms += ms
+        self._passed_ms += ms
         self._fire_due()
 
     def shift(self, ms: int) -> None:

@@ -20,7 +20,13 @@ class SkewedClock:
     """``Clock`` of one machine."""
 
     __slots__ = (
-        *("_cluster", "_wall_ns", "call_later", "monotonic_ms", "monotonic_us", "ms_of"),
+        "_cluster",
+        "_wall_ns",
+        "call_later",
+        "elapsed_ms",
+        "monotonic_ms",
+        "monotonic_us",
+        "ms_of",
         "offset_ms",
     )
 
@@ -36,6 +42,7 @@ class SkewedClock:
         self._wall_ns = cluster.wall_ns
         self.monotonic_ms: Callable[[], int] = cluster.monotonic_ms
         self.ms_of: Callable[[int], int] = cluster.ms_of
+        self.elapsed_ms: Callable[[], int] = cluster.elapsed_ms
         self.monotonic_us: Callable[[], int] = cluster.monotonic_us
         self.call_later: Callable[[float, Callable[[], object]], TimerHandle] = cluster.call_later
 

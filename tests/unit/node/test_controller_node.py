@@ -24,7 +24,7 @@ from txnsim.interbroker.lifecycle import (
 from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply
 from txnsim.interbroker.transactions import AllocateProducerIdsCommand, AllocateProducerIdsReply
 from txnsim.metadata.image import PartitionImage
-from txnsim.node.controller_node import ControllerNode
+from txnsim.node.controller_node import HEARTBEAT_MS, ControllerNode
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.runtime.env import TimerHandle
@@ -186,19 +186,37 @@ async def test_when_all_brokers_are_silent_none_is_left(world: World) -> None:
 @within(run)
 async def test_a_process_that_stood_still_fences_no_broker(world: World) -> None:
     clock = world.env.clock
-    punctual = clock.call_later
+    punctual = clock.call_at
 
-    def late(delay_ms: float, callback: Callable[[], object]) -> TimerHandle:
-        return punctual(delay_ms + (STANDSTILL_MS if delay_ms > REQUEST_MS else 0), callback)
+    def late(due_ms: int, callback: Callable[[], object]) -> TimerHandle:
+        is_session = due_ms - clock.now_ms() > REQUEST_MS
+        return punctual(due_ms + (STANDSTILL_MS if is_session else 0), callback)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(clock, "call_later", late)
+        patched.setattr(clock, "call_at", late)
         for broker_id in (B1, B2, B3):
             await world.beat(broker_id)
     await asyncio.sleep((2 * SESSION_MS + STANDSTILL_MS) / 1_000 - 0.1)
     assert world.partition.leader == 1
     await asyncio.sleep(0.2)
     assert world.partition.leader == -1
+
+
+@within(run)
+async def test_an_advance_ends_the_session_of_who_is_silent(world: World) -> None:
+    """Who lives is heard during the advance; a moment is granted for that."""
+    for broker_id in (B1, B2, B3):
+        await world.beat(broker_id)
+    world.env.clock.advance(SESSION_MS + 1)
+    await asyncio.sleep(0.01)
+    await world.beat(B2)
+    assert world.partition.leader == 1, "its heartbeat may be on its way"
+    await asyncio.sleep(HEARTBEAT_MS / 1_000)
+    assert (world.controller.state(B1), world.controller.state(B2)) == (FENCED, UNFENCED)
+    assert world.partition.leader == 2
+    world.env.clock.shift(10 * SESSION_MS)
+    await asyncio.sleep(1)
+    assert world.controller.state(B2) is UNFENCED, "a clock that is set lets no time pass"
 
 
 @within(run)

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 /**
  * What to start for the tests of a class; three brokers at {@code transaction.version} 2 unless it says otherwise.
  *
- * <p>The cluster is started once for the class and taken back to its start before each test but the first.
+ * <p>The cluster is started once for the class and taken back to its start before each test, unless {@link #resets} says no.
  */
 @Target(ElementType.TYPE)
 @Retention(RetentionPolicy.RUNTIME)
@@ -29,4 +29,16 @@ public @interface Txnsim {
 
     /** The Kafka release to behave as, for instance {@code 3.9}. */
     String asVersion() default "";
+
+    /**
+     * A system property that has the brokers' addresses before anything of the class is made, as Spring's {@code
+     * spring.kafka.bootstrap-servers}; this annotation stands above {@code @SpringBootTest} then.
+     */
+    String bootstrapServersProperty() default "";
+
+    /**
+     * Whether each test meets a fresh cluster. An application that outlives a test, as Spring's context does, would lose its
+     * topics in the middle of its work: it says false.
+     */
+    boolean resets() default true;
 }

@@ -2,7 +2,9 @@ package txnsim.junit;
 
 import java.util.HashMap;
 import java.util.Map;
+import org.junit.jupiter.api.extension.AfterAllCallback;
 import org.junit.jupiter.api.extension.AfterEachCallback;
+import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.BeforeEachCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.ParameterContext;
@@ -14,7 +16,8 @@ import org.junit.jupiter.api.extension.ParameterResolver;
  * <p>A test whose faults never struck has tested nothing and fails. What to start is said by {@link Txnsim}, which brings this
  * extension along; {@code @ExtendWith(TxnsimExtension.class)} alone starts what it starts without anything.
  */
-public final class TxnsimExtension implements ParameterResolver, BeforeEachCallback, AfterEachCallback {
+public final class TxnsimExtension
+        implements ParameterResolver, BeforeAllCallback, BeforeEachCallback, AfterEachCallback, AfterAllCallback {
     private static final ExtensionContext.Namespace SPACE = ExtensionContext.Namespace.create(TxnsimExtension.class);
 
     /** Closed by JUnit when the tests of the class are over. */
@@ -38,9 +41,26 @@ public final class TxnsimExtension implements ParameterResolver, BeforeEachCallb
     }
 
     @Override
+    public void beforeAll(ExtensionContext context) {
+        String property = property(context);
+        if (!property.isEmpty()) {
+            System.setProperty(property, cluster(context).bootstrap());
+        }
+    }
+
+    @Override
+    public void afterAll(ExtensionContext context) {
+        String property = property(context);
+        if (!property.isEmpty()) {
+            System.clearProperty(property);
+        }
+    }
+
+    @Override
     public void beforeEach(ExtensionContext context) {
         Running running = context.getStore(SPACE).get(key(context), Running.class);
-        if (running != null) {
+        Txnsim wanted = wanted(context);
+        if (running != null && (wanted == null || wanted.resets())) {
             running.cluster.reset();
         }
     }
@@ -69,9 +89,22 @@ public final class TxnsimExtension implements ParameterResolver, BeforeEachCallb
     @Override
     public TxnsimCluster resolveParameter(ParameterContext parameter, ExtensionContext context) {
         ExtensionContext holder = context.getTestMethod().isPresent() ? context.getParent().orElse(context) : context;
-        return holder.getStore(SPACE)
-                .getOrComputeIfAbsent(key(context), ignored -> new Running(start(context)), Running.class)
+        return cluster(holder);
+    }
+
+    private static TxnsimCluster cluster(ExtensionContext ofClass) {
+        return ofClass.getStore(SPACE)
+                .getOrComputeIfAbsent(key(ofClass), ignored -> new Running(start(ofClass)), Running.class)
                 .cluster;
+    }
+
+    private static String property(ExtensionContext context) {
+        Txnsim wanted = wanted(context);
+        return wanted == null ? "" : wanted.bootstrapServersProperty();
+    }
+
+    private static Txnsim wanted(ExtensionContext context) {
+        return context.getRequiredTestClass().getAnnotation(Txnsim.class);
     }
 
     private static String key(ExtensionContext context) {
@@ -80,7 +113,7 @@ public final class TxnsimExtension implements ParameterResolver, BeforeEachCallb
 
     private static TxnsimCluster start(ExtensionContext context) {
         TxnsimCluster.Options options = new TxnsimCluster.Options();
-        Txnsim wanted = context.getRequiredTestClass().getAnnotation(Txnsim.class);
+        Txnsim wanted = wanted(context);
         if (wanted != null) {
             options.brokers(wanted.brokers()).transactionVersion(wanted.transactionVersion());
             for (String topic : wanted.topics()) {

@@ -2,7 +2,6 @@ package shop;
 
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.springframework.beans.factory.annotation.Value;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.context.annotation.Bean;
@@ -14,20 +13,18 @@ import org.springframework.stereotype.Component;
 /** Orders in, receipts out: each order is one transaction, with the position behind it. */
 @SpringBootApplication
 public class ShopApplication {
-    static final int PARTITIONS = 3;
-
     public static void main(String[] args) {
         SpringApplication.run(ShopApplication.class, args);
     }
 
     @Bean
-    NewTopic orders(@Value("${shop.orders}") String name) {
-        return TopicBuilder.name(name).partitions(PARTITIONS).build();
+    NewTopic orders() {
+        return TopicBuilder.name("orders").partitions(3).build();
     }
 
     @Bean
-    NewTopic receipts(@Value("${shop.receipts}") String name) {
-        return TopicBuilder.name(name).partitions(PARTITIONS).build();
+    NewTopic receipts() {
+        return TopicBuilder.name("receipts").partitions(3).build();
     }
 
     /** What is outside of Kafka, and may fail. */
@@ -39,21 +36,16 @@ public class ShopApplication {
     static class ReceiptService {
         private final KafkaTemplate<String, String> kafka;
         private final Notifier notifier;
-        private final String receipts;
 
-        ReceiptService(
-                KafkaTemplate<String, String> kafka,
-                Notifier notifier,
-                @Value("${shop.receipts}") String receipts) {
+        ReceiptService(KafkaTemplate<String, String> kafka, Notifier notifier) {
             this.kafka = kafka;
             this.notifier = notifier;
-            this.receipts = receipts;
         }
 
         /** Runs in the transaction that the listener container has begun. */
-        @KafkaListener(id = "receipts", topics = "${shop.orders}", idIsGroup = false)
+        @KafkaListener(id = "receipts", topics = "orders", idIsGroup = false)
         void write(ConsumerRecord<String, String> order) {
-            kafka.send(receipts, order.key(), "receipt of " + order.value()).join();
+            kafka.send("receipts", order.key(), "receipt of " + order.value()).join();
             notifier.receiptWritten(order.value());
         }
     }

@@ -1,0 +1,58 @@
+"""Settings that go together, by one name: ``preset: tests``.
+
+They are not Apache Kafka's defaults: a preset is asked for, and a setting that is given beside it
+wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.suggestions import unknown
+
+PRESET: Final = "preset"
+"""The name under which a preset stands among settings."""
+
+PRESETS: Final[Mapping[str, Mapping[str, int]]] = {
+    "tests": {
+        # A group's first member would wait 3 s for others.
+        "group_initial_rebalance_delay_ms": 0,
+        # A dead broker would keep its partitions for 9 s.
+        "broker_session_timeout_ms": 1_500,
+        "broker_heartbeat_interval_ms": 150,
+        # Transactions that outlast their timeout would be looked for every 10 s.
+        "transaction_abort_timed_out_cleanup_interval_ms": 500,
+    }
+}
+"""By our names. ``tests``: no test waits for what it does not ask about."""
+
+
+def preset_named(name: object) -> Mapping[str, int]:
+    """The settings of a preset.
+
+    Raises:
+        ConfigError: There is none of that name.
+    """
+    found = PRESETS.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise ConfigError(unknown("preset", str(name), PRESETS))
+    return found
+
+
+def with_preset(settings: Settings, name: str) -> Settings:
+    """Settings with a preset's in place of those that have Apache Kafka's default.
+
+    Raises:
+        ConfigError: There is none of that name.
+    """
+    asked = {
+        field: value
+        for field, value in preset_named(name).items()
+        if getattr(settings, field) == getattr(DEFAULTS, field)
+    }
+    return msgspec.structs.replace(settings, **asked)
