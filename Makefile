@@ -32,7 +32,7 @@ run: $(VENV)/installed-run
 	@exec $(VENV)/bin/txnsim serve --ui $(ARGS)
 
 demo: $(VENV)/installed-run
-	@exec $(VENV)/bin/txnsim scenario run late-produce-after-abort --real $(ARGS)
+	@exec $(VENV)/bin/txnsim lesson demo
 
 test: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.check $(ARGS)

@@ -29,7 +29,9 @@ from txnsim.http.openapi import document
 from txnsim.scenario.catalog import find, scenarios
 from txnsim.scenario.reading import read
 
-LANGUAGES: Final = {"", "console", "go", "java", "js", "mermaid", "properties", "python", "yaml"}
+LANGUAGES: Final = frozenset(
+    ("", "console", "go", "java", "js", "mermaid", "properties", "python", "xml", "yaml")
+)
 """Of blocks; plain ones show output, or files that nobody reads. Programs of docs/recipes are files
 that are run (`tests/recipes/test_pages.py`).
 """

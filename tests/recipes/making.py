@@ -6,6 +6,7 @@ Sources are copied there, as a reader would copy them: nothing in them knows of 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.recipes.judge import RecipeError
-from tests.recipes.lab import CLUSTER, tail
+from tests.recipes.lab import CLUSTER, Lab, outside, tail
 from tests.support.apache_kafka import CACHE, REPOSITORY, digest_of, made_once, tool
 
 RECIPES: Final = REPOSITORY / "tests" / "recipes"
@@ -81,6 +82,38 @@ def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
         f"{folder.name}-classes", [folder / "pom.xml", CLUSTER, *sources, *resources], compile_all
     )
     return [_tool("java", _JAVA), *_JVM, "-cp", f"{classes}{os.pathsep}{libs}/*"]
+
+
+def tested_by_maven(lab: Lab, folder: Path, *, least: int) -> int:
+    """Run ``mvn test`` in a copy of a project that uses the helper for JUnit; how many passed.
+
+    Raises:
+        RecipeError: Maven or a JDK is missing, a test failed, or fewer ran than there are.
+    """
+    maven = [_tool("mvn", _MAVEN), "-B", "-ntp"]
+    helper = REPOSITORY / "helpers" / "java"
+
+    def copied(source: Path) -> Callable[[Path], object]:
+        return lambda fresh: shutil.copytree(source, fresh, ignore=shutil.ignore_patterns("target"))
+
+    lock = _HOME / f"{folder.name}.lock"
+    installed = made_once(_HOME / f"junit-{_digest_of_tree(helper)}", copied(helper), lock=lock)
+    lab.run([*maven, "-q", "install", "-DskipTests"], directory=installed, timeout_s=600)
+    name = f"{folder.name}-{_digest_of_tree(folder)}"
+    project = made_once(_HOME / name, copied(folder), lock=lock)
+    printed = lab.run([*maven, "test"], directory=project, environment=outside(), timeout_s=900)
+    counts = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$", printed, re.M)
+    if not counts or int(counts[-1]) < least:
+        raise RecipeError(f"fewer than {least} tests ran:\n{tail(printed)}")
+    return int(counts[-1])
+
+
+def _digest_of_tree(folder: Path) -> str:
+    return digest_of(
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and not {"target", "__pycache__"} & set(file.relative_to(folder).parts)
+    )
 
 
 def _copied(folder: Path, *, beside: Path) -> Path:

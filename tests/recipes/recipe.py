@@ -18,3 +18,5 @@ class Recipe(NamedTuple):
 
     Raises RecipeError where something is not as it should be.
     """
+    has_brokers: bool = False
+    """It starts brokers itself, by the helper for its language; they are judged by its tests."""

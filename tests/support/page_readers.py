@@ -7,6 +7,7 @@ from typing import Final
 
 READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "For all": (
+        "found.md",
         "commit-without-a-leader.md",
         "install.md",
         "serve.md",

@@ -1,4 +1,4 @@
-"""The examples of docs/testing.md and of the README are tests, and pass as they stand."""
+"""The examples of docs/testing.md, docs/time.md and README.md are tests, and pass as they stand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.test_readme import Block, blocks
 
 pytestmark = pytest.mark.clients
 
-PAGES = ("docs/testing.md", "README.md")
+PAGES = ("docs/testing.md", "docs/time.md", "README.md")
 
 
 def examples() -> list[Block]:

@@ -5,10 +5,12 @@ ones.
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import Columns, print_line, tell
+from txnsim.cli.scenario.output import WIDTH, event_of
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import Tracer
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from txnsim.scenario.stage import Stage
 
 LEFT_STATUS: Final = 1
+DEMO: Final = "demo"
+"""What ``make demo`` plays."""
 COLUMNS: Final[Columns[dict[str, str]]] = {
     "Lesson": lambda one: one["id"],
     "Title": lambda one: one["title"],
@@ -48,11 +52,17 @@ class _LeftError(Exception):
     """The learner leaves."""
 
 
+class _EndedError(_LeftError):
+    """Standard input has ended."""
+
+
 def _play(chosen: Lesson) -> int:
+    from txnsim.cli.event_log import log_to_stderr  # structlog: slow to import
     from txnsim.scenario.catalog import find
     from txnsim.scenario.runner import Telling, tell_virtual
 
-    print_line(f"{chosen.id}: {chosen.title}\n")
+    log_to_stderr()
+    print_line(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
     telling = Telling(scenario=find(chosen.scenario)[1], run=chosen.run, take=chosen.take)
     try:
         tell_virtual(telling, pace=_Player(chosen))
@@ -71,6 +81,8 @@ class _Player:
         self._lesson = chosen
         self._part = -1
         self._guess = ""
+        self._told = 0
+        """How many sentences of the story."""
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
         """Tell a part when the one before has been played."""
@@ -88,9 +100,12 @@ class _Player:
         raise _LeftError(True)  # noqa: FBT003 - the lesson is over; the rest of the story is not wanted
 
     def _tell(self, part: Part) -> None:
-        print_line(part.say.strip())
+        print_line(textwrap.fill(part.say.strip(), WIDTH))
         if not part.ask:
-            _asked("Enter to go on", (), part.hints)
+            try:
+                _asked("Enter to go on", (), part.hints)
+            except _EndedError:  # nobody is there: it goes on
+                print_line("")
             return
         keys = list(part.choices)
         print_line(f"\n{part.ask}")
@@ -107,7 +122,21 @@ class _Player:
                 "" if not self._guess else "Right: " if self._guess == key else "It is different: "
             )
             print_line(f"\n{said or 'The answer: '}{part.choices.get(key, key)}.")
-        print_line(f"{part.then.strip()}\n")
+        if part.shows:
+            self._show(tracer)
+        lines = part.then.strip().splitlines()
+        print_line("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
+
+    def _show(self, tracer: Tracer) -> None:
+        """What has happened since it was asked last."""
+        from txnsim.trace.reading import recording
+        from txnsim.trace.story import story
+
+        run = recording("the run", b"".join(tracer.pieces()).splitlines())
+        sentences = [one for one in story(run.events, run.nodes) if not one.is_narrated]
+        for one in sentences[self._told :]:
+            print_line("\n".join(event_of(one)))
+        self._told = len(sentences)
 
     async def _reach(self, goal: Goal, stage: Stage) -> None:
         from txnsim.scenario.given_inputs import do_input
@@ -144,7 +173,7 @@ def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int | N
         try:
             word = input(f"{prompt}{' (h for a hint)' if left else ''}: ").strip().lower()
         except EOFError:
-            raise _LeftError from None
+            raise _EndedError from None
         if word == "":
             return None
         if word == "q":

@@ -38,6 +38,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     fact: str = ""
     """Which fact answers the question, once the story has gone on (``fact``)."""
     hints: tuple[str, ...] = ()
+    shows: bool = False
+    """Whether what has happened meanwhile is told first, event by event; in the terminal."""
     view: str = "stage"
     """What of the page shows it."""
 

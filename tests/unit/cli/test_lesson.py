@@ -36,6 +36,17 @@ def test_the_first_lesson_is_played_to_its_goal(typed) -> None:
     assert "Goal reached." in said
 
 
+def test_the_demo_is_one_screen_that_stops_and_says_what_is_next(typed) -> None:
+    status, said = typed("demo", "\n\n\n\n")
+    assert status == 0
+    assert said.count("Enter to go on") == 4
+    assert said.count("Look: ") == 4
+    assert "at offset 4; the last stable" in said, "it is ended before the eyes of who looks"
+    assert said.strip().splitlines()[-1] == "next: txnsim lesson L1"
+    assert len(said.splitlines()) <= 50
+    assert typed("demo", "")[0] == 0, "without a terminal it does not stop"
+
+
 def test_questions_may_be_skipped_and_wrong_answers_are_told(typed) -> None:
     status, said = typed("L0", "\n\n1\n")
     assert status == 0

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from txnsim.scenario.model import Run, Scenario
     from txnsim.scenario.runner import JudgesResult, RunResult
+    from txnsim.trace.story import Sentence
 
 WIDTH: Final = 100
 HEALTHY: Final = "healthy"
@@ -89,8 +90,7 @@ def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
         if sentence.is_narrated:
             lines.append(wrapped(sentence.text))
         else:
-            event = f"{sentence.at_ms:6} ms  {sentence.who}: {sentence.text}"
-            lines += textwrap.wrap(event, WIDTH, subsequent_indent=EVENT_INDENT)
+            lines += event_of(sentence)
     lines += [wrapped(f"({remark})") for remark in result.remarks if remark not in said]
     said.update(result.remarks)
     lines += ["", wrapped(f"Verdict: {kinds(result.verdict.observed)}.")]
@@ -99,6 +99,12 @@ def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
         lines.append(wrapped(f"After the cure: {kinds(result.cured.observed)}."))
         lines += [wrapped(f"   {because}") for because in result.cured.because]
     return "\n".join([*lines, ""])
+
+
+def event_of(sentence: Sentence) -> list[str]:
+    """Something that happened, as lines."""
+    event = f"{sentence.at_ms:6} ms  {sentence.who}: {sentence.text}"
+    return textwrap.wrap(event, WIDTH, subsequent_indent=EVENT_INDENT)
 
 
 def table_of(results: Sequence[RunResult]) -> str:

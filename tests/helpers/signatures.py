@@ -1,0 +1,71 @@
+"""The Java helper's signatures, for its README: ``python -m tests.helpers.signatures --write``.
+
+Without ``--write`` it says whether the README is out of date; ``test_signatures.py`` asks the same.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tests.support.apache_kafka import REPOSITORY
+
+README: Final = REPOSITORY / "helpers" / "java" / "README.md"
+SOURCES: Final = REPOSITORY / "helpers" / "java" / "src" / "main" / "java" / "txnsim" / "junit"
+CLASSES: Final = ("Txnsim", "TxnsimClient", "TxnsimCluster", "Faults", "History", "TxnsimException")
+"""In the order in which a reader meets them."""
+
+_CLASS_RE: Final = re.compile(r"^ *public (?:static )?(?:final )?(?:class|@interface) (\w+)")
+_MEMBER_RE: Final = re.compile(r"^ +public (?!.*\b(?:class|record)\b)(.*?) *\{", re.DOTALL)
+_ELEMENT_RE: Final = re.compile(r"^    (\w+(?:\[\])? \w+\(\) default .*);$", re.MULTILINE)
+_BLOCK_RE: Final = re.compile(r"(?<=## Signatures\n\n```java\n).*?(?=```)", re.DOTALL)
+
+
+def main(argv: Sequence[str] = ()) -> int:
+    """Write the block anew, or say that it differs."""
+    current = README.read_text("utf-8")
+    if current == expected(current):
+        return 0
+    if "--write" in argv:
+        README.write_text(expected(current), "utf-8")
+        return 0
+    sys.stdout.write(f"out of date: {README}\n")
+    return 1
+
+
+def expected(readme: str) -> str:
+    """The README with the signatures as they are."""
+    text = "\n".join(line for name in CLASSES for line in (*_of(name), ""))
+    return _BLOCK_RE.sub(lambda _: text.rstrip("\n") + "\n", readme)
+
+
+def _of(name: str) -> Iterator[str]:
+    """Each class of a file with its public members, one line each."""
+    source = (SOURCES / f"{name}.java").read_text("utf-8")
+    if "@interface" in source:
+        yield f"@{name}"
+        yield from (f"    {one}" for one in _ELEMENT_RE.findall(source))
+        return
+    yield name
+    within: dict[str, list[str]] = {}
+    inner = ""
+    for statement in re.split(r"\n(?= +(?:@Override|public|/\*\*|private|static))", source)[1:]:
+        found = _CLASS_RE.match(statement)
+        member = _MEMBER_RE.match(statement)
+        if found is not None:
+            inner = found[1]
+        elif member is not None:
+            words = " ".join(member[1].split()).replace("final ", "")
+            if statement.startswith("        "):
+                within.setdefault(inner, []).append(words)
+            else:
+                yield f"    {words}"
+    for one, members in within.items():
+        yield f"{name}.{one}"
+        yield from (f"    {words}" for words in members)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,20 @@
+"""Kafka Streams: a thread that dies in the middle, and a commit whose answer is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from tests.recipes.lab import Lab
+from tests.recipes.making import tested_by_maven
+from tests.recipes.recipe import Recipe
+
+FOLDER: Final = Path(__file__).parent
+
+
+def play(lab: Lab) -> str:
+    """``mvn test`` in a copy: its brokers are those that the helper starts."""
+    return f"{tested_by_maven(lab, FOLDER, least=2)} tests passed"
+
+
+RECIPE: Final = Recipe("streams", play, has_brokers=True)
