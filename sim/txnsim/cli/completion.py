@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from txnsim.cli.commands import COMMANDS
-from txnsim.cli.output import print_line
+from txnsim.cli.output import print_data
 from txnsim.cli.parsing import CommandParser
 
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -46,11 +46,11 @@ def run(args: argparse.Namespace) -> int:
     tree = levels()
     match args.shell:
         case "bash":
-            print_line(_bash(tree))
+            print_data(_bash(tree))
         case "zsh":
-            print_line(f"autoload -U +X bashcompinit && bashcompinit\n{_bash(tree)}")
+            print_data(f"autoload -U +X bashcompinit && bashcompinit\n{_bash(tree)}")
         case _:
-            print_line(_fish(tree))
+            print_data(_fish(tree))
     return 0
 
 

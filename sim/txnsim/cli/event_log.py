@@ -17,6 +17,7 @@ from txnsim.cli.log_floods import Floods
 from txnsim.cli.output import may_colour
 from txnsim.loggers import Logger, before_first_line
 from txnsim.on_demand import OnDemand
+from txnsim.printable import printable
 from txnsim.runtime import real
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ _floods = Floods(real.monotonic_ms)
 def _look(log_format: LogFormat) -> Iterable[Processor]:
     if log_format is LogFormat.CONSOLE:
         return (
+            _printable,
             structlog.dev.ConsoleRenderer(
                 colors=may_colour(), exception_formatter=structlog.dev.plain_traceback
             ),
@@ -112,6 +114,15 @@ def _look(log_format: LogFormat) -> Iterable[Processor]:
         _in_order,
         structlog.processors.JSONRenderer(default=str),
     )
+
+
+def _printable(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = printable(value)
+    return event
 
 
 def _add_name(

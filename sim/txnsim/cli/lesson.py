@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import Columns, print_line, tell
+from txnsim.cli.output import Columns, print_text, tell
 from txnsim.cli.scenario.output import WIDTH, event_of
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ def _play(chosen: Lesson) -> int:
     from txnsim.scenario.runner import Telling, tell_virtual
 
     log_to_stderr()
-    print_line(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
+    print_text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
     telling = Telling(scenario=find(chosen.scenario)[1], run=chosen.run, take=chosen.take)
     try:
         tell_virtual(telling, pace=_Player(chosen))
     except _LeftError as left:
         if left.args:
             return 0
-        print_line("You have left the lesson.")
+        print_text("You have left the lesson.")
         return LEFT_STATUS
     return 0
 
@@ -100,15 +100,15 @@ class _Player:
         raise _LeftError(True)  # noqa: FBT003 - the lesson is over; the rest of the story is not wanted
 
     def _tell(self, part: Part) -> None:
-        print_line(textwrap.fill(part.say.strip(), WIDTH))
+        print_text(textwrap.fill(part.say.strip(), WIDTH))
         if not part.ask:
             try:
                 _asked("Enter to go on", (), part.hints)
             except _EndedError:  # nobody is there: it goes on
-                print_line("")
+                print_text("")
             return
         keys = list(part.choices)
-        print_line(f"\n{part.ask}")
+        print_text(f"\n{part.ask}")
         chosen = _asked("Your answer", [part.choices[key] for key in keys], part.hints)
         self._guess = "" if chosen is None else keys[chosen]
 
@@ -121,11 +121,11 @@ class _Player:
             said = (
                 "" if not self._guess else "Right: " if self._guess == key else "It is different: "
             )
-            print_line(f"\n{said or 'The answer: '}{part.choices.get(key, key)}.")
+            print_text(f"\n{said or 'The answer: '}{part.choices.get(key, key)}.")
         if part.shows:
             self._show(tracer)
         lines = part.then.strip().splitlines()
-        print_line("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
+        print_text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
 
     def _show(self, tracer: Tracer) -> None:
         """What has happened since it was asked last."""
@@ -135,7 +135,7 @@ class _Player:
         run = recording("the run", b"".join(tracer.pieces()).splitlines())
         sentences = [one for one in story(run.events, run.nodes) if not one.is_narrated]
         for one in sentences[self._told :]:
-            print_line("\n".join(event_of(one)))
+            print_text("\n".join(event_of(one)))
         self._told = len(sentences)
 
     async def _reach(self, goal: Goal, stage: Stage) -> None:
@@ -144,7 +144,7 @@ class _Player:
         from txnsim.scenario.reading import read_step
         from txnsim.trace.reading import recording
 
-        print_line(goal.say.strip())
+        print_text(goal.say.strip())
         while True:
             chosen = _asked("What do you do?", [one.text for one in goal.actions], goal.hints)
             if chosen is None:
@@ -152,9 +152,9 @@ class _Player:
             await do_input(stage, read_step(goal.actions[chosen].step))
             lines = b"".join(stage.environment.tracer.pieces()).splitlines()
             if is_reached(goal, recording("the run", lines)):
-                print_line(f"\nGoal reached. {goal.reached.strip()}")
+                print_text(f"\nGoal reached. {goal.reached.strip()}")
                 return
-            print_line(f"\nNot yet. {goal.actions[chosen].then}")
+            print_text(f"\nNot yet. {goal.actions[chosen].then}")
 
 
 def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int | None:
@@ -168,7 +168,7 @@ def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int | N
     """
     left = list(hints)
     for number, text in enumerate(choices, 1):
-        print_line(f"  {number}) {text}")
+        print_text(f"  {number}) {text}")
     while True:
         try:
             word = input(f"{prompt}{' (h for a hint)' if left else ''}: ").strip().lower()
@@ -179,8 +179,8 @@ def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int | N
         if word == "q":
             raise _LeftError
         if word == "h" and left:
-            print_line(f"Hint: {left.pop(0)}")
+            print_text(f"Hint: {left.pop(0)}")
         elif word.isascii() and word.isdigit() and 1 <= int(word) <= len(choices):
             return int(word) - 1
         else:
-            print_line(f"expected 1 to {len(choices)}, Enter to skip, q to leave")
+            print_text(f"expected 1 to {len(choices)}, Enter to skip, q to leave")

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from txnsim.printable import printable, printable_lines
+
 T = TypeVar("T")
 
 
@@ -71,7 +73,7 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         headers: The first line.
         rows: The others, each with as many cells.
     """
-    lines = [headers, *rows]
+    lines = [headers, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(_java_length(line[column]) for line in lines) for column in range(len(headers))]
     return "".join(
         "".join(
@@ -92,9 +94,15 @@ def rows_of(columns: Columns[T], values: Iterable[T]) -> tuple[tuple[str, ...], 
     return tuple(tuple(str(cell(one)) for cell in columns.values()) for one in values)
 
 
-def table_of(columns: Columns[T], values: Iterable[T]) -> str:
+class Table(str):
+    """A text whose line ends and tabs are ours."""
+
+    __slots__ = ()
+
+
+def table_of(columns: Columns[T], values: Iterable[T]) -> Table:
     """A table with a row for each value, without the last line's end."""
-    return format_table(tuple(columns), rows_of(columns, values)).rstrip("\n")
+    return Table(format_table(tuple(columns), rows_of(columns, values)).rstrip("\n"))
 
 
 def _java_length(text: str) -> int:
@@ -124,12 +132,18 @@ def tell(
         return
     if isinstance(shown, Mapping):
         assert isinstance(value, Iterable)
-        print_line(table_of(shown, value))
+        print_text(table_of(shown, value))
         return
     lines = shown(value)
-    text = lines if isinstance(lines, str) else "\n".join(lines)
+    text = lines if isinstance(lines, str) else "\n".join(map(_line, lines))
     if text or isinstance(lines, str):
-        print_line(text)  # in one piece: no line of a log stands in the middle of a table
+        print_text(text)  # in one piece: no line of a log stands in the middle of a table
+
+
+def _line(text: str) -> str:
+    if isinstance(text, Table):
+        return text
+    return printable_lines(text).replace("\n", r"\n")  # a row may have tabs
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -145,6 +159,16 @@ def print_json(value: object) -> None:
 
 def print_line(text: str = "") -> None:
     """Print a line to standard output, at once: a reader at the other end of a pipe sees it."""
+    print_data(printable(text))
+
+
+def print_text(text: str) -> None:
+    """Print lines that we have put together."""
+    print_data(printable_lines(text))
+
+
+def print_data(text: str) -> None:
+    """Print what programs read, exactly as it is, and the end of a line."""
     print(f"{_shown(text)}\n", end="", flush=True)
 
 
@@ -168,7 +192,7 @@ def may_colour() -> bool:
 def warn(text: str) -> None:
     """Print a remark to standard error, in place of progress that is shown there."""
     start = "\r\033[K" if may_move_cursor() else ""
-    print(f"{start}{_shown(text)}", file=sys.stderr, flush=True)
+    print(f"{start}{_shown(printable_lines(text))}", file=sys.stderr, flush=True)
 
 
 def time_text(now_ms: int) -> str:
@@ -179,4 +203,4 @@ def time_text(now_ms: int) -> str:
 def progress(text: str) -> None:
     """Show how far a long work is, on a terminal only; each call replaces what was shown."""
     if may_move_cursor():
-        print(f"\r{_shown(text)}\033[K", end="", file=sys.stderr, flush=True)
+        print(f"\r{_shown(printable(text))}\033[K", end="", file=sys.stderr, flush=True)

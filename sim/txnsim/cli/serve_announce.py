@@ -11,7 +11,7 @@ import msgspec
 
 from txnsim import settings as settings_module
 from txnsim.cli import control_token, ready_file, security_settings, serve_load
-from txnsim.cli.output import print_line
+from txnsim.cli.output import print_data, print_line
 from txnsim.metadata.image import TRANSACTION_VERSION
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
@@ -60,7 +60,7 @@ def announce(
     if args.ready_file is not None:
         ready_file.write(args.ready_file, encoded, is_secret=token is not None)
     if args.json:
-        print_line(encoded.decode())
+        print_data(encoded.decode())
         return
     count = len(cluster.brokers)
     level = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)

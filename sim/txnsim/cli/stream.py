@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.client_properties import bootstrap_of, property_entries
-from txnsim.cli.output import complain, print_line, warn
+from txnsim.cli.output import complain, print_data, print_line, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError, TxnsimError
 from txnsim.txn.open_txn_verdict import program_at
@@ -239,4 +239,7 @@ class Teller:
                     warn(f"{where} could not be asked: {error}")
 
     def _print(self, value: object, sentence: str) -> None:
-        print_line(msgspec.json.encode(value).decode() if self._as_json else sentence)
+        if self._as_json:
+            print_data(msgspec.json.encode(value).decode())
+        else:
+            print_line(sentence)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from txnsim.http.messages import Problem
@@ -127,10 +127,13 @@ async def no_body_of(request: Request) -> None:
 
 async def _read(request: Request) -> bytearray:
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_BYTES_MAX:
-            raise RefusedError(413, f"the body is larger than {BODY_BYTES_MAX} bytes")
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > BODY_BYTES_MAX:
+                raise RefusedError(413, f"the body is larger than {BODY_BYTES_MAX} bytes")
+    except ClientDisconnect:
+        raise RefusedError(400, "the body is cut off") from None  # nobody hears it: no line either
     return body
 
 

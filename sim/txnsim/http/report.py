@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from txnsim.http.messages import Fault
+from txnsim.printable import printable
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.waiting import waits_for
@@ -98,7 +99,8 @@ def rules_text(states: Iterable[Fault]) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """A line that is cut where it is long."""
+    """A line that is cut where it is long; names in it may be anybody's."""
+    text = printable(text)
     return text if len(text) <= LINE_CHARACTERS_MAX else f"{text[:LINE_CHARACTERS_MAX]}…"
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 PORT_MAX: Final = 65_535
 
 _log: Final = Logger("txnsim.proxy")
+DOORS_MAX: Final = 1_000
+"""Brokers of a cluster that have doors; each is a listener, and a cluster may name any number."""
 
 
 class House(Protocol):
@@ -245,6 +247,10 @@ class Doors:
                 door.upstream = (node.host, node.port)
 
     async def _open(self, node: Endpoint) -> None:
+        if len(self._doors) >= DOORS_MAX:
+            raise ConfigError(
+                f"broker {node.node_id} gets no door: there are {DOORS_MAX} of them already"
+            )
         door = Door(
             self._house,
             self,

@@ -36,6 +36,8 @@ from txnsim.wire.apis import API_VERSIONS, api_name
 
 _log: Final = Logger("txnsim.proxy")
 
+COLLECTED_BYTES_MAX: Final = 64 << 20
+"""Of an answer that a rule, or the proxy itself, has to see as a whole. A Fetch has 55 MiB."""
 BACKLOG_BYTES: Final = 1_048_576
 """What may wait for a fault before a side is no longer read (``queued.max.request.bytes``)."""
 _ANSWER_HEAD_BYTES: Final = 8
@@ -348,7 +350,7 @@ class Relay:
     # Answers
 
     def _decide_answer(self, data: bytes, position: int, _end: int) -> Course:
-        _, correlation_id = peek.answer_head(data, position)
+        size, correlation_id = peek.answer_head(data, position)
         in_flight = self._in_flight
         sent = None
         while in_flight:
@@ -362,7 +364,7 @@ class Relay:
             # A rule may wait for the answer all the same; then it is thrown away.
             crosses = sent is not None and self._injector.armed and self._asked_of_answer(sent)
             self._answered = sent if crosses else None
-            return Course.WHOLE if crosses else Course.SKIP
+            return self._collected(size) if crosses else Course.SKIP
         if sent is None or sent.fate == TOKEN:
             return Course.PASS
         key = sent.api_key
@@ -373,8 +375,15 @@ class Relay:
             or (self._injector.armed and self._asked_of_answer(sent))
         ):
             self._answered = sent
-            return Course.WHOLE
+            return self._collected(size)
         return Course.PASS
+
+    def _collected(self, size: int) -> Course:
+        """What becomes of an answer that has to be seen as a whole. Its size is a broker's word."""
+        if size <= COLLECTED_BYTES_MAX:
+            return Course.WHOLE
+        self._failed(BadInputError(f"an answer of {size:,} bytes is more than is collected"))
+        return Course.SKIP
 
     def _asked_of_answer(self, sent: Sent) -> bool:
         asked = self._injector.asked(self._door.points[1], sent.api_key)

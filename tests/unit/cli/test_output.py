@@ -6,11 +6,14 @@ import json
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
 from txnsim.cli.event_log import log_to_stderr, set_up_logs
 from txnsim.cli.output import (
+    Columns,
+    Output,
     complain,
     format_json,
     format_table,
@@ -130,3 +133,24 @@ def test_what_was_found_is_printed_in_one_piece(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys.stdout, "write", lambda text: written.append(text))
     tell(argparse.Namespace(json=False), [1, 2], lambda found: map(str, found))
     assert [text for text in written if text] == ["1\n2\n"]
+
+
+ORDERS = "\x1b]0;owned\x07a\nforged\u202e"
+
+
+def test_names_of_others_give_a_terminal_no_orders(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not in a table, a line, a list of lines, nor a complaint; JSON is exact."""
+    columns: Columns[str] = {"id": str, "more": lambda _: "x"}
+    args = argparse.Namespace(json=False)
+    tell(args, [ORDERS], columns)
+    tell(args, [ORDERS], lambda found: [f"id {one}" for one in found])
+    Output(headers=("id",), rows=((ORDERS,),), lines=(ORDERS,)).print(as_json=False)
+    print_line(ORDERS)
+    complain(ORDERS)
+    printed = capsys.readouterr()
+    for text in (printed.out, printed.err.replace("\033[K", "").replace("\r", "")):
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+    assert "\nforged" not in printed.out
+    assert r"\x1b]0;owned\x07a\nforged\u202e" in printed.out
+    tell(argparse.Namespace(json=True), ORDERS, columns)
+    assert msgspec.json.decode(capsys.readouterr().out) == ORDERS

@@ -37,6 +37,18 @@ async def test_an_empty_body_stands_for_the_default_where_there_is_one() -> None
     assert caught.value.status == 422
 
 
+async def test_a_body_that_is_cut_off_is_no_bug() -> None:
+    """A traceback of each would be 3.5 kB of log."""
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.disconnect"}
+
+    cut_off = Request({"type": "http", "query_string": b"", "headers": []}, receive)
+    with pytest.raises(RefusedError) as caught:
+        await Body[Kill](cut_off, Kill).read()
+    assert caught.value.status == 400
+
+
 async def test_a_body_is_what_it_says_and_not_too_large() -> None:
     wanted = await Body[Kill](request(b'{"lose_unflushed": true}'), Kill).read()
     assert wanted.lose_unflushed

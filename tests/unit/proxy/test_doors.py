@@ -13,7 +13,7 @@ from tests.support.within import within
 from tests.unit.server.test_connection import first
 from txnsim.errors import ConfigError
 from txnsim.proxy.addresses import Endpoint
-from txnsim.proxy.doors import Doors
+from txnsim.proxy.doors import DOORS_MAX, Doors
 from txnsim.runtime.trace import TraceLevel
 
 
@@ -60,6 +60,18 @@ async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
     await late._learn_late([Endpoint(2, "a", 1)])
     assert late.address(2)[1] == 40_002
     await taken.close()
+    await late.close()
+
+
+@within(run_proxied)
+async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_doors(
+    cluster: ProxiedCluster,
+) -> None:
+    """Each is a listener: 20,000 brokers of a Metadata would be as many."""
+    late = doors_of(cluster, port=0)
+    with pytest.raises(ConfigError, match=f"{DOORS_MAX} of them already"):
+        await late._learn_late([Endpoint(number, "a", 1) for number in range(DOORS_MAX + 1)])
+    assert len(list(late)) == DOORS_MAX
     await late.close()
 
 

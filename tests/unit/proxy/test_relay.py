@@ -186,6 +186,21 @@ async def test_what_is_no_request_of_kafkas_is_left_to_the_broker(cluster: Proxi
     await wire.close()
 
 
+def test_an_answer_that_claims_to_be_huge_is_not_collected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its size is a broker's word; it was collected while a rule was armed, up to 2 GiB."""
+    monkeypatch.setattr(relay, "COLLECTED_BYTES_MAX", 40)
+
+    async def main(cluster: ProxiedCluster) -> None:
+        wire = await open_wire(cluster)
+        wire.send(wire.metadata())
+        assert await wire.closed()
+        await wire.close()
+
+    run_proxied(main)
+
+
 def test_too_much_that_waits_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "BACKLOG_BYTES", 10_000)
 

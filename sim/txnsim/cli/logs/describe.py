@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.spark import add_directories
-from txnsim.cli.output import Columns, print_json, print_line, progress, table_of, warn
+from txnsim.cli.output import Columns, print_json, print_line, print_text, progress, table_of, warn
 
 if TYPE_CHECKING:
     from txnsim.pipeline.describe import Described
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         return status
     for line in _log_dirs(found):
         print_line(line)
-    print_line(table_of(COLUMNS, found))
+    print_text(table_of(COLUMNS, found))
     for one in found:
         if one.is_stale:
             print_line(f"{one.directory} on broker {one.broker} is stale: its topic was deleted")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.spark import add_directories
-from txnsim.cli.output import Columns, print_line, table_of
+from txnsim.cli.output import Columns, print_line, print_text, table_of
 
 if TYPE_CHECKING:
     from txnsim.pipeline.extract import Extracted, Lot
@@ -55,7 +55,7 @@ def _read(args: argparse.Namespace) -> Extracted:
 
 
 def _print(found: Extracted) -> None:
-    print_line(table_of(COLUMNS, found.transactions))
+    print_text(table_of(COLUMNS, found.transactions))
     print_line(f"{found.directory}: {found.records} records, {found.files} files")
 
 

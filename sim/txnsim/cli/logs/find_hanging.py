@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.searching import add_as_of, find, show_progress
 from txnsim.cli.logs.spark import add_directories
-from txnsim.cli.output import Columns, print_line, table_of, warn
+from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
 
 if TYPE_CHECKING:
     from txnsim.pipeline.forensics.findings import Finding, PartitionFigures, Report
@@ -151,13 +151,13 @@ def _print(report: Report, *, everything: bool) -> None:
     shown = report.findings if everything else bad
     summarize(report)
     columns = {**COLUMNS, "Verdict": _verdict} if everything else COLUMNS
-    print_line(table_of(columns, shown))
+    print_text(table_of(columns, shown))
     for one in shown:
         print_line(f"{one.topic_partition} at offset {one.start_offset}: {one.reason}")
         for line in _below(one):
             print_line(f"  {line}")
     if everything and report.partitions:
-        print_line(table_of(FIGURES, report.partitions))
+        print_text(table_of(FIGURES, report.partitions))
 
 
 def _below(one: Finding) -> Iterator[str]:

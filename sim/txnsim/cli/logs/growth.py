@@ -9,7 +9,7 @@ from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.find_hanging import INCOMPLETE
 from txnsim.cli.logs.searching import show_progress
 from txnsim.cli.logs.spark import place
-from txnsim.cli.output import Columns, print_line, table_of, warn
+from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
 
 if TYPE_CHECKING:
     from txnsim.pipeline.questions.growth import Growth, IdSize, PartitionSize
@@ -84,8 +84,8 @@ def _print(found: Growth) -> None:
     )
     for reason in found.reasons:
         print_line(f"  {reason}")
-    print_line(table_of(PARTITIONS, (one for one in found.partitions if one.bytes)))
-    print_line(table_of(IDS, found.largest))
+    print_text(table_of(PARTITIONS, (one for one in found.partitions if one.bytes)))
+    print_text(table_of(IDS, found.largest))
 
 
 def _percent(share: float) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.searching import add_as_of, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
-from txnsim.cli.output import Columns, print_line, table_of
+from txnsim.cli.output import Columns, print_line, print_text, table_of
 
 if TYPE_CHECKING:
     from txnsim.pipeline.questions.lost import Losses, LostLot
@@ -53,7 +53,7 @@ def _read(args: argparse.Namespace) -> Losses:
 
 
 def _print(found: Losses) -> None:
-    print_line(table_of(COLUMNS, found.transactions))
+    print_text(table_of(COLUMNS, found.transactions))
     where = "" if found.directory is None else f"; {found.directory}: {found.files} files"
     print_line(f"{found.records} records, {found.bytes} bytes{where}")
 

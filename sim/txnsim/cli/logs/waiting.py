@@ -9,7 +9,7 @@ from txnsim.cli.logs.answering import answering
 from txnsim.cli.logs.find_hanging import HANGS, INCOMPLETE
 from txnsim.cli.logs.searching import add_as_of, find, search_of
 from txnsim.cli.logs.spark import add_directories, add_master
-from txnsim.cli.output import Columns, print_line, table_of, time_text, warn
+from txnsim.cli.output import Columns, print_line, print_text, table_of, time_text, warn
 
 if TYPE_CHECKING:
     from txnsim.pipeline.questions.waiting import Waiter, Waiting
@@ -62,7 +62,7 @@ def _print(found: Waiting) -> None:
         warn("No partition of __consumer_offsets is among the directories: no group can be seen.")
     for problem in found.problems:
         warn(problem)
-    print_line(table_of(COLUMNS, found.waiters))
+    print_text(table_of(COLUMNS, found.waiters))
     for place in found.unread:
         print_line(f"{place}: records are withheld, and no group has a position there")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli.output import Columns, complain, print_json, print_line, tell, warn
+from txnsim.cli.output import Columns, complain, print_json, print_line, print_text, tell, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.scenario import on_real_brokers, template
 from txnsim.cli.scenario.matrix import matrix_of
@@ -179,10 +179,10 @@ def _show(args: argparse.Namespace) -> int:
     if args.json:
         print_json(scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True))
     elif args.summary:
-        print_line(show_of(scenario, path))
+        print_text(show_of(scenario, path))
     else:
         print_line(f"# {path}")
-        print_line(path.read_text("utf-8").rstrip("\n"))
+        print_text(path.read_text("utf-8").rstrip("\n"))
     return 0
 
 
@@ -328,7 +328,7 @@ def _run_all(plan: Sequence[Telling], args: argparse.Namespace) -> list[RunResul
             warn(progress_of(result, number=number, of=len(plan)))
         elif telling.take == "armed" or args.disarmed or args.control:
             world = telling.scenario.runs[telling.run]
-            print_line(story_of(world, result, said=said))
+            print_text(story_of(world, result, said=said))
     return results
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.client_properties import read_client_properties
-from txnsim.cli.output import format_table, print_json, print_line, tell, warn
+from txnsim.cli.output import format_table, print_json, print_text, tell, warn
 from txnsim.cli.scenario.output import facts_of, kinds, story_of, wrapped
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
@@ -139,7 +139,7 @@ def _teller(
             warn(f"{cell.telling} on {cell.on}: {verdict} ({cell.real.duration_ms} ms)")
         else:
             world = cell.telling.scenario.runs[cell.telling.run]
-            print_line(story_of(world, cell.real, said=said))
+            print_text(story_of(world, cell.real, said=said))
 
     return on_cell
 

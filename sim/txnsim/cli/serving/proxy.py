@@ -18,7 +18,7 @@ from txnsim.cli import control_token, ready_file
 from txnsim.cli.client_properties import read_client_properties
 from txnsim.cli.collector import seldom_collected
 from txnsim.cli.event_log import tell_left_out
-from txnsim.cli.output import complain, print_line, warn
+from txnsim.cli.output import complain, print_data, print_line, warn
 from txnsim.cli.serving import long_running
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ClientError, ConfigError
@@ -215,7 +215,7 @@ def _announce(proxy: FaultProxy, server: ControlServer, args: argparse.Namespace
     if args.ready_file is not None:
         ready_file.write(args.ready_file, encoded, is_secret=server.token is not None)
     if args.json:
-        print_line(encoded.decode())
+        print_data(encoded.decode())
         return
     print_line(f"txnsim proxy: in front of {proxy.options.bootstrap} (cluster {proxy.cluster_id})")
     print_line(f"  bootstrap.servers={proxy.bootstrap}")

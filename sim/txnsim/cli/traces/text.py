@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.collector import seldom_collected
-from txnsim.cli.output import print_json, print_line, progress, warn
+from txnsim.cli.output import print_data, print_json, print_line, progress, warn
 from txnsim.cli.traces import one_file
 from txnsim.errors import ConfigError
 
@@ -107,7 +107,7 @@ def _convert(found: Recording, args: argparse.Namespace) -> None:
     forms = {"chrome": chrome, "mermaid": mermaid, "otlp": otlp, "shiviz": shiviz}
     text = forms[args.form].convert(found)
     if args.to is None:
-        print_line(text.rstrip("\n"))
+        print_data(text.rstrip("\n"))
     else:
         try:
             args.to.write_text(text, encoding="utf-8")
@@ -123,6 +123,6 @@ def _convert_to_page(found: Recording, args: argparse.Namespace) -> None:
 
     runs = [(_title(found, args.file), found)]
     if args.to is None:
-        print_line(page_of(runs, redact=args.redact, tell=progress).rstrip("\n"))
+        print_data(page_of(runs, redact=args.redact, tell=progress).rstrip("\n"))
     else:
         one_file.write(args.to, runs, redact=args.redact)

@@ -12,7 +12,9 @@ least what the notes say. A replica whose end was read in the middle of a write 
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -47,6 +49,14 @@ METADATA: Final = "metadata.msgpack"
 TRIES: Final = 3
 """That a replica is read whose end makes no sense, while its broker may run."""
 MEMBER_BYTES_MAX: Final = 4 << 30
+"""Of a part of an archive, as it says and as it is met."""
+MANIFEST_BYTES_MAX: Final = 16 << 20
+FREE_BYTES: Final = 1 << 30
+"""Memory that reading an archive may take, whatever its size."""
+MEMORY_TIMES_MAX: Final = 50
+"""And so many times the size of the file, where that is more: it is packed, and an entry of two
+bytes is an object of a hundred.
+"""
 
 T = TypeVar("T")
 
@@ -345,13 +355,63 @@ def manifest_of(path: Path) -> Manifest:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            data = archive.read(MANIFEST)
+            data = _read(archive, path, MANIFEST, at_most=MANIFEST_BYTES_MAX)
             version = msgspec.json.decode(data, type=_Version).version
             if version != VERSION:
                 raise BadInputError(f"{path}: an archive of version {version}, {VERSION} is read")
             return msgspec.json.decode(data, type=Manifest)
-    except (zipfile.BadZipFile, KeyError, OSError, msgspec.MsgspecError) as error:
+    except _NO_ARCHIVE as error:
         raise BadInputError(f"{path}: no archive of 'txnsim logs collect': {error}") from error
+
+
+def _read(archive: zipfile.ZipFile, path: Path, name: str, *, at_most: int) -> bytes:
+    """A part. What it says of its size is somebody's word: no more is unpacked than may be.
+
+    Raises:
+        BadInputError: It is larger.
+    """
+    info = archive.getinfo(name)
+    if info.file_size <= at_most:
+        with archive.open(info) as part:
+            data = part.read(at_most + 1)
+        if len(data) <= at_most:
+            return data
+    raise BadInputError(f"{path}: {name} has more than {at_most:,} bytes, more than are read")
+
+
+@contextmanager
+def _bounded_memory(path: Path) -> Iterator[None]:
+    """Let this process take so much more memory for a file; more is a MemoryError. Where the system
+    does not know what a process has there is no bound.
+    """
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[5])
+    except (ImportError, OSError):
+        yield
+        return
+    more = max(FREE_BYTES, MEMORY_TIMES_MAX * path.stat().st_size)
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = pages * resource.getpagesize() + more
+    soft = wanted if before[0] == resource.RLIM_INFINITY else min(wanted, before[0])
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+_NO_ARCHIVE: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    KeyError,
+    OSError,
+    EOFError,
+    RuntimeError,
+    msgspec.MsgspecError,
+)
+"""What reading bytes of others raises; RuntimeError where they want a password."""
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -370,10 +430,12 @@ def member_of(path: Path, name: str, kind: type[T]) -> T:
         BadInputError: It can't be read.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = archive.getinfo(name).file_size
-            if size > MEMBER_BYTES_MAX:
-                raise BadInputError(f"{path}: {name} has {size} bytes, more than are read")
-            return msgspec.msgpack.decode(archive.read(name), type=kind)
-    except (zipfile.BadZipFile, KeyError, OSError, EOFError, msgspec.MsgspecError) as error:
+        with zipfile.ZipFile(path) as archive, _bounded_memory(path):
+            data = _read(archive, path, name, at_most=MEMBER_BYTES_MAX)
+            return msgspec.msgpack.decode(data, type=kind)
+    except MemoryError:
+        raise BadInputError(
+            f"{path}: {name} takes far more memory than the file is large"
+        ) from None
+    except _NO_ARCHIVE as error:
         raise BadInputError(f"{path}: {name}: {error}") from error

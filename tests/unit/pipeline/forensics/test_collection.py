@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import sys
 import zipfile
 from pathlib import Path
 
@@ -109,4 +111,28 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr(MANIFEST, json.dumps(newer))
     with pytest.raises(BadInputError, match="an archive of version 2, 1 is read"):
+        manifest_of(target)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has")
+def test_an_archive_may_not_take_all_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fourteen megabytes took six gigabytes: a million times the same, well packed."""
+    monkeypatch.setattr(collection, "FREE_BYTES", 128 << 20)
+    target = tmp_path / "large.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(REPLICAS, msgspec.msgpack.encode([{"a": [[]] * 100}] * 300_000))
+    assert target.stat().st_size < 1 << 20
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with pytest.raises(BadInputError, match="far more memory"):
+        member_of(target, REPLICAS, list[dict[str, list[list[int]]]])
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_a_manifest_is_small(tmp_path: Path) -> None:
+    target = tmp_path / "large.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(MANIFEST, b" " * (collection.MANIFEST_BYTES_MAX + 1))
+    with pytest.raises(BadInputError, match="more than are read"):
         manifest_of(target)

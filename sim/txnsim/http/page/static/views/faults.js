@@ -88,6 +88,9 @@ function Own({ own, change, inForce }) {
     <p class="hint">What becomes of the struck crossing, once the action on the cluster is done.</p>`}</div>`;
 }
 
+/** One word of a POSIX shell. */
+const inShell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
 export function Faults() {
   const [chosen, choose] = useState(Object.keys(PLANS)[0]);
   const [own, change] = useState(OWN_FIRST);
@@ -115,5 +118,5 @@ export function Faults() {
         <button class="primary" id="arm" onClick=${() => act(() => (isLive ? post("/faults", rule) : drive({ arm: rule })))}>Arm</button></div>
       ${chosen === OWN && html`<${Own} own=${own} change=${change} inForce=${inForce} />`}
       ${isLive && html`<p class="hint">The same from a terminal:</p>
-      <pre tabindex="0">curl -s ${location.origin}/api/v1/faults -d '${JSON.stringify(rule)}'</pre>`}</section>`}`;
+      <pre tabindex="0">curl -s ${location.origin}/api/v1/faults -d ${inShell(JSON.stringify(rule))}</pre>`}</section>`}`;
 }
