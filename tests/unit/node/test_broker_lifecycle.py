@@ -80,21 +80,21 @@ def test_a_broker_registers_until_it_may_and_then_asks_to_be_unfenced() -> None:
     assert world.last == REGISTRATION
     assert world.network.sent[-1].timeout_ms == 4_500, "half a session"
     world.answer(BrokerRegistrationReply(error=ErrorCode.duplicate_broker_registration))
-    world.clock.pass_ms(1_999)
+    world.clock.advance(1_999)
     assert world.count == 1
-    world.clock.pass_ms(1)
+    world.clock.advance(1)
     world.answer(PeerTimeoutError("nobody there"))
-    world.clock.pass_ms(2_000)
+    world.clock.advance(2_000)
     world.answer(BrokerRegistrationReply(broker_epoch=9))
     assert world.told == [("registered", 9)]
-    world.clock.pass_ms(10)
+    world.clock.advance(10)
     assert world.last == BrokerHeartbeatCommand(broker_id=B1, broker_epoch=9, metadata_offset=42)
     world.answer(FENCED)
-    world.clock.pass_ms(2_000)
+    world.clock.advance(2_000)
     world.answer(UNFENCED)
     assert world.told == [("registered", 9), "unfenced"]
     assert not world.lifecycle.is_fenced
-    world.clock.pass_ms(2_000)
+    world.clock.advance(2_000)
     world.answer(UNFENCED)
     assert world.told == [("registered", 9), "unfenced"], "once"
 
@@ -103,12 +103,12 @@ def test_a_heartbeat_waits_for_the_answer_to_the_last_one() -> None:
     world = World()
     world.lifecycle.go_on(5)
     assert world.count == 0
-    world.clock.pass_ms(2_000)
+    world.clock.advance(2_000)
     assert (world.count, world.last.broker_epoch) == (1, 5)
-    world.clock.pass_ms(60_000)
+    world.clock.advance(60_000)
     assert world.count == 1
     world.answer(PeerDisconnectedError("cut"))
-    world.clock.pass_ms(2_000)
+    world.clock.advance(2_000)
     assert world.count == 2
 
 
@@ -116,41 +116,41 @@ def test_a_controlled_shutdown_is_asked_for_until_it_is_granted() -> None:
     world = World()
     world.lifecycle.go_on(5)
     world.shut_down()
-    world.clock.pass_ms(0)
+    world.clock.advance(0)
     assert world.last.want_shut_down
     world.answer(UNFENCED)
-    world.clock.pass_ms(50)
+    world.clock.advance(50)
     assert world.count == 2
     world.answer(UNFENCED)
-    world.clock.pass_ms(50)
+    world.clock.advance(50)
     assert world.count == 2
-    world.clock.pass_ms(1_950)
+    world.clock.advance(1_950)
     world.answer(GO)
     assert world.told == ["may stop"]
-    world.clock.pass_ms(60_000)
+    world.clock.advance(60_000)
     assert world.count == 3, "nothing is sent any more"
 
 
 def test_a_shutdown_follows_the_heartbeat_that_is_under_way() -> None:
     world = World()
     world.lifecycle.go_on(5)
-    world.clock.pass_ms(2_000)
+    world.clock.advance(2_000)
     world.shut_down()
     assert world.count == 1
     world.answer(UNFENCED)
-    world.clock.pass_ms(0)
+    world.clock.advance(0)
     assert (world.count, world.last.want_shut_down) == (2, True)
 
 
 def test_after_a_failure_nothing_is_sent_at_once() -> None:
     world = World()
     world.lifecycle.go_on(5)
-    world.clock.pass_ms(2_000)
+    world.clock.advance(2_000)
     world.shut_down()
     world.answer(BrokerHeartbeatReply(error=ErrorCode.stale_broker_epoch))
-    world.clock.pass_ms(1_999)
+    world.clock.advance(1_999)
     assert world.count == 1
-    world.clock.pass_ms(1)
+    world.clock.advance(1)
     assert world.count == 2
 
 
@@ -162,17 +162,17 @@ def test_who_is_stopped_says_nothing_more_and_hears_nothing() -> None:
     assert world.told == []
     other = World()
     other.lifecycle.go_on(5)
-    other.clock.pass_ms(2_000)
+    other.clock.advance(2_000)
     other.lifecycle.stop()
     other.answer(UNFENCED)
-    other.clock.pass_ms(60_000)
+    other.clock.advance(60_000)
     assert (other.count, other.lifecycle.is_fenced) == (1, False)
 
 
 def test_a_shutdown_that_the_controller_wants_is_obeyed_without_being_asked_for() -> None:
     world = World()
     world.lifecycle.go_on(5)
-    world.clock.pass_ms(2_000)
+    world.clock.advance(2_000)
     world.answer(GO)
     assert world.lifecycle.is_stopped
     assert world.told == []
