@@ -139,7 +139,7 @@ changed while the cluster runs, by IncrementalAlterConfigs on the BROKER resourc
         f"""\
 ## Accepted without effect
 
-Properties of a Kafka 4.3 broker that change nothing here. They are accepted, so that a
+Properties of a Kafka 4.4 broker that change nothing here. They are accepted, so that a
 `server.properties` can be used as it is, and a warning names them.
 
 {without}""",

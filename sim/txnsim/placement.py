@@ -9,6 +9,7 @@ Counterpart in Kafka: TransactionStateManager.partitionFor, GroupCoordinatorServ
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 
 
@@ -20,6 +21,19 @@ def partition_for(name: str, partitions: int) -> int:
     hash_ = java_hash(name)
     # Utils.abs: the lowest int has no positive twin and counts as 0
     return 0 if hash_ == -0x8000_0000 else abs(hash_) % partitions
+
+
+def in_hash_order(names: Sequence[str], *, room_for: int) -> list[str]:
+    """The order in which a java.util.HashSet made for so many strings tells some of them."""
+    buckets = 16
+    while buckets < room_for / 0.75 + 1:
+        buckets *= 2
+
+    def bucket(name: str) -> int:
+        hash_ = java_hash(name) & 0xFFFF_FFFF
+        return (hash_ ^ hash_ >> 16) & buckets - 1
+
+    return sorted(names, key=bucket)
 
 
 def java_hash(text: str) -> int:

@@ -72,7 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         False, "KIP-939: Enable2Pc of InitProducerId v6"
     )
     unstable_api_versions_enable: bool = said(
-        False, "opens InitProducerId v6 (KIP-939), which Kafka 4.1 to 4.3 have but don't advertise"
+        False,
+        "opens InitProducerId v6 (KIP-939), which Kafka has from 4.1 on but does not advertise",
     )
     transaction_state_log_num_partitions: int = said(50, "spread of the coordinators")
     transaction_state_log_replication_factor: int = said(

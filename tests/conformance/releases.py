@@ -1,10 +1,11 @@
-"""Ask an older Apache Kafka and the simulator that plays it the same things.
+"""Ask another Apache Kafka and the simulator that plays it the same things.
 
 ::
 
     python -m tests.conformance.releases --release 3.9                      # all cases and stories
     python -m tests.conformance.releases --release 4.0 --case coordinator/fencing --level 2
     python -m tests.conformance.releases --release 3.6 --story transactions_v1
+    python -m tests.conformance.releases --release 4.4 --keep found.jsonl           # can be resumed
 
 Needs Java 17 and Maven. Both are started anew: one broker of the newest patch release of that line,
 one of ``txnsim serve --as-version``. What may differ, and why, is in ``ACCEPTED``.
@@ -16,11 +17,13 @@ import argparse
 import contextlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+
+import msgspec
 
 from tests.conformance import programme
 from tests.conformance.casebook.model import LEVELS, BrokerConfig
@@ -34,6 +37,8 @@ from txnsim.releases import RELEASES, Release
 
 JVM_OPTIONS: Final = ("-Xmx512m",)
 FEATURE: Final = "transaction.version"
+HANDFUL: Final = 24
+"""So many cases are played before they are compared."""
 
 ACCEPTED: Final[tuple[tuple[str, str], ...]] = (
     (
@@ -93,67 +98,129 @@ ACCEPTED: Final[tuple[tuple[str, str], ...]] = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play, compare, and tell."""
+    """Play, compare, and tell of each play as soon as it is over."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.releases")
     parser.add_argument("--release", required=True, choices=[one for one in RELEASES if one > "3"])
     parser.add_argument("--case", action="append", default=[], metavar="FILE[/NAME]")
     parser.add_argument("--story", action="append", default=[], metavar="NAME")
     parser.add_argument("--level", action="append", type=int, choices=LEVELS)
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="write each play's result there; what it has already is not played again",
+    )
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
     release = RELEASES[options.release]
     known = release.features.get(FEATURE)
     levels = sorted(options.level or ([0] if known is None else [known.new_cluster_level]))
     everything = not options.case and not options.story
-    wrong: list[str] = []
-    played = 0
+    compared = Compared(options.keep)
     if everything or options.case:
-        for line in compared_cases(release, chosen(options.case), levels):
-            played += line is None
-            wrong += [] if line is None else [line]
+        for told in compared_cases(release, chosen(options.case), levels, known=compared.plays):
+            compared.add(told)
     if everything or options.story:
-        for line in compared_stories(release, options.story, levels):
-            played += line is None
-            wrong += [] if line is None else [line]
-    for line in wrong:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.write(f"{played} plays alike, {len(wrong)} differences (real != ours)\n")
-    return 1 if wrong else 0
+        for told in compared_stories(release, options.story, levels, known=compared.plays):
+            compared.add(told)
+    wrong = [len(one.unexplained) for one in compared.plays.values()]
+    sys.stdout.write(f"{wrong.count(0)} plays alike, {sum(wrong)} differences (real != ours)\n")
+    return 1 if any(wrong) else 0
+
+
+class Compared:
+    """What was found so far.
+
+    Args:
+        file: Where each play is written down; those that it has already are known.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self.plays: dict[str, Told] = {}
+        if file is not None and file.exists():
+            for line in file.read_text().splitlines():
+                self._told(msgspec.json.decode(line, type=Told))
+
+    def add(self, told: Told) -> None:
+        """Tell of a play, and write it down."""
+        if self._file is not None:
+            with self._file.open("ab") as kept:
+                kept.write(msgspec.json.encode(told) + b"\n")
+        self._told(told)
+
+    def _told(self, told: Told) -> None:
+        self.plays[told.label] = told
+        found = "" if told.unexplained else ": alike"
+        sys.stdout.write(f"{len(self.plays):5} {told.label}{found}\n")
+        sys.stdout.writelines(f"      {line}\n" for line in told.unexplained)
+        sys.stdout.flush()
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A play that was compared."""
+
+    label: str
+    lines: list[str]
+    """Where the two differ."""
+
+    @property
+    def unexplained(self) -> list[str]:
+        """Without what is in ``ACCEPTED``."""
+        return [
+            line
+            for line in self.lines
+            if not any(re.search(pattern, f"{self.label}: {line}") for pattern, _ in ACCEPTED)
+        ]
 
 
 def compared_cases(
-    release: Release, wanted: Sequence[Case], levels: Sequence[int]
-) -> Iterator[str | None]:
-    """A line for each difference, None for each play without any."""
+    release: Release, wanted: Sequence[Case], levels: Sequence[int], *, known: Container[str] = ()
+) -> Iterator[Told]:
+    """Each case that is not known, a handful on the one broker and then on the other."""
     for name, config in brokers().items():
         for level in levels:
-            mine = [case for case in wanted if case.broker == name and level in case.text.levels]
+            mine = [
+                case
+                for case in wanted
+                if case.broker == name
+                and level in case.text.levels
+                and _label(case.id, level) not in known
+            ]
             if not mine:
                 continue
+            mine.sort(key=lambda case: case.alone)  # as they are played
             with both(release, config, level) as addresses:
-                expected, found = (_played(mine, address, level) for address in addresses)
-            for case in mine:
-                yield from _unlike(case.id, level, expected[case.id], found[case.id])
+                for first in range(0, len(mine), HANDFUL):
+                    some = mine[first : first + HANDFUL]
+                    expected, found = (_played(some, address, level) for address in addresses)
+                    for case in some:
+                        label = _label(case.id, level)
+                        yield Told(label, _unlike(expected[case.id], found[case.id]))
 
 
 def compared_stories(
-    release: Release, names: Sequence[str], levels: Sequence[int]
-) -> Iterator[str | None]:
+    release: Release, names: Sequence[str], levels: Sequence[int], *, known: Container[str] = ()
+) -> Iterator[Told]:
     """The same for stories."""
     config = BrokerConfig(about="stories", properties=programme.PROPERTIES)
     for level in levels:
-        stories = [
-            story
+        stories = {
+            _label(programme.name_of(story), level): story
             for story in programme.stories_at(level)
             if not names or programme.name_of(story) in names
-        ]
+        }
+        stories = {label: story for label, story in stories.items() if label not in known}
         if not stories:
             continue
         with both(release, config, level) as addresses:
-            for story in stories:
-                label = f"{programme.name_of(story)} at {level}"
+            for label, story in stories.items():
                 expected, found = (_told(story, address, level) for address in addresses)
-                yield from _unlike_stories(label, expected, found)
+                yield Told(label, _unlike_stories(expected, found))
+
+
+def _label(name: str, level: int) -> str:
+    return f"{name} at {level}"
 
 
 def _told(story: Story, address: str, level: int) -> Transcript | None:
@@ -164,14 +231,12 @@ def _told(story: Story, address: str, level: int) -> Transcript | None:
         return None
 
 
-def _unlike_stories(
-    label: str, one: Transcript | None, other: Transcript | None
-) -> list[str | None]:
+def _unlike_stories(one: Transcript | None, other: Transcript | None) -> list[str]:
     if one is None and other is None:
-        return [None]
+        return []
     if one is None or other is None:
-        return [f"{label}: {'the real broker' if one is None else 'ours'} can't play it"]
-    return list(_judged(label, _differences(one, other))) or [None]
+        return [f"{'the real broker' if one is None else 'ours'} can't play it"]
+    return list(_differences(one, other))
 
 
 @contextlib.contextmanager
@@ -208,21 +273,19 @@ def _played(mine: Sequence[Case], address: str, level: int) -> dict[str, Play | 
     return found
 
 
-def _unlike(name: str, level: int, one: Play | str, other: Play | str) -> list[str | None]:
-    label = f"{name} at {level}"
+def _unlike(one: Play | str, other: Play | str) -> list[str]:
     if isinstance(one, str) and isinstance(other, str):
-        return [None]  # neither has what the case asks for
+        return []  # neither has what the case asks for
     if isinstance(one, str) or isinstance(other, str):
         told = one if isinstance(one, str) else other
         side = "the real broker" if isinstance(one, str) else "ours"
-        return [f"{label}: {side} can't play it: {told}"]
+        return [f"{side} can't play it: {told}"]
     racy = {one.transcript.entries[place][0] for place in one.racy}
-    lines = [
+    return [
         line
         for line in _differences(one.transcript, other.transcript)
         if not any(line.startswith(place) for place in racy)
     ]
-    return list(_judged(label, lines)) or [None]
 
 
 def _differences(one: Transcript, other: Transcript) -> Iterator[str]:
@@ -241,14 +304,6 @@ def _by_partition(told: Any) -> Any:
     if all(isinstance(value, dict) and "leader_id" in value for value in values):
         values.sort(key=itemgetter("partition_index"))
     return values
-
-
-def _judged(label: str, lines: Iterator[str] | Sequence[str]) -> list[str | None]:
-    return [
-        f"{label}: {line}"
-        for line in lines
-        if not any(re.search(pattern, f"{label}: {line}") for pattern, _ in ACCEPTED)
-    ]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """The cases to the simulator, held against what a real Apache Kafka answered; no Java, no clock.
 
 Each play has a cluster of its own in virtual time, so plays come in any order and on any number of
-workers, and no busy machine lets a transaction time out between two steps. The cluster starts at
-the lowest level of ``transaction.version`` and is upgraded, as the real one was.
+workers, and no busy machine lets a transaction time out between two steps. It runs the release that
+answered. The cluster starts at the lowest level of ``transaction.version`` and is upgraded, as the
+real one was.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def test_a_leap_leaves_what_each_single_step_leaves(
 def test_the_simulator_answers_as_kafka_did(case: Case, level: int) -> None:
     recording = recorded(case.file).get(case.name, {}).get(level)
     assert recording is not None, "record it: python -m tests.conformance.record_cases"
-    with virtual(brokers()[case.broker], LEVELS[0]) as stage:
+    release = transcripts.release_of(case.file)
+    with virtual(brokers()[case.broker], LEVELS[0], release) as stage:
         finalize(stage.address, level)
         found = play(case, stage.address, level, life=stage.life)
     wrong = [*unlike(recording, found.transcript), *found.unshown]

@@ -25,10 +25,10 @@ from tests.support.apache_kafka import (
     CACHE,
     KAFKA_VERSION,
     ApacheKafka,
-    kafka_libs,
     made_once,
     output_of,
     tool,
+    tools_libs,
 )
 from tests.support.txnsim_server import TxnsimServer
 
@@ -188,7 +188,7 @@ def _write_tools(directory: Path) -> None:
     """The few scripts of a distribution that tests call, for the jars from Maven."""
     scripts = directory / "bin"
     scripts.mkdir(parents=True)
-    (directory / "libs").symlink_to(kafka_libs())
+    (directory / "libs").symlink_to(tools_libs())
     programs = {
         "kafka-run-class.sh": "",
         "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",

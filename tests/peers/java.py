@@ -20,7 +20,7 @@ from tests.peers.java_reasons import GROUPS_REASONS, TRANSACTIONS_REASONS
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
 from tests.support.apache_kafka import (
     CACHE,
-    KAFKA_VERSION,
+    TOOLS_VERSION,
     copied_by_maven,
     java_classes,
     java_command,
@@ -102,8 +102,8 @@ def _libs() -> Path:
     """Kafka's jars and its jars of tests, copied by Maven on first use."""
     pom = _SOURCES / "pom.xml"
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    libs = _PEERS / f"kafka-tests-{KAFKA_VERSION}-{digest}"
-    version = f"-Dkafka.version={KAFKA_VERSION}"
+    libs = _PEERS / f"kafka-tests-{TOOLS_VERSION}-{digest}"
+    version = f"-Dkafka.version={TOOLS_VERSION}"
     return made_once(
         libs,
         lambda fresh: copied_by_maven(pom, fresh, version, what="Apache Kafka's jars of tests"),
@@ -122,7 +122,7 @@ def _suite(name: str, project: str, classes: Sequence[str], reasons: Mapping[str
     return Suite(
         name=name,
         project=project,
-        version=KAFKA_VERSION,
+        version=TOOLS_VERSION,
         source="From Kafka's jars of tests (`kafka_2.13`, `kafka-clients-integration-tests`): "
         f"{listed}.",
         cluster="A cluster of its own for each test, with the settings that the test names. "

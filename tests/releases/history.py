@@ -64,7 +64,7 @@ UNOBSERVED: Final = (
         "KIP-896",
         "4.0",
         "old API versions are gone",
-        "the lowest versions are those of 4.3 in every release: no client needs the others",
+        "the lowest versions are those of the newest in every release: no client needs the others",
     ),
     Unobserved(
         "KAFKA-17492",
@@ -79,10 +79,20 @@ UNOBSERVED: Final = (
         "one event loop, and a controller that gives no block twice",
     ),
     Unobserved(
-        "KAFKA-20452",
-        "4.4",
-        "the cleaner goes by the high watermark and keeps fewer empty batches",
-        "not here yet: as 4.4 a log is cleaned as by 4.3",
+        "KAFKA-20634",
+        "4.2.2, 4.3.1, 4.4",
+        "a group coordinator that is about to be unloaded completes no commit by the high "
+        "watermark of its partition's new leader",
+        "here a broker unloads its groups in the step in which it becomes a follower: there is no "
+        "moment between in which an acknowledged position could be lost. In 4.0.2 and 4.1.2 there "
+        "is, for as long as the unloading waits for a thread",
+    ),
+    Unobserved(
+        "KAFKA-20845",
+        "4.2.2, 4.4",
+        "a group coordinator does not flush an empty batch before records that are as large as a "
+        "batch may be",
+        "here each operation of a group is a batch of its own",
     ),
     Unobserved(
         "KAFKA-20739",

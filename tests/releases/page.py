@@ -7,24 +7,24 @@ from typing import Final
 
 from tests.releases.history import UNOBSERVED
 from txnsim.api.registry import HANDLERS, shipped
-from txnsim.releases import RELEASES, Release
+from txnsim.releases import REFERENCE, RELEASES, Release
 from txnsim.releases.rules import documentation
 
 Row = tuple[str, ...]
 
-INTRODUCTION: Final = """\
-`txnsim serve --as-version 3.9` behaves as that release of Apache Kafka, `--as-version 4.3,1=3.9` \
-as a cluster
-whose broker 1 is older, in the middle of a rolling upgrade. 4.3 is the default. A program starts \
-a broker again as
-another release with `SimCluster.start_broker(broker_id, as_version="4.3")`, unless the cluster's \
-features are at levels
+INTRODUCTION: Final = f"""\
+`txnsim serve --as-version 3.9` behaves as that release of Apache Kafka, `--as-version \
+{REFERENCE.name},1=3.9` as a cluster
+whose broker 1 is older, in the middle of a rolling upgrade. {REFERENCE.name} is the default. \
+A program starts a broker again as
+another release with `SimCluster.start_broker(broker_id, as_version="{REFERENCE.name}")`, unless \
+the cluster's features are at levels
 that the release does not know: a real broker is not let in then either.
 
 What a release is, is data (`sim/txnsim/releases/`): the highest version of each API, recorded \
 from the jar of its clients; its
 features; and its rules, one switch for each behaviour that differs. Lowest versions are those of \
-4.3 everywhere: no
+{REFERENCE.name} everywhere: no
 client needs the others. Of each line the newest patch release is played.
 
 Brokers ask each other in versions that both know. A coordinator older than 3.6 can't verify, so \
@@ -32,9 +32,9 @@ its partitions' leaders
 take everything for verified; a leader older than 4.2 is told no transaction version with a \
 marker."""
 
-RULES: Final = """\
-● is what 4.3 does, ○ what was done before (or, where 4.3 is ○, what it will do or has unlearnt). \
-The last column says what
+RULES: Final = f"""\
+● is what {REFERENCE.name} does, ○ what was done before (or, where {REFERENCE.name} is ○, \
+what it will do or has unlearnt). The last column says what
 ○ means. A scenario that shows a bug turns one switch by hand (`ClusterOptions.rules`), in any \
 release."""
 

@@ -20,6 +20,8 @@ from txnsim.wire import codec
 E = ErrorCode
 FIND_COORDINATOR, INIT_PRODUCER_ID, HEARTBEAT = 10, 22, 68
 OFFSET_FETCH, TXN_OFFSET_COMMIT, DELETE_GROUPS = 9, 28, 42
+METADATA, INCREMENTAL_ALTER_CONFIGS = 3, 44
+NAMES: Final = ["missing", "t", "bad name", ""]
 CLIENT: Final = {"client_software_name": "x", "client_software_version": "1"}
 UNKNOWN_ID: Final = "00000000-0000-0000-0000-00000000004d"
 
@@ -102,6 +104,41 @@ async def test_4_3_answers_in_the_first_version_that_it_has_4(cluster: VirtualCl
         _, answer = await client.wire.answer()
         (own,) = answer.api_keys
         assert (answer.error_code, own.max_version) == (E.unsupported_version, 4)
+
+
+@pytest.mark.parametrize(
+    ("rules", "names"),
+    [({}, ["t", "", "missing", "bad name"]), ({"unknown_topics_are_hashed": False}, NAMES)],
+)
+def test_unknown_topics_come_in_the_order_of_a_hash_set(
+    rules: dict[str, bool], names: list[str]
+) -> None:
+    async def story(cluster: VirtualCluster) -> list[str]:
+        async with asking(cluster) as client:
+            topics = [{"name": name} for name in NAMES]
+            answer = await client.ask(METADATA, 12, topics=topics)
+        return [topic.name for topic in answer.topics]
+
+    assert run_cluster(story, brokers=1, topics=(("t", 1),), rules=rules) == names
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        ({}, E.invalid_request),
+        ({"logger_operations_are_checked": False}, E.unknown_server_error),
+    ],
+)
+def test_an_unknown_operation_on_a_logger(rules: dict[str, bool], error: ErrorCode) -> None:
+    change = {"name": "kafka", "config_operation": 4, "value": "INFO"}
+    resource = {"resource_type": 8, "resource_name": "1", "configs": [change]}
+
+    async def story(cluster: VirtualCluster) -> ErrorCode:
+        async with asking(cluster) as client:
+            answer = await client.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
+        return ErrorCode(answer.responses[0].error_code)
+
+    assert run_cluster(story, brokers=1, rules=rules) is error
 
 
 @within(run_cluster, brokers=1, topics=(("t", 2),), as_version=("4.4",))

@@ -18,6 +18,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.client.versions import Request, VersionRange
 from txnsim.errors import ConfigError, ErrorCode
+from txnsim.releases import REFERENCE
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
@@ -198,7 +199,7 @@ async def test_the_level_is_lowered_in_mid_transaction_and_brokers_go_back(
         )
         with pytest.raises(ConfigError, match="does not support finalized version"):
             await restart(cluster, ONE, "3.9")
-        await restart(cluster, ONE, "4.3")
+        await restart(cluster, ONE, REFERENCE.name)
 
 
 async def restart(cluster: VirtualCluster, broker: BrokerId, as_version: str) -> None:

@@ -37,11 +37,13 @@ from typing import Final, NamedTuple
 
 from tests.support.lived import Lived
 
-KAFKA_VERSION: Final = "4.3.1"
+KAFKA_VERSION: Final = "4.4.0"
+"""The reference (``txnsim.releases.REFERENCE``; a test compares them)."""
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = REPOSITORY / ".cache"
 TOOLS_VERSIONS: Final = {"4.2.2": "4.2.1", "4.4.0": "4.3.1"}
-"""Of tools and Kafka Streams, where a release's own were not published."""
+"""Of tools, Kafka Streams and jars of tests, where a release's own were not published."""
+TOOLS_VERSION: Final = TOOLS_VERSIONS.get(KAFKA_VERSION, KAFKA_VERSION)
 POM: Final = Path(__file__).with_name("java") / "pom.xml"
 TELEMETRY_SOURCES: Final = POM.with_name("telemetry")
 
@@ -94,6 +96,11 @@ def kafka_libs(version: str = KAFKA_VERSION) -> Path:
         lambda fresh: copied_by_maven(POM, fresh, *options, what="Apache Kafka's jars"),
         lock=CACHE / "kafka" / "libs.lock",
     )
+
+
+def tools_libs(version: str = KAFKA_VERSION) -> Path:
+    """The same with that release's command-line tools, and all that they were built with."""
+    return kafka_libs(TOOLS_VERSIONS.get(version, version))
 
 
 def telemetry_taker(libs: Path) -> Path:
@@ -259,7 +266,8 @@ def run_kafka_tool(
         ApacheKafkaError: The tool did not end within ``timeout_s``.
     """
     options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    command = [*java_command(kafka_libs(version), options=options), main_class, *args]
+    libs = tools_libs if main_class.startswith("org.apache.kafka.tools.") else kafka_libs
+    command = [*java_command(libs(version), options=options), main_class, *args]
     done = ended(command, timeout_s=timeout_s)
     complaints = done.stderr.splitlines(keepends=True)
     told = "".join(line for line in complaints if not line.startswith("SLF4J: "))

@@ -20,6 +20,7 @@ from txnsim.group.consumer_records import ConsumerRecord, EpochDeleted, TopicIdP
 from txnsim.group.consumer_regex import matching_topics, resolve
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.types import BrokerId, LeaderEpoch
 from txnsim.wire.codec import at_once
 
@@ -60,11 +61,14 @@ def parts(name: str, *numbers: int) -> frozenset[TopicIdPartition]:
 class ConsumerDriver:
     """One group; what decisions ask for is kept in ``effects``."""
 
-    def __init__(self, topics: ClusterImage | None = None, **settings: object) -> None:
+    def __init__(
+        self, topics: ClusterImage | None = None, *, rules: Rules = LATEST, **settings: object
+    ) -> None:
         numbers = count(1)
         self.image = image(t=4) if topics is None else topics
         self.protocol = ConsumerProtocol(
             settings=ConsumerSettings(**settings),  # type: ignore[arg-type]
+            rules=rules,
             intervals_of=lambda _: self.intervals,
             new_id=lambda: f"id{next(numbers)}",
         )

@@ -22,7 +22,7 @@ from txnsim.group.state import Group
 from txnsim.log.answers import Appended
 from txnsim.metadata.image import ClusterImage
 from txnsim.placement import partition_for
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST, Rules
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
 from txnsim.types import (
@@ -106,7 +106,7 @@ class ListLog:
 class GroupWorld:
     """The coordinator of a broker that leads all partitions."""
 
-    def __init__(self, env: VirtualEnvironment, **settings: Any) -> None:
+    def __init__(self, env: VirtualEnvironment, *, rules: Rules = LATEST, **settings: Any) -> None:
         self.env = env
         self.log = ListLog()
         self.image: ClusterImage = image(orders=3)
@@ -119,7 +119,7 @@ class GroupWorld:
             broker_id=BrokerId(1),
             clock=env.clock,
             settings=self.settings,
-            rules=LATEST,
+            rules=rules,
             dynamic_settings=lambda: self.settings,
             tasks=env.tasks,
             log=self.log,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.placement import java_hash, partition_for
+from txnsim.placement import in_hash_order, java_hash, partition_for
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,13 @@ def test_ids_go_where_java_hash_codes_send_them(name: str, of_50: int, of_3: int
 )
 def test_hash_codes_are_javas(text: str, expected: int) -> None:
     assert java_hash(text) == expected
+
+
+def test_the_order_of_a_hash_set_is_javas() -> None:
+    """As a real 4.4.0 tells topics that there are not."""
+    assert in_hash_order(["a/b", ".", ""], room_for=3) == ["", "a/b", "."]
+    asked = ["metadata-missing", "bad name", ""]
+    assert in_hash_order(asked, room_for=3) == ["", "bad name", "metadata-missing"]
+    many = [f"t{number}" for number in range(40)]
+    assert in_hash_order(many, room_for=40)[:3] != many[:3]
+    assert sorted(in_hash_order(many, room_for=40)) == sorted(many)

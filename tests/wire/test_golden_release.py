@@ -1,11 +1,12 @@
-"""Release data against what the classes of Kafka 4.3.1 say (``golden/release.json``)."""
+"""Release data against what the classes of the reference say (``golden/release.json``)."""
 
 from __future__ import annotations
 
 import json
 
 from tests.wire.golden.record import HERE
-from txnsim.releases import RELEASE_4_3
+from txnsim.api.registry import shipped
+from txnsim.releases import REFERENCE
 from txnsim.wire import registry
 
 GOLDEN = json.loads((HERE / "release.json").read_text())
@@ -15,32 +16,31 @@ CLIENT_METRICS = {"71", "72"}
 
 
 def test_api_versions_are_those_of_a_broker() -> None:
-    ours = {str(key): list(versions) for key, versions in RELEASE_4_3.api_versions.items()}
+    ours = {str(key): list(versions) for key, versions in REFERENCE.api_versions.items()}
     broker = {key: value for key, value in GOLDEN["broker"].items() if key not in CLIENT_METRICS}
     assert ours == broker
     assert list(ours) == list(broker)
 
 
 def test_versions_between_the_advertised_and_the_oldest_real_one_are_refused() -> None:
-    for key, (lowest, highest) in RELEASE_4_3.api_versions.items():
+    for key, (lowest, highest) in REFERENCE.api_versions.items():
         oldest = GOLDEN["oldest"][str(key)]
-        accepted = [v for v in range(lowest - 1, highest + 2) if RELEASE_4_3.accepts(key, v)]
+        accepted = [v for v in range(lowest - 1, highest + 2) if REFERENCE.accepts(key, v)]
         assert accepted == list(range(oldest, highest + 1))
 
 
 def test_controller_versions_are_those_of_a_controller() -> None:
-    for key, versions in RELEASE_4_3.controller_api_versions.items():
+    for key, versions in REFERENCE.controller_api_versions.items():
         assert list(versions) == GOLDEN["controller"][str(key)]
 
 
 def test_features_are_those_of_the_release() -> None:
     assert GOLDEN["features"] == {
         name: [feature.min_level, feature.max_level, feature.new_cluster_level]
-        for name, feature in RELEASE_4_3.features.items()
+        for name, feature in REFERENCE.features.items()
     }
 
 
 def test_every_accepted_version_has_a_schema() -> None:
-    for key, (lowest, highest) in RELEASE_4_3.api_versions.items():
-        accepted = {v for v in range(lowest, highest + 1) if RELEASE_4_3.accepts(key, v)}
-        assert accepted <= set(registry.versions(key))
+    for key, (lowest, highest) in shipped(REFERENCE).accepted.items():
+        assert set(range(lowest, highest + 1)) <= set(registry.versions(key))

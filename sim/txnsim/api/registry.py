@@ -13,7 +13,7 @@ from typing import Final
 
 from txnsim.api.request import ApiTable, Handler
 from txnsim.metadata.image import CLIENT_LISTENER
-from txnsim.releases import RELEASE_4_3, RELEASES, Release
+from txnsim.releases import REFERENCE, RELEASES, Release
 
 _MODULES: Final[Mapping[int, tuple[str, tuple[int, int]]]] = {
     0: ("records.produce", (3, 13)),
@@ -104,8 +104,8 @@ def _accepted(release: Release, *, unstable: bool, telemetry: bool) -> dict[int,
     for key, handler in HANDLERS.items():
         if key not in release.api_versions:
             continue
-        lowest = RELEASE_4_3.api_versions.get(key, release.api_versions[key])[0]
-        low = max(lowest, RELEASE_4_3.refused_below.get(key, lowest), handler.versions[0])
+        lowest = REFERENCE.api_versions.get(key, release.api_versions[key])[0]
+        low = max(lowest, REFERENCE.refused_below.get(key, lowest), handler.versions[0])
         highest = release.api_versions[key][1]
         if unstable:
             highest = release.unstable.get(key, highest)
@@ -118,7 +118,7 @@ def _accepted(release: Release, *, unstable: bool, telemetry: bool) -> dict[int,
 def _advertised(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
     """As ApiVersions lists them; lower than accepted only for Produce (KAFKA-18659)."""
     return {
-        key: (RELEASE_4_3.api_versions[key][0] if key in RELEASE_4_3.refused_below else low, high)
+        key: (REFERENCE.api_versions[key][0] if key in REFERENCE.refused_below else low, high)
         for key, (low, high) in accepted.items()
     }
 
@@ -149,7 +149,7 @@ def _shipped(name: str, *, unstable: bool, telemetry: bool) -> ApiTable:
     return _table(RELEASES[name], unstable=unstable, telemetry=telemetry)
 
 
-SHIPPED: Final = shipped(RELEASE_4_3)
+SHIPPED: Final = shipped(REFERENCE)
 """What a broker's ordinary listener speaks: what Apache Kafka ships."""
 ACCEPTED: Final = SHIPPED.accepted
 ADVERTISED: Final = SHIPPED.advertised

@@ -25,6 +25,7 @@ from txnsim.cli.output import complain
 from txnsim.cli.serve_announce import announce
 from txnsim.cli.serving import long_running
 from txnsim.errors import ConfigError
+from txnsim.releases import REFERENCE, RELEASES
 from txnsim.runtime import real
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
@@ -81,8 +82,8 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="RELEASE",
-        help="behave as that Kafka release: 2.8, 3.6, 3.9, 4.0, 4.1, 4.2 or 4.3 (default); "
-        "BROKER=RELEASE for one broker, as in 4.3,1=3.9; may be repeated",
+        help=f"behave as that Kafka release: {', '.join(RELEASES)} (default {REFERENCE.name}); "
+        f"BROKER=RELEASE for one broker, as in {REFERENCE.name},1=3.9; may be repeated",
     )
     parser.add_argument(
         "--transaction-version",

@@ -2,7 +2,7 @@
 
 One table per kind of request, pure. Kafka's counterparts are the ``handleResponse`` methods of
 ``TransactionManager`` and, for Produce, ``Sender.canRetry`` with
-``TransactionManager.maybeTransitionToErrorState``; the rows were read there, release 4.3.
+``TransactionManager.maybeTransitionToErrorState``; the rows were read there.
 """
 
 from __future__ import annotations

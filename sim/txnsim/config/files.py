@@ -26,6 +26,7 @@ from txnsim.config.kafka_names import (
 from txnsim.config.presets import PRESET, preset_named
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
+from txnsim.releases import REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings, documentation
 
@@ -361,7 +362,7 @@ def _unknown(given: str, *, ours: bool) -> str:
     names = [*known(), *AUTHORIZER_PROPERTIES, *(documentation() if ours else ())]
     similar = get_close_matches(given, sorted(names), n=1, cutoff=0.85)
     hint = f"; did you mean {similar[0]}?" if similar else ""
-    return f"no such setting here, nor property of a Kafka 4.3 broker{hint}"
+    return f"no such setting here, nor property of a Kafka {REFERENCE.name} broker{hint}"
 
 
 def _warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:

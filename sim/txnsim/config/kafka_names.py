@@ -1,6 +1,6 @@
 """The properties of a real broker, and why some have no effect here.
 
-``known()`` is what ``KafkaConfig.configDef()`` of Apache Kafka 4.3 lists. It tells a property that
+``known()`` is what ``KafkaConfig.configDef()`` of the reference lists. It tells a property that
 we do without from a typing error. Settings of ours and the properties that name listeners have an
 effect, and so do those of security. Every other one stands in ``kafka_properties.txt`` below the
 reason why it has none.
@@ -74,7 +74,7 @@ def without_effect() -> dict[str, str]:
 
 @cache
 def known() -> frozenset[str]:
-    """All that Kafka 4.3 lists."""
+    """All that it lists."""
     idle = {name for name, why in without_effect().items() if why != BEFORE_4}
     ours = {setting.kafka for setting in documentation().values() if setting.kafka is not None}
     return frozenset(

@@ -21,6 +21,7 @@ import msgspec
 from txnsim.controller.placing import Usable, bad_assignment, new_assignment_refusal
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
+from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigKey, ConfigType
 from txnsim.metadata.image import (
     ELIGIBLE_LEADER_REPLICAS,
     KRAFT_VERSION,
@@ -171,11 +172,14 @@ def create_topics(
     *,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
+    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> list[TopicImage | Rejection]:
     """The topics of one request as they would be created, or why not: each by itself, but none
     where they are too many together (ReplicationControlManager.createTopics).
     """
-    steps = create_topics_in_steps(image, wanted, settings=settings, new_topic_id=new_topic_id)
+    steps = create_topics_in_steps(
+        image, wanted, settings=settings, new_topic_id=new_topic_id, keys=keys
+    )
     while True:
         try:
             next(steps)
@@ -190,6 +194,7 @@ def create_topics_in_steps(
     *,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
+    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> Generator[int, None, list[TopicImage | Rejection]]:
     """The same, topic by topic; each step yields how much it was."""
     refusal = batch_refusal(wanted, settings)
@@ -199,7 +204,7 @@ def create_topics_in_steps(
     outcomes: list[TopicImage | Rejection] = []
     records = 0
     for topic in wanted:
-        outcome = _create_topic(image, names, usable, topic, settings, new_topic_id)
+        outcome = _create_topic(image, names, usable, topic, settings, new_topic_id, keys)
         outcomes.append(outcome)
         if isinstance(outcome, TopicImage):
             names.add(topic.name)
@@ -231,8 +236,9 @@ def _create_topic(
     wanted: NewTopic,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
+    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> TopicImage | Rejection:
-    refusal = _name_refusal(names, wanted.name) or _config_refusal(wanted.configs)
+    refusal = _name_refusal(names, wanted.name) or _config_refusal(wanted.configs, keys)
     if refusal is not None:
         return refusal
     replicas = (
@@ -354,7 +360,9 @@ def _name_refusal(names: _Names, name: str) -> Rejection | None:
     return None
 
 
-def _config_refusal(wanted: Mapping[str, str | None]) -> Rejection | None:
+def _config_refusal(
+    wanted: Mapping[str, str | None], keys: Mapping[str, ConfigKey]
+) -> Rejection | None:
     for name, value in wanted.items():
         too_long = _too_long(value)
         if too_long is not None:
@@ -362,7 +370,7 @@ def _config_refusal(wanted: Mapping[str, str | None]) -> Rejection | None:
         why = (
             f"Null value not supported for topic configs: {name}"
             if value is None
-            else configs.topic_complaint(name, value)
+            else configs.topic_complaint(name, value, keys)
         )
         if why is not None:
             return Rejection(error=ErrorCode.invalid_config, reason=why)
@@ -472,7 +480,7 @@ def move_leader(
 def altered_configs(
     current: Mapping[str, str],
     changes: tuple[ConfigChange, ...],
-    keys: Mapping[str, configs.ConfigKey],
+    keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """The configs of a topic or broker after IncrementalAlterConfigs' operations, or why not
     (ConfigurationControlManager).
@@ -480,12 +488,17 @@ def altered_configs(
     result = changed_configs(current, changes, keys)
     if isinstance(result, Rejection):
         return result
-    is_topic = keys is configs.TOPIC_CONFIGS
-    complaint = configs.topic_complaint if is_topic else configs.broker_complaint
+    is_topic = keys is not configs.BROKER_CONFIGS
     error = ErrorCode.invalid_config if is_topic else ErrorCode.invalid_request
     for change in changes:
         value = result.get(change.name)
-        why = None if value is None else complaint(change.name, value)
+        if value is None:
+            continue
+        why = (
+            configs.topic_complaint(change.name, value, keys)
+            if is_topic
+            else configs.broker_complaint(change.name, value)
+        )
         if why is not None:
             return Rejection(error=error, reason=why)
     return result
@@ -494,7 +507,7 @@ def altered_configs(
 def changed_configs(
     current: Mapping[str, str],
     changes: tuple[ConfigChange, ...],
-    keys: Mapping[str, configs.ConfigKey],
+    keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """The same for any resource, without a check of the resulting configs."""
     result = dict(current)
@@ -543,14 +556,14 @@ def _too_long(value: str | None) -> Rejection | None:
 
 
 def _changed_value(
-    current: Mapping[str, str], change: ConfigChange, keys: Mapping[str, configs.ConfigKey]
+    current: Mapping[str, str], change: ConfigChange, keys: Mapping[str, ConfigKey]
 ) -> str | Rejection | None:
     if change.operation is ConfigOperation.DELETE or change.value is None:
         return None
     if change.operation is ConfigOperation.SET:
         return change.value
     key = keys.get(change.name)
-    if key is None or key.type is not configs.ConfigType.LIST:
+    if key is None or key.type is not ConfigType.LIST:
         return Rejection(
             error=ErrorCode.invalid_config,
             reason=(

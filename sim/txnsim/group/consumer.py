@@ -53,6 +53,7 @@ from txnsim.group.reconciliation import Goal, reconcile
 from txnsim.group.topics_hash import topics_hash
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage
+from txnsim.releases.rules import Rules
 
 
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +81,8 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     """The rules; the groups are the caller's."""
 
     settings: ConsumerSettings
+    rules: Rules
+    """Of the broker's release."""
     intervals_of: Callable[[str], GroupIntervals] = lambda _: DEFAULT_INTERVALS
     """By group: each may have its own."""
     new_id: Callable[[], str]
@@ -161,7 +164,10 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _is_full(self, group: ConsumerGroup, command: ConsumerHeartbeat) -> bool:
-        if group.static_member(command.instance_id) is not None:
+        if (
+            self.rules.full_groups_take_static_members_back  # KAFKA-20601
+            and group.static_member(command.instance_id) is not None
+        ):
             return False
         is_new = not command.member_id or command.member_id not in group.members
         return len(group.members) >= self.settings.max_size and is_new
@@ -182,10 +188,11 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Raise the group's epoch, make a target, lead the member a step towards it."""
         members = list(group.members_with(updated))
         epoch = group.epoch
-        if change.bumps_epoch or group.refreshed_version != image.offset:
+        bumps_epoch = change.bumps_epoch or self._prefers_another(group, updated)
+        if bumps_epoch or group.refreshed_version != image.offset:
             names = {name for each in members for name in group.topics_of(each)}
             hashed = topics_hash(names, image)
-            if change.bumps_epoch or hashed != group.metadata_hash:
+            if bumps_epoch or hashed != group.metadata_hash:
                 epoch += 1
                 records.append(
                     EpochStored(group_id=group.group_id, epoch=epoch, metadata_hash=hashed)
@@ -217,6 +224,14 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(step, ConsumerMember) and step != updated:
             records.append(current_record(group.group_id, step))
         return step
+
+    def _prefers_another(self, group: ConsumerGroup, updated: ConsumerMember) -> bool:
+        """Whether another assignor is to assign from now on (hasPreferredServerAssignorChanged)."""
+        default = self.settings.assignors[0]
+        before, after = (
+            group.preferred_assignor(updated=each) or default for each in (None, updated)
+        )
+        return self.rules.another_assignor_is_a_change and before != after
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         interval_ms = self.intervals_of(group.group_id).assignment_interval_ms
@@ -312,7 +327,10 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             if regex and regex not in wanted and regex in group.resolved:
                 records.append(RegexDeleted(group_id=group_id, regex=regex))
         hashed = topics_hash({name for each in left for name in group.topics_of(each)}, image)
-        records.append(EpochStored(group_id=group_id, epoch=group.epoch + 1, metadata_hash=hashed))
+        epoch = group.epoch + 1
+        records.append(EpochStored(group_id=group_id, epoch=epoch, metadata_hash=hashed))
+        if not left and self.rules.last_leaver_ends_assignment:  # KAFKA-20442
+            records.append(TargetEpochStored(group_id=group_id, epoch=epoch, timestamp_ms=0))
         return ConsumerOutcome(records=tuple(records), reply=reply, effects=effects)
 
     def _session(self, group_id: str, member: ConsumerMember) -> TimerSet:

@@ -59,7 +59,10 @@ class ClassicMembers(msgspec.Struct, eq=False):
         name, metadata = command.protocols[0]
         subscription = read_subscription(metadata)
         if subscription is None:
-            return _refused(ErrorCode.inconsistent_group_protocol)
+            is_told = self.protocol.rules.malformed_subscription_is_inconsistent  # KAFKA-20662
+            return _refused(
+                ErrorCode.inconsistent_group_protocol if is_told else ErrorCode.unknown_server_error
+            )
         instance_id = command.group_instance_id
         member_id = command.member_id or self.protocol.new_id()
         if not command.member_id and instance_id is None and command.member_id_required:

@@ -76,7 +76,6 @@ def subscription_change(
         now_ms: The cluster's time.
     """
     old, new = member.topic_regex or "", updated.topic_regex or ""
-    # Another preferred assignor has to wait for another change (KAFKA-20434 is not in 4.3).
     names_changed = updated.topic_names != member.topic_names
     records: list[ConsumerRecord] = []
     if updated != member or member.member_id not in group.members:

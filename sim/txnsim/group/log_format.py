@@ -35,8 +35,8 @@ _LEGACY_OFFSET_COMMIT: Final = 0
 _OFFSET_COMMIT: Final = 1
 
 DEVIATIONS: Final = (
-    "Records of __consumer_offsets have the versions that Apache Kafka 4.3 writes, also where "
-    "`--as-version` is an older release, whose positions have no topic id.",
+    "Records of __consumer_offsets have the versions that the newest Apache Kafka writes, also "
+    "where `--as-version` is an older release, whose positions have no topic id.",
 )
 
 

@@ -10,11 +10,11 @@ outdated records:
   one writes that time, the *delete horizon*, into its batch (KIP-534);
 - markers whose transaction has no batch left, by the same horizon.
 
-Two batches stay in any case: the last batch of each producer, emptied, because it carries the
-producer's sequence and epoch, and the last batch of the round, because it carries the offset up to
-which the log is known. A round never passes the last stable offset or reaches the active segment.
-Where the keys of the dirty part are more than it can remember, it ends at the first one too many,
-inside of a segment.
+Two batches stay in any case, emptied: the last batch of each producer, because it carries the
+producer's sequence and epoch, and the batch that ends at the high watermark, because it carries the
+offset up to which the log is known (before 4.4 the last batch of each round stayed). A round never
+passes the last stable offset or reaches the active segment. Where the keys of the dirty part are
+more than it can remember, it ends at the first one too many, inside of a segment.
 
 ``clean`` is a generator that pauses after some work, so that no request waits for a whole round. It
 reads segments that are no longer written, and replaces one by its cleaned copy in one step. A batch
@@ -368,8 +368,10 @@ class _Rewriting:
         )
 
     def _must_remain(self, header: BatchHeader) -> bool:
-        """Whether the batch is the last one of its producer or of the round."""
-        if header.last_offset + 1 == self._end_offset:
+        """Whether the batch is the last one of its producer, or of what is known of the log."""
+        is_newest = self._log.config.rules.rounds_leave_no_mark
+        end_offset = self._log.high_watermark if is_newest else self._end_offset
+        if header.last_offset + 1 == end_offset:
             return True
         if header.producer_id < 0:
             return False

@@ -70,4 +70,4 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     verification_enabled: bool = True
     """``transaction.partition.verification.enable`` (KIP-890)."""
     rules: Rules
-    """The rules of the broker's release, where they differ from Apache Kafka 4.3."""
+    """The rules of the broker's release, where they differ from the reference."""

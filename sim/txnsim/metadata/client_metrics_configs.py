@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import PatternError, Rejection
+from txnsim.metadata.config_keys import ConfigKey, ConfigSource, ConfigType
 from txnsim.metadata.config_values import (
     Configs,
     elements,
@@ -20,14 +21,7 @@ from txnsim.metadata.config_values import (
     invalid_request,
     shown,
 )
-from txnsim.metadata.configs import (
-    ConfigKey,
-    ConfigSource,
-    ConfigType,
-    ConfigValue,
-    key_complaint,
-    value_of,
-)
+from txnsim.metadata.configs import ConfigValue, key_complaint, value_of
 from txnsim.patterns import Pattern, compiled
 
 DEVIATIONS: Final = (

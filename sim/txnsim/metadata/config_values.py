@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.metadata.configs import ConfigKey, ConfigType
+from txnsim.metadata.config_keys import ConfigKey, ConfigType
 
 Configs = Mapping[str, str]
 """Names of configs and their values as they were written."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from itertools import dropwhile
 from typing import Final
 
@@ -17,57 +16,27 @@ import msgspec
 
 from txnsim import settings as settings_module
 from txnsim.log.config import LogConfig, TimestampType
+from txnsim.metadata.config_keys import (
+    LONG_MAX,
+    TOPIC_CONFIGS,
+    ConfigKey,
+    ConfigSource,
+    ConfigType,
+    topic_configs,
+)
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases.rules import Rules
 from txnsim.settings import Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 
-LONG_MAX: Final = 2**63 - 1
-
 DEVIATIONS = (
-    "Topic configs of flushing and tiered storage, and compression.lz4.level, are stored, "
-    "validated and described, but have no effect.",
+    "Topic configs of flushing, tiered storage and dead letters, compression.lz4.level and "
+    "max.decompressed.message.bytes are stored, validated and described, but have no effect.",
     "Topics have internal.segment.bytes in every release; Apache Kafka 4.0 does not know it.",
     "Segments of the internal topics end after internal.log.segment.bytes (ours), so that a "
     "long-lived server's memory stays small; segment.bytes is described as Apache Kafka's.",
 )
-
-
-class ConfigType(IntEnum):
-    """Types as DescribeConfigs v3+ numbers them."""
-
-    UNKNOWN = 0
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs numbers it."""
-
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    CLIENT_METRICS = 7
-    GROUP = 8
-
-
-class ConfigKey(msgspec.Struct, frozen=True):
-    """One config: its type, Kafka's default, the broker config it falls back to, its bounds."""
-
-    type: ConfigType
-    default: str
-    broker_name: str | None = None
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: tuple[str, ...] = ()
 
 
 class ConfigValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,58 +60,6 @@ _BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = (
     ConfigType.LIST,
 )
 _MAX: Final = str(LONG_MAX)
-_CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-
-TOPIC_CONFIGS: Final[Mapping[str, ConfigKey]] = {
-    "cleanup.policy": ConfigKey(
-        _LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")
-    ),
-    "compression.gzip.level": ConfigKey(_INT, "-1", "compression.gzip.level"),
-    "compression.lz4.level": ConfigKey(_INT, "9", "compression.lz4.level", 1, 17),
-    "compression.type": ConfigKey(_STRING, "producer", "compression.type", choices=_CODECS),
-    "compression.zstd.level": ConfigKey(_INT, "3", "compression.zstd.level", -131072, 22),
-    "delete.retention.ms": ConfigKey(_LONG, "86400000", "log.cleaner.delete.retention.ms", 0),
-    "file.delete.delay.ms": ConfigKey(_LONG, "60000", "log.segment.delete.delay.ms", 0),
-    "flush.messages": ConfigKey(_LONG, _MAX, "log.flush.interval.messages", 1),
-    "flush.ms": ConfigKey(_LONG, _MAX, "log.flush.interval.ms", 0),
-    "follower.replication.throttled.replicas": ConfigKey(_LIST, ""),
-    "index.interval.bytes": ConfigKey(_INT, "4096", "log.index.interval.bytes", 0),
-    "internal.segment.bytes": ConfigKey(_INT, ""),
-    "leader.replication.throttled.replicas": ConfigKey(_LIST, ""),
-    "local.retention.bytes": ConfigKey(_LONG, "-2", "log.local.retention.bytes", -2),
-    "local.retention.ms": ConfigKey(_LONG, "-2", "log.local.retention.ms", -2),
-    "max.compaction.lag.ms": ConfigKey(_LONG, _MAX, "log.cleaner.max.compaction.lag.ms", 1),
-    "max.message.bytes": ConfigKey(_INT, "1048588", "message.max.bytes", 0),
-    "message.timestamp.after.max.ms": ConfigKey(
-        _LONG, "3600000", "log.message.timestamp.after.max.ms", 0
-    ),
-    "message.timestamp.before.max.ms": ConfigKey(
-        _LONG, _MAX, "log.message.timestamp.before.max.ms", 0
-    ),
-    "message.timestamp.type": ConfigKey(
-        _STRING,
-        "CreateTime",
-        "log.message.timestamp.type",
-        choices=("CreateTime", "LogAppendTime"),
-    ),
-    "min.cleanable.dirty.ratio": ConfigKey(_DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
-    "min.compaction.lag.ms": ConfigKey(_LONG, "0", "log.cleaner.min.compaction.lag.ms", 0),
-    "min.insync.replicas": ConfigKey(_INT, "1", "min.insync.replicas", 1),
-    "preallocate": ConfigKey(_BOOLEAN, "false", "log.preallocate"),
-    "remote.log.copy.disable": ConfigKey(_BOOLEAN, "false"),
-    "remote.log.delete.on.disable": ConfigKey(_BOOLEAN, "false"),
-    "remote.storage.enable": ConfigKey(_BOOLEAN, "false"),
-    "retention.bytes": ConfigKey(_LONG, "-1", "log.retention.bytes"),
-    "retention.ms": ConfigKey(_LONG, "604800000", "log.retention.ms", -1),
-    "segment.bytes": ConfigKey(_INT, "1073741824", "log.segment.bytes", 1048576),
-    "segment.index.bytes": ConfigKey(_INT, "10485760", "log.index.size.max.bytes", 4),
-    "segment.jitter.ms": ConfigKey(_LONG, "0", "log.roll.jitter.ms", 0),
-    "segment.ms": ConfigKey(_LONG, "604800000", "log.roll.ms", 1),
-    "unclean.leader.election.enable": ConfigKey(
-        _BOOLEAN, "false", "unclean.leader.election.enable"
-    ),
-}
-
 _TIMESTAMP_TYPES: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
@@ -255,11 +172,13 @@ FIXED_BROKER_CONFIGS: Final = frozenset(BROKER_CONFIGS) - DYNAMIC_BROKER_CONFIGS
 # Validation
 
 
-def topic_complaint(name: str, value: str) -> str | None:
+def topic_complaint(
+    name: str, value: str, keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS
+) -> str | None:
     """Why ``name=value`` is no valid config of a topic, in the words of Kafka's ConfigDef and
     LogConfig; None where it is one.
     """
-    key = TOPIC_CONFIGS.get(name)
+    key = keys.get(name)
     if key is None:
         return f"Unknown topic config name: {name}"
     return key_complaint(key, name, value) or _topic_rule(name, value)
@@ -362,9 +281,10 @@ def _parsed(value: str, like: object) -> object:
     return int(value) if isinstance(like, int | None) else value
 
 
-def shown_of_topic(topic: Mapping[str, str]) -> tuple[str, ...]:
-    """The configs of a topic that are told, by what it sets itself."""
-    return tuple(one for one in TOPIC_CONFIGS if one in topic or one != INTERNAL_SEGMENT_BYTES)
+def shown_of_topic(topic: Mapping[str, str], rules: Rules) -> tuple[str, ...]:
+    """The configs of a topic that a broker tells, by what the topic sets itself."""
+    keys = topic_configs(rules)
+    return tuple(one for one in keys if one in topic or one != INTERNAL_SEGMENT_BYTES)
 
 
 def topic_value(

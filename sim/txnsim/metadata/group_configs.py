@@ -15,18 +15,17 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import Rejection
+from txnsim.metadata.config_keys import ConfigKey, ConfigSource, ConfigType
 from txnsim.metadata.config_values import Configs, invalid_config, invalid_request, shown
 from txnsim.metadata.configs import (
     BROKER_CONFIGS,
-    ConfigKey,
-    ConfigSource,
-    ConfigType,
     ConfigValue,
     broker_synonyms,
     key_complaint,
     value_of,
 )
 from txnsim.metadata.image import ClusterImage
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import Settings, documentation
 from txnsim.types import BrokerId
 
@@ -35,16 +34,26 @@ DEVIATIONS: Final = (
     "default bounds and described, but there are no such groups.",
 )
 
-_INT, _STRING, _BOOLEAN = ConfigType.INT, ConfigType.STRING, ConfigType.BOOLEAN
+_INT, _LONG, _STRING, _BOOLEAN, _LIST = (
+    ConfigType.INT,
+    ConfigType.LONG,
+    ConfigType.STRING,
+    ConfigType.BOOLEAN,
+    ConfigType.LIST,
+)
 
 
 GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {
     name: msgspec.structs.replace(key, broker_name=f"group.{name}") if key.type is _INT else key
     for name, key in {
         "consumer.assignment.interval.ms": ConfigKey(_INT, "1000", minimum=0),
+        "consumer.assignor.offload.enable": ConfigKey(_BOOLEAN, "true"),
         "consumer.heartbeat.interval.ms": ConfigKey(_INT, "5000", minimum=1),
         "consumer.session.timeout.ms": ConfigKey(_INT, "45000", minimum=1),
+        "errors.deadletterqueue.copy.record.enable": ConfigKey(_BOOLEAN, "false"),
+        "errors.deadletterqueue.topic.name": ConfigKey(_STRING, ""),
         "share.assignment.interval.ms": ConfigKey(_INT, "1000", minimum=0),
+        "share.assignor.offload.enable": ConfigKey(_BOOLEAN, "true"),
         "share.auto.offset.reset": ConfigKey(_STRING, "latest"),
         "share.delivery.count.limit": ConfigKey(_INT, "5", minimum=2),
         "share.heartbeat.interval.ms": ConfigKey(_INT, "5000", minimum=1),
@@ -55,14 +64,40 @@ GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {
         "share.record.lock.duration.ms": ConfigKey(_INT, "30000", minimum=1000),
         "share.renew.acknowledge.enable": ConfigKey(_BOOLEAN, "true"),
         "share.session.timeout.ms": ConfigKey(_INT, "45000", minimum=1),
+        "streams.acceptable.recovery.lag": ConfigKey(_LONG, "10000", minimum=0),
         "streams.assignment.interval.ms": ConfigKey(_INT, "1000", minimum=0),
+        "streams.assignor.name": ConfigKey(_STRING, "sticky", "group.streams.assignors"),
+        "streams.assignor.offload.enable": ConfigKey(_BOOLEAN, "true"),
         "streams.heartbeat.interval.ms": ConfigKey(_INT, "5000", minimum=1),
         "streams.initial.rebalance.delay.ms": ConfigKey(_INT, "3000", minimum=0),
         "streams.num.standby.replicas": ConfigKey(_INT, "0", minimum=0),
+        "streams.num.warmup.replicas": ConfigKey(_INT, "2", minimum=0),
+        "streams.rack.aware.assignment.tags": ConfigKey(
+            _LIST, "", "group.streams.rack.aware.assignment.tags"
+        ),
         "streams.session.timeout.ms": ConfigKey(_INT, "45000", minimum=1),
+        "streams.task.offset.interval.ms": ConfigKey(_INT, "60000", minimum=1),
     }.items()
 }
 """Each number has a default on the broker, whose name begins with ``group.``."""
+INTERNAL_GROUP_CONFIGS: Final = frozenset(
+    {
+        "consumer.assignor.offload.enable",
+        "share.assignor.offload.enable",
+        "streams.acceptable.recovery.lag",
+        "streams.assignor.offload.enable",
+        "streams.num.warmup.replicas",
+        "streams.task.offset.interval.ms",
+    }
+)
+"""Shown only where they are set."""
+_OF_4_4: Final = INTERNAL_GROUP_CONFIGS | {
+    "errors.deadletterqueue.copy.record.enable",
+    "errors.deadletterqueue.topic.name",
+    "streams.assignor.name",
+    "streams.rack.aware.assignment.tags",
+}
+_OLDER: Final = {name: key for name, key in GROUP_CONFIGS.items() if name not in _OF_4_4}
 
 _BOUNDS: Final[Mapping[str, tuple[int, int] | None]] = {
     "consumer.heartbeat.interval.ms": None,
@@ -83,6 +118,8 @@ _BOUNDS: Final[Mapping[str, tuple[int, int] | None]] = {
 are those of Kafka's brokers for groups that are not here; None where they are settings of ours.
 """
 
+_WITH_A_LIMIT: Final = frozenset({"streams.num.standby.replicas"})
+"""Of these a broker bounds the greatest value only."""
 _DURATION: Final = re.compile(
     r"(?P<sign>[-+]?)P(?:(?P<d>[-+]?[0-9]+)D)?"
     r"(?P<time>T(?:(?P<h>[-+]?[0-9]+)H)?(?:(?P<m>[-+]?[0-9]+)M)?"
@@ -120,30 +157,45 @@ def group_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
     )
 
 
-def group_refusal(name: str, wanted: Configs, settings: Settings) -> Rejection | None:
+def _known(rules: Rules) -> Mapping[str, ConfigKey]:
+    return GROUP_CONFIGS if rules.group_configs_tell_bounds else _OLDER
+
+
+def group_refusal(
+    name: str, wanted: Configs, settings: Settings, rules: Rules = LATEST
+) -> Rejection | None:
     """Why a group can't be configured like this; None where it can (GroupConfig.validate)."""
     if not name:
         return invalid_request("Default group resources are not allowed.")
-    unknown = [key for key in wanted if key not in GROUP_CONFIGS]
+    unknown = [key for key in wanted if key not in _known(rules)]
     if unknown:
         return invalid_config(f"Unknown group config name: {unknown[0]}")
     for key, value in wanted.items():
         why = key_complaint(GROUP_CONFIGS[key], key, value) or _reset_complaint(key, value)
         if why is not None:
             return invalid_config(why)
-    return _bounds_refusal(wanted, settings)
+    return _bounds_refusal(wanted, settings, rules)
 
 
-def _bounds_refusal(wanted: Configs, settings: Settings) -> Rejection | None:
+def _bounds_refusal(wanted: Configs, settings: Settings, rules: Rules) -> Rejection | None:
     for key, bounds in _BOUNDS.items():
         if key not in wanted:
             continue  # the broker's own value is within its own bounds
         kind, _, what = key.partition(".")
         names = [f"group.{kind}.{end}.{what.removeprefix('num.')}" for end in ("min", "max")]
         least, greatest = bounds or [int(getattr(settings, _SETTINGS[name])) for name in names]
-        if int(wanted[key]) < least:
+        value = int(wanted[key])
+        if rules.group_configs_tell_bounds and not least <= value <= greatest:
+            is_limited = key in _WITH_A_LIMIT
+            told = (
+                f"less than or equal to {greatest}"
+                if is_limited
+                else (f"in the range {least} to {greatest} inclusive.")
+            )
+            return invalid_config(f"{key} must be {told}")
+        if value < least:
             return invalid_config(f"{key} must be greater than or equal to {names[0]}")
-        if int(wanted[key]) > greatest:
+        if value > greatest:
             return invalid_config(f"{key} must be less than or equal to {names[1]}")
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
@@ -189,11 +241,18 @@ def _is_duration(text: str) -> bool:
 
 
 def group_values(
-    own: Configs, *, image: ClusterImage, settings: Settings, broker_id: BrokerId
+    own: Configs,
+    *,
+    image: ClusterImage,
+    settings: Settings,
+    broker_id: BrokerId,
+    rules: Rules = LATEST,
 ) -> list[ConfigValue]:
     """Every config of a group on a broker, and where it comes from (ConfigHelper)."""
     values = []
-    for name, key in GROUP_CONFIGS.items():
+    for name, key in _known(rules).items():
+        if name in INTERNAL_GROUP_CONFIGS and name not in own:
+            continue
         found: list[tuple[str, str, ConfigSource]] = []
         if name in own:
             found.append((name, shown(key, own[name]), ConfigSource.GROUP))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from ipaddress import ip_address
+from math import isfinite
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from txnsim.errors import Rejection
 from txnsim.metadata.config_values import invalid_request
 from txnsim.metadata.image import ClusterImage
+from txnsim.releases.rules import LATEST, Rules
 
 CLIENT_ID: Final = "client-id"
 USER: Final = "user"
@@ -78,7 +80,7 @@ def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def altered_values(
-    image: ClusterImage, entity: Entity, changes: Iterable[QuotaChange]
+    image: ClusterImage, entity: Entity, changes: Iterable[QuotaChange], rules: Rules = LATEST
 ) -> dict[str, float] | Rejection:
     """An entity's quotas with all of the changes, or why there is none of them."""
     keys = _keys_of(entity)
@@ -89,7 +91,7 @@ def altered_values(
         if change.value is None:
             values.pop(change.key, None)
             continue
-        refusal = _value_refusal(keys, change.key, change.value)
+        refusal = _value_refusal(keys, change.key, change.value, rules)
         if refusal is not None:
             return refusal
         values[change.key] = change.value
@@ -97,14 +99,16 @@ def altered_values(
 
 
 def altered_quotas(
-    image: ClusterImage, changes: Mapping[Entity, Iterable[QuotaChange]]
+    image: ClusterImage,
+    changes: Mapping[Entity, Iterable[QuotaChange]],
+    rules: Rules = LATEST,
 ) -> ClusterImage:
     """The image with the quotas of many entities changed at once
     (ClientQuotaControlManager.alterClientQuotas); what is refused is left out.
     """
     changed: dict[Entity, dict[str, float]] = {}
     for entity, of_it in changes.items():
-        values = altered_values(image, entity, of_it)
+        values = altered_values(image, entity, of_it, rules)
         if not isinstance(values, Rejection) and values != image.client_quotas.get(entity, {}):
             changed[entity] = values
     return image.with_client_quotas(changed) if changed else image
@@ -160,10 +164,14 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _value_refusal(keys: Mapping[str, QuotaType], key: str, value: float) -> Rejection | None:
+def _value_refusal(
+    keys: Mapping[str, QuotaType], key: str, value: float, rules: Rules
+) -> Rejection | None:
     kind = keys.get(key)
     if kind is None:
         return invalid_request(f"Invalid configuration key {key}")
+    if rules.quotas_are_finite and not isfinite(value):
+        return invalid_request(f"Quota {key} must be a finite number")
     if value <= 0:
         return invalid_request(f"Quota {key} must be greater than 0")
     if kind is QuotaType.DOUBLE:

@@ -243,7 +243,7 @@ OFFLINE_PARTITIONS: Final = _gauge(
     meaning="partitions of the whole cluster that have no leader",
     advice=(
         "above 0: clients can't write or read them; start a broker that has a replica in sync, "
-        "then run `txnsim txns find-hanging --all`: Kafka 4.3 drops the markers of "
+        "then run `txnsim txns find-hanging --all`: Kafka 4.3 and 4.4 drop the markers of "
         "transactions that end meanwhile (KAFKA-20734)"
     ),
     kafka="kafka.controller:type=KafkaController,name=OfflinePartitionsCount",

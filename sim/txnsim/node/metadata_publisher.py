@@ -10,7 +10,7 @@ QuorumController's log and MetadataLoader.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +18,8 @@ import msgspec
 from txnsim.controller import controller
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import Rejection
+from txnsim.metadata.config_keys import ConfigKey, topic_configs
+from txnsim.metadata.configs import NO_BROKER
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases import Fleet
 from txnsim.runtime.turns import Pace
@@ -111,7 +113,11 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     ) -> list[TopicImage | Rejection]:
         """Create the topics of one request, as far as they can be, and publish them together."""
         outcomes = controller.create_topics(
-            self.image, wanted, settings=self.settings, new_topic_id=self.new_topic_id
+            self.image,
+            wanted,
+            settings=self.settings,
+            new_topic_id=self.new_topic_id,
+            keys=self._topic_configs(),
         )
         return self._created(outcomes, validate_only=validate_only)
 
@@ -127,11 +133,19 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             image = self.image
             outcomes = await pace.run(
                 controller.create_topics_in_steps(
-                    image, wanted, settings=self.settings, new_topic_id=self.new_topic_id
+                    image,
+                    wanted,
+                    settings=self.settings,
+                    new_topic_id=self.new_topic_id,
+                    keys=self._topic_configs(),
                 )
             )
             if self.image is image or controller.still_holds(outcomes, image, self.image):
                 return self._created(outcomes, validate_only=validate_only)
+
+    def _topic_configs(self) -> Mapping[str, ConfigKey]:
+        """Those that the controller, which is the first broker's node, knows."""
+        return topic_configs(self.fleet.of(min(self.image.brokers, default=NO_BROKER)).rules)
 
     def _created(
         self, outcomes: list[TopicImage | Rejection], *, validate_only: bool

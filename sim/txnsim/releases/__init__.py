@@ -13,6 +13,7 @@ from __future__ import annotations
 from txnsim.releases.catalog import fleet_from, release_named
 from txnsim.releases.fleet import Fleet
 from txnsim.releases.kafka import (
+    REFERENCE,
     RELEASE_2_8,
     RELEASE_3_6,
     RELEASE_3_9,
@@ -28,6 +29,7 @@ from txnsim.releases.rules import LATEST, Rules
 
 __all__ = [
     "LATEST",
+    "REFERENCE",
     "RELEASES",
     "RELEASE_2_8",
     "RELEASE_3_6",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.releases.kafka import RELEASE_4_3
+from txnsim.releases.kafka import REFERENCE
 from txnsim.releases.release import FeatureRange, Release
 from txnsim.releases.rules import documentation
 from txnsim.types import BrokerId
@@ -25,7 +25,7 @@ class Fleet:
 
     def __init__(
         self,
-        default: Release = RELEASE_4_3,
+        default: Release = REFERENCE,
         by_broker: Mapping[BrokerId, Release] | None = None,
         rules: Mapping[str, bool] | None = None,
     ) -> None:

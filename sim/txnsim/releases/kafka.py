@@ -2,7 +2,7 @@
 before.
 
 The ranges of API versions are recorded from the message specifications in the jar of a release's
-clients, those of 4.3.1 from its own classes. Left out: versions that a release marks unstable
+clients. Left out: versions that a release marks unstable
 (InitProducerId 6 from 4.1 on), and the telemetry APIs 71 and 72, which a broker lists only when a
 metrics reporter takes client metrics (KIP-714).
 """
@@ -272,7 +272,6 @@ RELEASE_4_3: Final = after(
     },
     rules={"leaderless_partitions_keep_markers": False},
 )
-"""Brokers run it unless another one is asked for."""
 
 RELEASE_4_4: Final = after(
     RELEASE_4_3,
@@ -292,7 +291,11 @@ RELEASE_4_4: Final = after(
         "share.version": FeatureRange(min_level=0, max_level=2, new_cluster_level=2),
     },
 )
-"""The newest; what its cleaner does otherwise (KAFKA-20452) is not here yet."""
+
+REFERENCE: Final = RELEASE_4_4
+"""Brokers run it unless another one is asked for, and a real broker of it decides what is right.
+Whatever follows the reference asks here: no other module knows its number.
+"""
 
 RELEASES: Final = {
     release.name: release

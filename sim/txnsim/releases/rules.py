@@ -1,10 +1,11 @@
 """Behaviours of Kafka brokers before a fix: one named switch per behaviour.
 
 A core asks ``Rules`` where its releases differ and never knows a release's name. The defaults are
-the behaviour of Apache Kafka 4.3. A release has the switches that came with it or before
+those of the reference (``kafka.REFERENCE``). A release has the switches that came with it or before
 (``since``); its module says where it is otherwise. A scenario that shows a bug sets one by hand.
-Each switch is named for the behaviour of a 4.3 broker (or, where 4.3 has the bug, for what it fails
-to do). Its ``RuleSwitch`` has the ticket and the release that brought it, and the behaviour before.
+Each switch is named for the behaviour of a broker of the reference (or, where that has the bug, for
+what it fails to do). Its ``RuleSwitch`` has the ticket and the release that brought it, and the
+behaviour before.
 
 The table for readers is ``docs/releases.md``.
 """
@@ -41,7 +42,7 @@ def _switch(ticket: str, since: str, *, after: str, before: str, on: bool = True
     """Note what there is to know of a switch (``documentation``).
 
     Returns:
-        Whether Apache Kafka 4.3 has it on.
+        Whether the reference has it on.
     """
     _switches.append(RuleSwitch(ticket, since, before=before, after=after))
     return on
@@ -230,6 +231,32 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     # Group coordinator
 
+    full_groups_take_static_members_back: bool = _switch(
+        "KAFKA-20601",
+        "4.4",
+        after="a static member comes back to a consumer group that is full",
+        before="it is refused with GROUP_MAX_SIZE_REACHED unless it brings its member id",
+    )
+    another_assignor_is_a_change: bool = _switch(
+        "KAFKA-20434",
+        "4.4",
+        after="members of a consumer group that prefer another assignor raise its epoch, and it "
+        "assigns at once",
+        before="it assigns by that assignor at the next other change",
+    )
+    last_leaver_ends_assignment: bool = _switch(
+        "KAFKA-20442",
+        "4.4",
+        after="where the last member leaves a consumer group, the epoch of its assignment follows",
+        before="the empty group keeps the assignment epoch of before",
+    )
+    malformed_subscription_is_inconsistent: bool = _switch(
+        "KAFKA-20662",
+        "4.4",
+        after="a subscription that can't be read is INCONSISTENT_GROUP_PROTOCOL where a classic "
+        "member joins a group of the consumer protocol",
+        before="it is UNKNOWN_SERVER_ERROR",
+    )
     members_behind_may_commit: bool = _switch(
         "KAFKA-20066, KIP-1251",
         "4.3",
@@ -375,6 +402,45 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         before="those behind the part that was cleaned are forgotten, and readers get their "
         "records",
     )
+    unknown_topics_are_hashed: bool = _switch(
+        "seen on a real 4.4.0",
+        "4.4",
+        after="Metadata tells topics that are unknown in the order of a hash set",
+        before="in the order in which they were asked for",
+    )
+    logger_operations_are_checked: bool = _switch(
+        "seen on a real 4.4.0",
+        "4.4",
+        after="an unknown operation on a logger's level is INVALID_REQUEST",
+        before="UNKNOWN_SERVER_ERROR",
+    )
+    quotas_are_finite: bool = _switch(
+        "seen on a real 4.4.0",
+        "4.4",
+        after="a quota that is no finite number is refused",
+        before="it is taken",
+    )
+    group_configs_tell_bounds: bool = _switch(
+        "KIP-1191, and seen on a real 4.4.0",
+        "4.4",
+        after="groups have configs of dead letters, assignors and warmup replicas, and a refusal "
+        "tells the numbers between which a value must be",
+        before="they have no such configs, and a refusal tells names of broker configs",
+    )
+    topics_have_dead_letters: bool = _switch(
+        "KIP-1191, and seen on a real 4.4.0",
+        "4.4",
+        after="topics have errors.deadletterqueue.group.enable, max.decompressed.message.bytes, "
+        "remote.copy.lag.bytes and remote.copy.lag.ms",
+        before="topics have no configs of these names",
+    )
+    rounds_leave_no_mark: bool = _switch(
+        "KAFKA-20452",
+        "4.4",
+        after="of batches without records the cleaner keeps the one that ends at the high "
+        "watermark, besides the last one of each producer",
+        before="it keeps the last batch of each round, wherever the log goes on",
+    )
     reads_know_one_high_watermark: bool = _switch(
         "KAFKA-9807",
         "2.5",
@@ -396,7 +462,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LATEST: Final = Rules()
-"""What Apache Kafka 4.3 does."""
+"""What the reference does."""
 
 
 @cache

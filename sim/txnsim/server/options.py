@@ -10,7 +10,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.metadata.image import TRANSACTION_VERSION
-from txnsim.releases import fleet_from
+from txnsim.releases import REFERENCE, fleet_from
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId
@@ -56,7 +56,7 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
     as_version: tuple[str, ...] = ()
     """Kafka releases to behave as: ``3.9`` for all brokers, ``1=3.9`` for one
-    (``releases.fleet_from``); 4.3 unless named.
+    (``releases.fleet_from``); the reference unless named.
     """
     rules: Mapping[str, bool] = {}
     """Switches of ``releases.Rules`` turned by hand: a bug of before its fix, for a scenario."""
@@ -145,4 +145,6 @@ def check_release(options: ClusterOptions, *, level: int | None) -> None:
             f"to {highest} only"
         )
     if options.settings.kip_text and options.as_version:
-        raise ConfigError("KIP text: the texts stand beside Kafka 4.3, not beside another release")
+        raise ConfigError(
+            f"KIP text: the texts stand beside Kafka {REFERENCE.name}, not beside another release"
+        )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
+from tests.support.apache_kafka import TOOLS_VERSION, ToolResult
 from tests.support.foreign_clients import java_program
 from tests.support.lived import Lived
 
@@ -54,7 +54,7 @@ class ToolError(Exception):
     """A tool did not end, or took its JVM with it."""
 
 
-def tools_command(version: str = KAFKA_VERSION) -> list[str]:
+def tools_command(version: str = TOOLS_VERSION) -> list[str]:
     """Command line of the JVM in which the tools run; compiled on first use."""
     return java_program("ToolRunner", version=version)
 
@@ -62,7 +62,7 @@ def tools_command(version: str = KAFKA_VERSION) -> list[str]:
 class Tools(Lived):
     """The tools of a release, against one address; as a context manager, which ends their JVM."""
 
-    def __init__(self, bootstrap: str, *, version: str = KAFKA_VERSION) -> None:
+    def __init__(self, bootstrap: str, *, version: str = TOOLS_VERSION) -> None:
         self.bootstrap = bootstrap
         self._version = version
         self._process: subprocess.Popen[str] | None = None

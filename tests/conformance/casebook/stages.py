@@ -16,6 +16,7 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.virtual_world import VirtualWorld
 from tests.support.world import playing_in
 from txnsim.config import load
+from txnsim.releases import REFERENCE
 from txnsim.server.options import ClusterOptions
 
 JVM_OPTIONS: Final = ("-Xmx512m",)
@@ -42,11 +43,11 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 @contextlib.contextmanager
-def virtual(config: BrokerConfig, level: int) -> Iterator[Stage]:
-    """The simulator in virtual time; what is played here is played in its world."""
+def virtual(config: BrokerConfig, level: int, release: str = REFERENCE.name) -> Iterator[Stage]:
+    """The simulator as that release in virtual time; what is played here is played in its world."""
     options = _options(tuple(config.properties.items()), config.brokers)
     settings = msgspec.structs.replace(options.settings, transaction_version=level)
-    options = msgspec.structs.replace(options, settings=settings)
+    options = msgspec.structs.replace(options, settings=settings, as_version=(release,))
     with VirtualWorld(options) as cluster, playing_in(cluster):
         yield Stage(address=cluster.bootstrap, life=cluster)
 

@@ -51,6 +51,13 @@ def read(file: str, folder: Path = CASE_FOLDER) -> dict[str, dict[int, Recording
     }
 
 
+def release_of(file: str, folder: Path = CASE_FOLDER) -> str:
+    """The release line that answered to a file of cases: ``4.3`` of ``4.3.1``."""
+    with path_of(file, folder).open(encoding="utf-8") as transcript:
+        head = json.loads(transcript.readline())
+    return str(head["kafka"]).rpartition(".")[0]
+
+
 def write(file: str, book: Book, order: Iterable[str], folder: Path = CASE_FOLDER) -> None:
     """Write the transcript of a file of cases, in the order of the file."""
     lines = [_json({"cases": file, "kafka": KAFKA_VERSION})]

@@ -18,7 +18,7 @@ from txnsim.interbroker.lifecycle import (
     BrokerRegistrationReply,
 )
 from txnsim.metadata.image import CLIENT_LISTENER
-from txnsim.releases import RELEASE_4_3
+from txnsim.releases import REFERENCE
 from txnsim.types import BrokerId
 from txnsim.wire import codec
 
@@ -50,7 +50,7 @@ class Registration:
                     min_supported_version=feature.min_level,
                     max_supported_version=feature.max_level,
                 )
-                for name, feature in RELEASE_4_3.features.items()
+                for name, feature in REFERENCE.features.items()
             ),
             rack=command.rack,
             is_migrating_zk_broker=False,

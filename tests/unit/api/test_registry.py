@@ -12,7 +12,7 @@ import pytest
 from txnsim.api import configs, groups, identities, nodes, partitions, records, transactions
 from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, shipped
 from txnsim.releases import RELEASES
-from txnsim.releases.kafka import RELEASE_4_0, RELEASE_4_3
+from txnsim.releases.kafka import REFERENCE, RELEASE_4_0
 from txnsim.wire import codec
 
 
@@ -49,7 +49,7 @@ def test_a_handler_is_imported_when_it_is_needed() -> None:
 
 def test_what_is_advertised_lies_within_the_release() -> None:
     for key, (low, high) in ADVERTISED.items():
-        least, most = RELEASE_4_3.api_versions[key]
+        least, most = REFERENCE.api_versions[key]
         assert least <= low <= high <= most, key
 
 
@@ -60,7 +60,7 @@ def test_only_produce_is_advertised_lower_than_it_is_answered() -> None:
 
 def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
     assert ACCEPTED[22] == (0, 5), "InitProducerId v6 is unstable"
-    opened = shipped(RELEASE_4_3, unstable=True)
+    opened = shipped(REFERENCE, unstable=True)
     assert opened.accepted[22] == opened.advertised[22] == (0, 6)
     assert {**opened.accepted, 22: (0, 5)} == ACCEPTED
     assert shipped(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
@@ -78,7 +78,7 @@ def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
 def test_every_answered_version_has_its_messages(key: int) -> None:
     handler = HANDLERS[key]
     assert handler.key == key
-    low, high = shipped(RELEASE_4_3, telemetry=True).accepted[key]
+    low, high = shipped(REFERENCE, telemetry=True).accepted[key]
     for version in range(low, high + 1):
         assert codec.request_class(key, version).__version__ == version
         assert codec.response_class(key, version).__version__ == version

@@ -378,7 +378,7 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
 def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
     with TxnsimServer(brokers=1, transaction_version=1) as server:
         printed = server.wait_for_output(f"SIGTERM to the process {server.pid}")
-        assert f"txnsim {version('txnsim')}: 1 broker up as Apache Kafka 4.3" in printed
+        assert f"txnsim {version('txnsim')}: 1 broker up as Apache Kafka 4.4" in printed
         assert ", transaction.version 1\n" in printed
         assert f"bootstrap.servers={server.bootstrap}" in printed
         assert "control port" not in printed

@@ -128,7 +128,7 @@ settings:
         "a.yaml:7: settings.transaction.state.log.num.partitions: "
         "expected a whole number, found 'many'",
         "a.yaml:8: settings.transaction_version: expected at most 2, found 3",
-        "a.yaml:9: settings.num_partition: no such setting here, nor property of a Kafka 4.3 "
+        "a.yaml:9: settings.num_partition: no such setting here, nor property of a Kafka 4.4 "
         "broker; did you mean num_partitions?",
     ]
     settings = yaml[yaml.index("settings:") :]
@@ -137,7 +137,7 @@ settings:
         "b.yaml:3: settings.transaction.state.log.num.partitions: "
         "expected a whole number, found 'many'",
         "b.yaml:4: settings.transaction_version: expected at most 2, found 3",
-        "b.yaml:5: settings.num_partition: no such setting here, nor property of a Kafka 4.3 "
+        "b.yaml:5: settings.num_partition: no such setting here, nor property of a Kafka 4.4 "
         "broker; did you mean num_partitions?",
     ]
 
@@ -154,19 +154,19 @@ listener.name.sasl_ssl.ssl.nothing=1
 listener.name.other.ssl.keystore.type=PEM
 """
     assert problems(write(tmp_path, "s.properties", text)) == [
-        "s.properties:1: num.partition: no such setting here, nor property of a Kafka 4.3 broker; "
+        "s.properties:1: num.partition: no such setting here, nor property of a Kafka 4.4 broker; "
         "did you mean num.partitions?",
         "s.properties:2: num.partitions: expected a whole number, found 'four'",
         "s.properties:3: transaction.max.timeout.ms: expected at least 1, found 0",
         "s.properties:4: delete.topic.enable: expected true or false, found 'yes'",
         "s.properties:5: listeners: listener SASL_SSL: SASL_SSL needs ssl.keystore.location, or "
         "ssl.keystore.key and ssl.keystore.certificate.chain",
-        "s.properties:6: transaction_version: no such setting here, nor property of a Kafka 4.3 "
+        "s.properties:6: transaction_version: no such setting here, nor property of a Kafka 4.4 "
         "broker",
         "s.properties:7: plain.sasl.jaas.config: it needs its listener in front: "
         "listener.name.LISTENER.plain.sasl.jaas.config",
         "s.properties:8: listener.name.sasl_ssl.ssl.nothing: no such setting here, nor property of "
-        "a Kafka 4.3 broker",
+        "a Kafka 4.4 broker",
         "s.properties:9: listener.name.other.ssl.keystore.type: there is no listener other, only "
         "sasl_ssl",
     ]
@@ -358,6 +358,6 @@ def test_wrong_settings_of_a_program_are_named_without_a_line() -> None:
     assert str(refusal.value).splitlines() == [
         "SimulatedKafka: settings.ssl.keystore.location: the section security has it",
         "SimulatedKafka: settings.transaction.max.timeout: no such setting here, nor property of a "
-        "Kafka 4.3 broker; did you mean transaction.max.timeout.ms?",
+        "Kafka 4.4 broker; did you mean transaction.max.timeout.ms?",
         "SimulatedKafka: settings.transaction_version: expected a whole number, found '2'",
     ]

@@ -38,7 +38,7 @@ def test_every_name_of_a_setting_is_kafkas() -> None:
     described = set(re.findall(r'"name":"([^"]+)"', TRANSCRIPT.read_text()))
     assert described <= known()
     assert SETTINGS - described == NOT_DESCRIBED
-    assert len(known()) == 360, "as many as KafkaConfig.configDef() of 4.3 lists"
+    assert len(known()) == 379, "as many as KafkaConfig.configDef() of 4.4.0 lists"
 
 
 def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:

@@ -22,7 +22,7 @@ def at_level(level: int) -> ClusterImage:
 def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
     image = at_level(1)
     assert image.features[TRANSACTION_VERSION] == 1
-    assert image.features["metadata.version"] == 30
+    assert image.features["metadata.version"] == 33
     assert image.features["kraft.version"] == 0, "a fixed list of voters"
     assert image.broker_configs[""] == {"min.insync.replicas": "1"}, "pinned by KIP-966"
     assert image.is_alive(B1)

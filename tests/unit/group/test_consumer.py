@@ -11,6 +11,7 @@ from txnsim.group.consumer_commands import ConsumerOutcome, HeartbeatReply
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
 from txnsim.group.consumer_records import EpochStored, SubscriptionDeleted
 from txnsim.metadata.group_configs import GroupIntervals
+from txnsim.releases.rules import LATEST, Rules
 
 E = ErrorCode
 
@@ -85,6 +86,40 @@ def test_a_full_group_takes_no_new_member() -> None:
     assert error(driver.beat("a", 2, instance_id="i")) is E.none
 
 
+def test_a_static_member_comes_back_to_a_full_group() -> None:
+    driver = ConsumerDriver(max_size=1)
+    driver.join("a", "t", instance_id="i")
+    driver.beat("a", -2, instance_id="i")
+    assert error(driver.join("b", "t", instance_id="other")) is E.group_max_size_reached
+    assert driver.told(driver.join("b", "t", instance_id="i")).member_id == "b"
+
+
+def test_before_kafka_20601_a_static_member_did_not_come_back_to_a_full_group() -> None:
+    driver = ConsumerDriver(max_size=1, rules=Rules(full_groups_take_static_members_back=False))
+    driver.join("a", "t", instance_id="i")
+    driver.beat("a", -2, instance_id="i")
+    assert error(driver.join("b", "t", instance_id="i")) is E.group_max_size_reached
+    assert driver.told(driver.join("a", "t", instance_id="i")).member_id == "a"
+
+
+def test_where_the_last_member_leaves_its_assignment_ends_with_it() -> None:
+    driver = ConsumerDriver()
+    for member in ("a", "b"):
+        driver.join(member, "t")
+    driver.beat("a", -1)
+    assert driver.group.assignment_epoch < driver.group.epoch
+    driver.beat("b", -1)
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (5, 5)
+    assert driver.group.assigned_at_ms == 0
+
+
+def test_before_kafka_20442_the_assignment_of_an_empty_group_stayed_behind() -> None:
+    driver = ConsumerDriver(rules=Rules(last_leaver_ends_assignment=False))
+    driver.join("a", "t")
+    driver.beat("a", -1)
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (3, 2)
+
+
 def test_heartbeats_that_change_nothing_write_nothing() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
@@ -150,14 +185,30 @@ def test_topics_that_do_not_exist_are_waited_for() -> None:
     assert driver.told(driver.beat("a", 2)).assignment == tuple(parts("t", 0))
 
 
+@pytest.mark.parametrize(
+    ("rules", "epoch"),
+    [
+        (LATEST, 3),
+        (Rules(another_assignor_is_a_change=False), 2),  # before KAFKA-20434
+    ],
+)
+def test_members_that_prefer_another_assignor_get_another_assignment(
+    rules: Rules, epoch: int
+) -> None:
+    driver = ConsumerDriver(rules=rules)
+    driver.join("a", "t")
+    driver.beat("a", 2, server_assignor="uniform")
+    assert driver.group.epoch == 2, "it is the default"
+    driver.beat("a", 2, server_assignor="range")
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (epoch, epoch)
+
+
 def test_the_assignor_that_most_want_is_taken() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t", server_assignor="range")
     assert driver.group.preferred_assignor() == "range"
-    epoch = driver.group.epoch
     driver.beat("a", 2, server_assignor="uniform")
     assert driver.group.preferred_assignor() == "uniform"
-    assert driver.group.epoch == epoch  # nothing is assigned anew for that alone
 
 
 def test_target_assignments_are_made_no_more_often_than_allowed() -> None:
@@ -232,7 +283,7 @@ def test_with_the_last_member_the_group_is_empty_and_its_epoch_is_raised() -> No
     driver.join("a", "t")
     driver.beat("a", LEFT)
     assert driver.group.state_name == "Empty"
-    assert (driver.group.epoch, driver.group.assignment_epoch) == (3, 2)
+    assert driver.group.epoch == 3
 
 
 def too_late(driver: ConsumerDriver, timer: TimerSet) -> ConsumerOutcome:

@@ -15,6 +15,7 @@ from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import LeaveGroup, SyncGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.subscription import read_assignment, write_assignment
+from txnsim.releases.rules import LATEST, Rules
 
 E = ErrorCode
 PROTOCOLS = (("range", SUBSCRIPTION),)
@@ -41,6 +42,23 @@ def given(synced: Any) -> set[int]:
     found = read_assignment(synced.assignment)
     assert found is not None
     return {index for _, index in found.partitions}
+
+
+@pytest.mark.parametrize(
+    ("rules", "refused"),
+    [
+        (LATEST, E.inconsistent_group_protocol),
+        # before KAFKA-20662
+        (Rules(malformed_subscription_is_inconsistent=False), E.unknown_server_error),
+    ],
+)
+def test_a_subscription_that_cannot_be_read(rules: Rules, refused: ErrorCode) -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        joined = await world.join(protocols=(("range", b"\x00"),))
+        assert joined.error is refused
+
+    run_groups(main, rules=rules)
 
 
 def test_a_classic_member_follows_and_gets_what_others_give_up() -> None:

@@ -28,7 +28,7 @@ async def test_brokers_are_shown_as_they_run_and_as_the_controller_has_them(
     assert first == {
         "id": 1,
         "state": "running",
-        "release": "4.3",
+        "release": "4.4",
         "host": known.host,
         "port": known.port,
         "epoch": 1,
@@ -75,8 +75,8 @@ async def test_a_broker_comes_back_as_another_release_if_the_features_allow_it(
         refused = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
         assert refused.status_code == 409
         assert why in refused.json()["error"]
-    started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.3"})
-    assert (started.status_code, started.json()["release"]) == (200, "4.3")
+    started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.4"})
+    assert (started.status_code, started.json()["release"]) == (200, "4.4")
 
 
 @within(run_story)

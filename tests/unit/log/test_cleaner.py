@@ -228,12 +228,39 @@ def test_records_without_key_go() -> None:
     assert made.records() == [(2, "a", "1")]
 
 
-def test_the_last_batch_of_a_round_stays_as_the_mark_of_its_end() -> None:
+def a_batch_that_goes(*, rounds_leave_no_mark: bool) -> Compacted:
+    """A record; a batch that no round leaves a record of, at the end of a segment; an active
+    segment.
+    """
     made = Compacted()
+    rules = msgspec.structs.replace(LATEST, rounds_leave_no_mark=rounds_leave_no_mark)
+    compacted = msgspec.structs.replace(made.log.config, rules=rules)
     made.put(("a", "1"))
-    made.log.config = LogConfig(rules=LATEST)
+    made.log.config = LogConfig(rules=rules)
     assert made.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
-    made.log.config = Compacted().log.config
+    made.log.config = compacted
+    return made
+
+
+def test_a_round_leaves_no_mark_of_its_end() -> None:
+    """KAFKA-20452."""
+    made = a_batch_that_goes(rounds_leave_no_mark=True)
+    made.roll()
+    made.clean()
+    assert made.shape() == [(0, 1, "data"), (3, 1, "data")]
+
+
+def test_the_batch_that_ends_at_the_high_watermark_stays_without_records() -> None:
+    """Or else a log that begins anew behind it would not know where it ended."""
+    made = a_batch_that_goes(rounds_leave_no_mark=True)
+    made.roll()
+    made.log.high_watermark = 3  # the record behind has no second copy yet
+    made.clean()
+    assert made.shape() == [(0, 1, "data"), (1, 0, "data"), (3, 1, "data")]
+
+
+def test_before_kafka_20452_the_last_batch_of_a_round_stayed_as_the_mark_of_its_end() -> None:
+    made = a_batch_that_goes(rounds_leave_no_mark=False)
     made.roll()
     made.clean()
     assert made.shape() == [(0, 1, "data"), (1, 0, "data"), (3, 1, "data")]

@@ -10,7 +10,7 @@ from txnsim.metadata.client_metrics_configs import (
     client_metrics_values,
     subscription,
 )
-from txnsim.metadata.configs import ConfigSource
+from txnsim.metadata.config_keys import ConfigSource
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 INVALID_CONFIG, INVALID_REQUEST = ErrorCode.invalid_config, ErrorCode.invalid_request

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.images import B1, cluster
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.metadata.configs import ConfigSource
+from txnsim.metadata.config_keys import ConfigSource
 from txnsim.metadata.group_configs import (
     GROUP_CONFIGS,
     GroupIntervals,
@@ -14,8 +14,10 @@ from txnsim.metadata.group_configs import (
     group_refusal,
     group_values,
 )
+from txnsim.releases import Rules
 from txnsim.settings import DEFAULTS, Settings
 
+BEFORE_4_4 = Rules(group_configs_tell_bounds=False)
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 INVALID_CONFIG, INVALID_REQUEST = ErrorCode.invalid_config, ErrorCode.invalid_request
 
@@ -62,7 +64,38 @@ def test_a_group_is_configured_within_the_bounds_of_its_broker(
     wanted: dict[str, str], why: str | None
 ) -> None:
     expected = None if why is None else (INVALID_CONFIG, why)
+    assert refusal(group_refusal("g", wanted, DEFAULTS, BEFORE_4_4)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({SESSION: "44999"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
+        ({SESSION: "60001"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
+        (
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to 2",
+        ),
+        ({"consumer.assignor.offload.enable": "true"}, None),
+        ({"errors.deadletterqueue.topic.name": "dlq."}, None),
+    ],
+)
+def test_a_refusal_tells_the_bounds(wanted: dict[str, str], why: str | None) -> None:
+    expected = None if why is None else (INVALID_CONFIG, why)
     assert refusal(group_refusal("g", wanted, DEFAULTS)) == expected
+
+
+def test_dead_letters_of_groups_came_with_4_4() -> None:
+    name = "errors.deadletterqueue.topic.name"
+    expected = (INVALID_CONFIG, f"Unknown group config name: {name}")
+    assert refusal(group_refusal("g", {name: "dlq."}, DEFAULTS, BEFORE_4_4)) == expected
+
+
+def test_internal_configs_are_told_where_they_are_set() -> None:
+    own = {"streams.num.warmup.replicas": "3"}
+    for configs, is_told in ((own, True), ({}, False)):
+        values = group_values(configs, image=cluster(), settings=DEFAULTS, broker_id=B1)
+        assert ("streams.num.warmup.replicas" in {one.name for one in values}) is is_told
 
 
 def test_a_group_needs_a_name() -> None:
@@ -118,7 +151,8 @@ def test_a_groups_own_value_goes_before_the_brokers() -> None:
             broker_id=B1,
         )
     }
-    assert list(found) == list(GROUP_CONFIGS)
+    assert set(found) < set(GROUP_CONFIGS)
+    assert list(found) == sorted(found)
     assert (found[HEARTBEAT].value, found[HEARTBEAT].source) == ("6000", ConfigSource.GROUP)
     assert found[HEARTBEAT].synonyms == (
         (HEARTBEAT, "6000", ConfigSource.GROUP),

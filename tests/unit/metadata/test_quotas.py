@@ -16,8 +16,25 @@ from txnsim.metadata.quotas import (
     entity_text,
     found_quotas,
 )
+from txnsim.releases import Rules
 
 EMPTY = ClusterImage(cluster_id="c")
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), float("-inf")])
+def test_a_quota_is_a_finite_number(value: float) -> None:
+    change = [QuotaChange(key="request_percentage", value=value)]
+    found = altered_values(EMPTY, (("user", "u"),), change)
+    assert isinstance(found, Rejection)
+    assert found.reason == "Quota request_percentage must be a finite number"
+
+
+def test_before_4_4_a_quota_might_be_without_end() -> None:
+    change = [QuotaChange(key="request_percentage", value=float("inf"))]
+    found = altered_values(EMPTY, (("user", "u"),), change, Rules(quotas_are_finite=False))
+    assert found == {"request_percentage": float("inf")}
+
+
 RATE = "producer_byte_rate"
 CONNECTIONS = "connection_creation_rate"
 
@@ -56,9 +73,7 @@ def test_whom_a_quota_may_be_for(entity: Entity, key: str, complaint: str | None
         (RATE, -1.0, f"Quota {RATE} must be greater than 0"),
         (RATE, 1.5, f"{RATE} cannot be a fractional value."),
         (RATE, 1e30, f"Proposed value for {RATE} is too large for a LONG."),
-        (RATE, float("nan"), None),
         ("request_percentage", 1.5, None),
-        ("request_percentage", float("inf"), None),
     ],
 )
 def test_what_a_value_may_be(key: str, value: float, complaint: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.releases import RELEASE_3_9, RELEASE_4_0, RELEASE_4_3, RELEASES
+from txnsim.releases import REFERENCE, RELEASE_3_9, RELEASE_4_0, RELEASES
 from txnsim.releases.catalog import fleet_from, release_named
 from txnsim.types import BrokerId
 
@@ -19,7 +19,7 @@ def test_releases_are_found_by_their_names_oldest_first() -> None:
 
 def test_a_broker_that_is_not_named_is_of_the_newest_release() -> None:
     fleet = fleet_from((), brokers=3)
-    assert all(fleet.of(broker) is RELEASE_4_3 for broker in (ONE, TWO, THREE))
+    assert all(fleet.of(broker) is REFERENCE for broker in (ONE, TWO, THREE))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,6 @@ def test_a_broker_that_does_not_exist_is_refused(wish: str) -> None:
 def test_brokers_may_have_other_ids() -> None:
     ids = (BrokerId(0), BrokerId(7))
     fleet = fleet_from(("7=3.9",), brokers=2, broker_ids=ids)
-    assert [fleet.of(broker_id).name for broker_id in ids] == ["4.3", "3.9"]
+    assert [fleet.of(broker_id).name for broker_id in ids] == [REFERENCE.name, "3.9"]
     with pytest.raises(ConfigError, match="there is no broker '1'"):
         fleet_from(("1=3.9",), brokers=2, broker_ids=ids)

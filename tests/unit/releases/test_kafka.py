@@ -7,37 +7,37 @@ from typing import Any, cast
 
 import pytest
 
-from txnsim.releases import LATEST, RELEASE_4_3, RELEASES
+from txnsim.releases import LATEST, REFERENCE, RELEASES
 
 
 def test_produce_is_advertised_from_zero_but_works_from_three() -> None:
-    assert RELEASE_4_3.api_versions[0] == (0, 13)
-    assert not RELEASE_4_3.accepts(0, 2)
-    assert RELEASE_4_3.accepts(0, 3)
+    assert REFERENCE.api_versions[0] == (0, 13)
+    assert not REFERENCE.accepts(0, 2)
+    assert REFERENCE.accepts(0, 3)
 
 
 def test_unstable_init_producer_id_six_is_hidden() -> None:
-    assert RELEASE_4_3.api_versions[22] == (0, 5)
+    assert REFERENCE.api_versions[22] == (0, 5)
 
 
 @pytest.mark.parametrize("key", [4, 5, 6, 7, 67, 71, 72])
 def test_keys_that_are_no_business_of_clients_are_hidden(key: int) -> None:
-    assert key not in RELEASE_4_3.api_versions
+    assert key not in REFERENCE.api_versions
 
 
 def test_new_clusters_run_transactions_v2() -> None:
-    feature = RELEASE_4_3.features["transaction.version"]
+    feature = REFERENCE.features["transaction.version"]
     assert (feature.min_level, feature.max_level, feature.new_cluster_level) == (0, 2, 2)
 
 
 def test_data_of_a_release_is_read_only() -> None:
     with pytest.raises(TypeError):
-        operator.setitem(cast("Any", RELEASE_4_3.api_versions), 0, (0, 0))
+        operator.setitem(cast("Any", REFERENCE.api_versions), 0, (0, 0))
 
 
 def test_release_is_found_by_its_name() -> None:
-    assert RELEASES["4.3"] is RELEASE_4_3
+    assert RELEASES[REFERENCE.name] is REFERENCE
 
 
 def test_the_newest_release_goes_by_the_newest_rules() -> None:
-    assert RELEASE_4_3.rules == LATEST
+    assert REFERENCE.rules == LATEST

@@ -6,15 +6,11 @@ need neither; record again when the emulated release changes.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from tests.support.apache_kafka import KAFKA_VERSION, java_command, kafka_libs
+from tests.support.apache_kafka import java_command, kafka_libs
 
 HERE = Path(__file__).resolve().parent
 
@@ -25,31 +21,10 @@ API_KEYS = (
 )
 
 
-NEWER = {"4.4.0": ((18, 5), (28, 6), (42, 3))}
-"""Versions of messages that came with a later release."""
-
-
 def main() -> int:
     """Run the recorder with Kafka's jars; its output replaces what is committed."""
-    code = record(HERE, API_KEYS)
-    for release, wanted in NEWER.items():
-        with tempfile.TemporaryDirectory() as directory:
-            code = code or record(Path(directory), [key for key, _ in wanted], release)
-            lines = (Path(directory) / "messages.jsonl").read_text().splitlines()
-        line = release.rpartition(".")[0]
-        kept = [one for one in lines if _of(json.loads(one)) in wanted]
-        (HERE / f"messages-{line}.jsonl").write_text("".join(f"{one}\n" for one in kept))
-    return code
-
-
-def record(directory: Path, keys: Iterable[int], release: str = KAFKA_VERSION) -> int:
-    """What a release's classes write, into a directory; the exit status."""
-    command = [*java_command(kafka_libs(release)), str(HERE / "Recorder.java"), str(directory)]
-    return subprocess.run([*command, *map(str, keys)], check=False).returncode
-
-
-def _of(line: dict[str, Any]) -> tuple[int, int]:
-    return line["api"], line["version"]
+    command = [*java_command(kafka_libs()), str(HERE / "Recorder.java"), str(HERE)]
+    return subprocess.run([*command, *map(str, API_KEYS)], check=False).returncode
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ async def handle(request: Request) -> Reply:
     outcomes: dict[Entity, Rejection | None] = {}
     wanted: dict[Entity, tuple[QuotaChange, ...]] = {}
     metadata = request.broker.metadata
+    rules = request.broker.release.rules
     request.expect(len(request.message.entries) * CHANGE_WEIGHT)
     for entry in request.message.entries:
         entity = _entity(entry)
@@ -36,7 +37,7 @@ async def handle(request: Request) -> Reply:
             outcomes[entity] = invalid(f"Ignoring duplicate entity {entity_text(entity)}")
         else:
             changes = tuple(_change(op) for op in entry.ops)
-            values = altered_values(metadata.image, entity, changes)
+            values = altered_values(metadata.image, entity, changes, rules)
             if isinstance(values, Rejection):
                 outcomes[entity] = values
             else:
@@ -45,7 +46,7 @@ async def handle(request: Request) -> Reply:
         await request.have_done(CHANGE_WEIGHT)
     if not request.message.validate_only:
         # All at once, as a controller appends them: an image for each would be copied as often.
-        metadata.publish(altered_quotas(metadata.image, wanted))
+        metadata.publish(altered_quotas(metadata.image, wanted, rules))
     return _answer(request, outcomes)
 
 

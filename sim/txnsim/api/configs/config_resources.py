@@ -20,6 +20,7 @@ from txnsim.controller.leadership import without_elr
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_refusal
+from txnsim.metadata.config_keys import topic_configs
 from txnsim.metadata.group_configs import group_refusal
 from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage
 
@@ -155,12 +156,13 @@ def altered_image(
         if isinstance(altered, Rejection):
             return altered
         if is_group:
-            refused = group_refusal(name, altered, metadata.settings)
+            refused = group_refusal(name, altered, metadata.settings, request.broker.release.rules)
             return refused or image.with_group_configs(name, altered)
         return client_metrics_refusal(name, altered) or image.with_client_metrics(name, altered)
     if kind is ResourceType.TOPIC:
         current = {} if is_whole else image.topics[name].configs
-        altered = controller.altered_configs(current, changes, configs.TOPIC_CONFIGS)
+        keys = topic_configs(request.broker.release.rules)
+        altered = controller.altered_configs(current, changes, keys)
         if isinstance(altered, Rejection):
             return altered
         if altered.get(_MIN_INSYNC) != image.topics[name].configs.get(_MIN_INSYNC):

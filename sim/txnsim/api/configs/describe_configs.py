@@ -21,6 +21,7 @@ from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics_configs import client_metrics_values
+from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigSource
 from txnsim.metadata.configs import ConfigValue
 from txnsim.metadata.group_configs import group_values
 from txnsim.settings import documentation
@@ -134,7 +135,7 @@ def _topic_values(request: Request, name: str) -> list[ConfigValue]:
             settings=broker.metadata.settings,
             broker_id=broker.broker_id,
         )
-        for key in configs.shown_of_topic(own)
+        for key in configs.shown_of_topic(own, broker.release.rules)
     ]
 
 
@@ -145,6 +146,7 @@ def _group_values(request: Request, name: str) -> list[ConfigValue]:
         image=broker.image,
         settings=broker.metadata.settings,
         broker_id=broker.broker_id,
+        rules=broker.release.rules,
     )
 
 
@@ -164,7 +166,7 @@ def _broker_values(request: Request, name: str) -> list[ConfigValue]:
         value
         for value in values
         if value.name not in configs.INTERNAL_BROKER_CONFIGS
-        or value.source is not configs.ConfigSource.DEFAULT
+        or value.source is not ConfigSource.DEFAULT
     ]
 
 
@@ -215,5 +217,5 @@ def _wants_documentation(request: Request) -> bool:
 
 def _documentation(name: str) -> str | None:
     """The text of a broker's config, also where a topic has another name for it."""
-    topic = configs.TOPIC_CONFIGS.get(name)
+    topic = TOPIC_CONFIGS.get(name)
     return _DOCUMENTATION.get(name if topic is None else topic.broker_name or name)

@@ -88,6 +88,10 @@ def _logger_refusal(request: Request, resource: Any) -> Rejection | None:
             case ConfigOperation.APPEND | ConfigOperation.SUBTRACT as operation:
                 which = ConfigOperation(operation).name
                 return invalid(f"{which} operation is not allowed for the BROKER_LOGGER resource")
+            case other if request.broker.release.rules.logger_operations_are_checked:
+                return invalid(
+                    f"Unknown operation type {other} is not allowed for the BROKER_LOGGER resource"
+                )
             case _:
                 return Rejection(error=ErrorCode.unknown_server_error, reason="")
     return None

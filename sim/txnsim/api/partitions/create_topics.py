@@ -113,7 +113,7 @@ def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
             settings=broker.metadata.settings,
             broker_id=broker.broker_id,
         )
-        for name in configs.shown_of_topic(topic.configs)
+        for name in configs.shown_of_topic(topic.configs, broker.release.rules)
     )
     return tuple(
         request.schema.CreatableTopicConfigs(

@@ -8,6 +8,7 @@ topic id; 13 a top-level error. Kafka's counterpart: KafkaApis.handleTopicMetada
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from functools import partial
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from txnsim.api.request import (
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import NO_LEADER, PartitionImage, TopicImage
+from txnsim.placement import in_hash_order
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from txnsim.wire.codec import build
 
@@ -56,8 +58,10 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.unknown_server_error)
     may_create = getattr(message, "allow_auto_topic_creation", True)
     missing: list[str] = []
-    found = await request.each(partial(_by_name, request, missing), names)
     broker = request.broker
+    hashed = broker.release.rules.unknown_topics_are_hashed
+    ordered = _ordered(request, names) if hashed else names
+    found = await request.each(partial(_by_name, request, missing), ordered)
     if missing and may_create and broker.settings.auto_create_topics_enable:
         creatable = [name for name in missing if name not in _NOT_MADE]
         if creatable and broker.reaches_controller:
@@ -102,6 +106,16 @@ def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
     if topic is None:
         return failed(request, ErrorCode.unknown_topic_id, name=None, topic_id=topic_id)
     return topic
+
+
+def _ordered(request: Request, names: Collection[Any]) -> list[str]:
+    """The topics that there are as they were asked for, then the others (getTopicMetadata)."""
+    topics = request.broker.image.topics
+    unknown = [name for name in names if name not in topics]
+    return [
+        *(name for name in names if name in topics),
+        *in_hash_order(unknown, room_for=len(names)),
+    ]
 
 
 def _by_name(request: Request, missing: list[str], name: str) -> Any:

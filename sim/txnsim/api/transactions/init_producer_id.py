@@ -2,7 +2,7 @@
 transactional id before.
 
 Versions: 3 brings the expected identity (KIP-360), 4 the error PRODUCER_FENCED, 5
-TRANSACTION_ABORTABLE. 6 (KIP-939) knows two-phase commit; it is not stable in 4.3 and closed unless
+TRANSACTION_ABORTABLE. 6 (KIP-939) knows two-phase commit; it is not stable yet and closed unless
 ``unstable.api.versions.enable`` opens it. Kafka's counterpart:
 KafkaApis.handleInitProducerIdRequest.
 """

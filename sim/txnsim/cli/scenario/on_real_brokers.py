@@ -12,6 +12,7 @@ from txnsim.cli.output import format_table, print_json, print_text, tell, warn
 from txnsim.cli.scenario.output import facts_of, kinds, story_of, wrapped
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
+from txnsim.releases import REFERENCE
 
 if TYPE_CHECKING:
     from txnsim.scenario.ground.comparison import Cell
@@ -29,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--on",
         metavar="WHERE",
-        help="also on Apache Kafka: apache-4.3.1 starts brokers of that release, several "
-        "separated by commas (needs a JDK 17 and Maven); HOST:PORT takes a cluster that is there",
+        help=f"also on Apache Kafka: apache-{REFERENCE.patch_release} starts brokers of that "
+        "release, several separated by commas (needs a JDK 17 and Maven); HOST:PORT "
+        "takes a cluster that is there",
     )
     group.add_argument(
         "--yes",
@@ -97,7 +99,8 @@ def _places(args: argparse.Namespace) -> list[str]:
         return places
     if any(":" not in one for one in there) or len(there) != len(places):
         raise ConfigError(
-            f"--on {args.on}: expected releases such as apache-4.3.1, or HOST:PORT of a cluster"
+            f"--on {args.on}: expected releases such as apache-{REFERENCE.patch_release}, or "
+            "HOST:PORT of a cluster"
         )
     if not args.yes:
         raise ConfigError(

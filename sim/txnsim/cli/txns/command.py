@@ -44,7 +44,7 @@ FAILED: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare subcommands and options, those of Kafka 4.3's tool."""
+    """Declare subcommands and options, those of Kafka's tool."""
     _add_globals(parser, default=None)
     parser.add_argument(
         "-v", "--version", action="version", version=TXNSIM, help="print the version"

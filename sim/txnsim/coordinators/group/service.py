@@ -168,6 +168,7 @@ class GroupCoordinator:
         settings = self._settings
         protocol = ConsumerProtocol(
             settings=consumer_settings(settings),
+            rules=self._rules,
             new_id=new_id,
             intervals_of=lambda group_id: group_intervals(
                 image().group_configs.get(group_id), dynamic_settings()

@@ -74,7 +74,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     telling: Telling
     on: str
-    """``4.3.1``, or the address of a cluster."""
+    """``4.0.2``, or the address of a cluster."""
     simulated: RunResult | None = None
     real: RunResult | None = None
     why_not: str = ""
@@ -114,7 +114,7 @@ async def tell_on_apache(
     """Tell stories on the simulator and on brokers of a release, which are started for them.
 
     Args:
-        version: Such as ``4.3.1``.
+        version: Such as ``4.0.2``.
         plan: What to tell; what the release or real brokers can't be or do is left out, said why.
         casting: Who plays applications.
         say: Gets lines of progress.

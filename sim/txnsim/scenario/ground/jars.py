@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.errors import ConfigError
+from txnsim.releases import REFERENCE
 from txnsim.releases.versions import line_of
 
 OLDEST: Final = (3, 1)
@@ -35,6 +36,12 @@ _POM: Final = """\
       <groupId>org.apache.kafka</groupId>
       <artifactId>kafka_2.13</artifactId>
       <version>VERSION</version>
+      <exclusions>
+        <exclusion>
+          <groupId>org.apache.kafka</groupId>
+          <artifactId>kafka-tools-api</artifactId>
+        </exclusion>
+      </exclusions>
     </dependency>
     <dependency>
       <groupId>org.slf4j</groupId>
@@ -53,18 +60,22 @@ _POM: Final = """\
   </build>
 </project>
 """
-"""A broker's class path, and a logger that writes to standard error."""
+"""A broker's class path, and a logger that writes to standard error. The API of tools, which was
+not published for every release, is none of its business.
+"""
 
 
 def version_of(name: str) -> str:
-    """The release that ``apache-4.3.1`` names.
+    """The release that ``apache-4.0.2`` names.
 
     Raises:
         ConfigError: It names none, or one that can't be started this way.
     """
     found = _RELEASE_RE.fullmatch(name)
     if found is None:
-        raise ConfigError(f"{name}: expected a release of Apache Kafka such as apache-4.3.1")
+        raise ConfigError(
+            f"{name}: expected a release of Apache Kafka such as apache-{REFERENCE.patch_release}"
+        )
     version = found[1]
     if line_of(version) < OLDEST:
         raise ConfigError(
@@ -84,7 +95,7 @@ def fetch(version: str, *, say: Callable[[str], object]) -> Path:
     """The directory with the jars of a release; Maven copies them there where it is missing.
 
     Args:
-        version: Such as ``4.3.1``.
+        version: Such as ``4.0.2``.
         say: Gets a line before the work begins that takes its time.
 
     Raises:

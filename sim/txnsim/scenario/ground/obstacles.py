@@ -11,8 +11,7 @@ import msgspec
 
 from txnsim.faults.points import PEER
 from txnsim.proxy import meanings
-from txnsim.releases.fleet import Fleet
-from txnsim.releases.kafka import RELEASES
+from txnsim.releases.kafka import REFERENCE, RELEASES
 from txnsim.releases.release import Release
 from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim.releases.versions import line_of, names_releases, newer_than
@@ -63,7 +62,7 @@ def counterpart_of(version: str) -> Counterpart:
     what the real one does not have yet. Before 3.6 it is 3.6.
 
     Args:
-        version: Such as ``4.3.1``.
+        version: Such as ``4.0.2``.
     """
     line = max(line_of(version), OLDEST_HERE)
     newest = max((name for name in RELEASES if line_of(name) <= line), key=line_of)
@@ -84,11 +83,11 @@ def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None
         strict = counterpart.effective.v2_markers_need_higher_epoch
         if markers_matter(scenario, run_name) and strict is not (run.mode == "TV2+"):
             return "strict markers (KIP-1228) came with 4.2"
-    named = [one for one in scenario.runs.values() if one.as_version is not None]
-    if named:
+    if any(one.as_version is not None for one in scenario.runs.values()):
         own = counterpart.release.name
-        wanted = run.as_version or Fleet().default.name
-        is_newer = run.as_version is None and line_of(own) > line_of(wanted)
+        worlds = [one.as_version or REFERENCE.name for one in scenario.runs.values()]
+        wanted = run.as_version or REFERENCE.name
+        is_newer = wanted == max(worlds, key=line_of) and line_of(own) > line_of(wanted)
         if own != wanted and not is_newer:
             return f"it is the world of {wanted}"
     return _differing_rule(scenario, run, counterpart)

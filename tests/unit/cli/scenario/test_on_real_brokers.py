@@ -178,9 +178,9 @@ def test_brokers_in_trouble_are_not_accused_but_asked_again(
     ("where", "complaint"),
     [
         ("127.0.0.1:1", "say --yes"),
-        ("apache-4.3.1,127.0.0.1:1", "expected releases such as apache-4.3.1, or HOST:PORT"),
-        ("kafka", "expected releases such as apache-4.3.1, or HOST:PORT"),
-        ("apache-latest", "expected a release of Apache Kafka such as apache-4.3.1"),
+        ("apache-4.3.1,127.0.0.1:1", "expected releases such as apache-4.4.0, or HOST:PORT"),
+        ("kafka", "expected releases such as apache-4.4.0, or HOST:PORT"),
+        ("apache-latest", "expected a release of Apache Kafka such as apache-4.4.0"),
     ],
 )
 def test_a_place_that_is_none_is_refused(

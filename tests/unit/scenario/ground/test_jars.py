@@ -59,7 +59,7 @@ def test_without_maven_or_java_it_says_what_to_install(
 
 @pytest.mark.parametrize(
     ("name", "complaint"),
-    [("4.3.1", "such as apache-4.3.1"), ("apache-4", "such as"), ("apache-2.7.2", "too old")],
+    [("4.3.1", "such as apache-4.4.0"), ("apache-4", "such as"), ("apache-2.7.2", "too old")],
 )
 def test_only_releases_with_kraft_can_be_named(name: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
