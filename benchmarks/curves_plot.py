@@ -46,6 +46,7 @@ def svg(points: Sequence[Point]) -> bytes:
             middle = sorted(one.cpu_ms for one in mine)[len(mine) // 2]
             axes.set_ylim(middle / 10, middle * 10)
             axes.set_xlabel(name)
+            axes.minorticks_off()
             axes.grid(alpha=0.3)
         figure.supylabel("milliseconds of CPU for each one")
         out = io.BytesIO()

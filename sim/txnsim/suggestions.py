@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from txnsim.on_demand import OnDemand
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = OnDemand("difflib")
 
 SIMILARITY: Final = 0.6
 SHORT_MAX: Final = 4
@@ -21,10 +27,10 @@ def unknown(what: str, given: str, known: Iterable[str]) -> str:
     folded = {name.lower(): name for name in names}
     cutoff = SIMILARITY_OF_SHORT if len(given) <= SHORT_MAX else SIMILARITY
     longer = [name for name in folded if given and name.startswith(given.lower())]
-    similar = longer[:1] or get_close_matches(given.lower(), folded, n=1, cutoff=cutoff)
+    similar = longer[:1] or difflib.get_close_matches(given.lower(), folded, n=1, cutoff=cutoff)
     if not similar:  # the words may be right and their order not: FENCED_PRODUCER
         folded = {_in_order(name): name for name in names}
-        similar = get_close_matches(_in_order(given), folded, n=1, cutoff=cutoff)
+        similar = difflib.get_close_matches(_in_order(given), folded, n=1, cutoff=cutoff)
     hint = f"did you mean {folded[similar[0]]}? " if similar else ""
     listed = f"there are: {', '.join(names)}" if len(names) <= LIST_MAX else ""
     return f"no {what} {given!r}; {hint}{listed}".rstrip("; ")

@@ -18,7 +18,7 @@ from txnsim.cli.output import may_colour
 from txnsim.loggers import Logger, before_first_line
 from txnsim.on_demand import OnDemand
 from txnsim.printable import printable
-from txnsim.runtime import real
+from txnsim.runtime.wall_clock import monotonic_ms
 
 if TYPE_CHECKING:
     import structlog
@@ -51,7 +51,7 @@ def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat
     global _floods  # a process has one log
     loop_log = logging.getLogger("asyncio")
     loop_log.removeFilter(_floods)
-    _floods = Floods(real.monotonic_ms)
+    _floods = Floods(monotonic_ms)
     loop_log.addFilter(_floods)
     before_first_line(partial(_configure, level, log_format))
 
@@ -97,7 +97,7 @@ def tell_left_out(*, at_once: bool = False) -> None:
         Logger(str(name)).warning(event, left_out=count)
 
 
-_floods = Floods(real.monotonic_ms)
+_floods = Floods(monotonic_ms)
 """Of the log as it was set up last."""
 
 

@@ -4,11 +4,11 @@ files for Java's tools.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from txnsim.on_demand import OnDemand
 from txnsim.security import sasl
 from txnsim.server.cluster import SimCluster
 from txnsim.server.security_demo import (
@@ -23,6 +23,11 @@ from txnsim.server.security_demo import (
     mechanism_of,
     password_of,
 )
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = OnDemand("json")
 
 USERS: Final = {
     ADMIN: "super user; SCRAM or PLAIN",

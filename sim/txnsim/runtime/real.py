@@ -50,11 +50,6 @@ class RealClock(LoopClock):
         )
 
 
-def monotonic_ms() -> int:
-    """A clock that is never set, in milliseconds from an arbitrary start, for the same."""
-    return time.monotonic_ns() // 1_000_000
-
-
 def real_environment(
     *,
     seed: int | None = None,

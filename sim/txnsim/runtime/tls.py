@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import ConfigError
+from txnsim.on_demand import OnDemand
 from txnsim.security.options import ClientAuth, ClientTls, TlsFiles, TlsPem
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = OnDemand("tempfile")
 
 _VERIFY: Final = {
     ClientAuth.NONE: ssl.CERT_NONE,

@@ -1,4 +1,4 @@
-"""The wall clock of programs that have no event loop; ``real`` would load all that a broker is."""
+"""The clocks of programs that have no event loop; ``real`` would load all that a broker is."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def wall_ms() -> int:
 def cpu_ms() -> int:
     """Milliseconds of processor time that this process has used."""
     return time.process_time_ns() // 1_000_000
+
+
+def monotonic_ms() -> int:
+    """A clock that is never set, in milliseconds from an arbitrary start."""
+    return time.monotonic_ns() // 1_000_000

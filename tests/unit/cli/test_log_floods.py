@@ -26,7 +26,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Iterator[Time]:
     """A log of JSON that goes by a clock of its own."""
     before = structlog.get_config()
     clock = Time()
-    monkeypatch.setattr(event_log.real, "monotonic_ms", clock)
+    monkeypatch.setattr(event_log, "monotonic_ms", clock)
     set_up_logs(level="debug", log_format=LogFormat.JSON)
     yield clock
     logging.getLogger("asyncio").removeFilter(event_log._floods)

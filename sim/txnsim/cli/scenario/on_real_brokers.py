@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.client_properties import read_client_properties
 from txnsim.cli.output import format_table, print_json, print_text, tell, warn
 from txnsim.cli.scenario.output import facts_of, kinds, story_of, wrapped
-from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
 
 if TYPE_CHECKING:
+    from txnsim.client.connection import ClientSettings
     from txnsim.scenario.ground.comparison import Cell
     from txnsim.scenario.players.casting import Casting
     from txnsim.scenario.runner import RunResult, Telling
@@ -111,6 +110,10 @@ def _places(args: argparse.Namespace) -> list[str]:
 
 
 def _settings(args: argparse.Namespace) -> ClientSettings:
+    # The client is most of what `txnsim scenario list` would import.
+    from txnsim.cli.client_properties import read_client_properties
+    from txnsim.client.connection import ClientSettings
+
     if args.command_config is None:
         return ClientSettings(client_id="txnsim-stage")
     settings, _, without_effect = read_client_properties(args.command_config)

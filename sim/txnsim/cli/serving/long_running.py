@@ -14,7 +14,7 @@ from typing import Final
 from txnsim.cli import control_token, ready_file
 from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs, tell_left_out
 from txnsim.cli.output import complain
-from txnsim.runtime.real import monotonic_ms
+from txnsim.runtime.wall_clock import monotonic_ms
 
 END_MS_MAX: Final = 4_500
 """After a signal the process is gone within five seconds."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -44,6 +42,9 @@ def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) ->
 
 def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
     """Write the file to the directory for temporary files and open it in a browser."""
+    import tempfile
+    import webbrowser  # both cost the start of every command on scenarios
+
     path = Path(tempfile.mkdtemp(prefix="txnsim-")) / "run.html"
     write(path, runs, redact=redact)
     print_line(path.as_uri())
