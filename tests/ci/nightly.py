@@ -152,9 +152,9 @@ def metrics_and_rights(deadline: Deadline) -> PartOutcome:
     return _real("metrics, rights and the proxy, Kafka and txnsim", *paths, deadline=deadline)
 
 
-def stories_told_twice(deadline: Deadline) -> PartOutcome:
+def stories_on_real_brokers(deadline: Deadline) -> PartOutcome:
     """Some stories on three real brokers behind the proxy and on the simulator: equal verdicts."""
-    test = "tests/real/test_stories_told_twice.py"
+    test = "tests/real/test_stories_on_real_brokers.py"
     return _real("stories, Kafka and txnsim", test, deadline=deadline)
 
 
