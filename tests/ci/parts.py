@@ -114,7 +114,9 @@ NIGHTLY: Final = Plan(
         ),
         Part("fuzzing", 3, nightly.fuzzing, needs_programs=False),
         Part("disks of Kafka, loaded and written", 3, nightly.disks),
-        Part("stories on a real Kafka and on txnsim", 3, nightly.stories_on_real_brokers, cores=WAITS),
+        Part(
+            "stories on a real Kafka and on txnsim", 3, nightly.stories_on_real_brokers, cores=WAITS
+        ),
         *(
             Part(
                 f"{KILLS[level]} kills of Kafka Streams, txnsim at transaction.version {level}",

@@ -38,7 +38,7 @@ def _decoder() -> msgspec.json.Decoder[Seen]:
 
 
 class HistoryError(Exception):
-    """It is no history, or one that can't be judged; the message says where and why."""
+    """The file is no history, or a history that can't be judged; the message says where and why."""
 
 
 class History:
@@ -180,8 +180,8 @@ class Fate(msgspec.Struct, frozen=True):
     maybe_committed: bool = False
     """A commit was asked for, and it is unknown whether it took effect."""
     aborted: bool = False
-    """An end was asked for, and no commit can have taken effect: it was refused, or an abort was
-    asked for, with whatever answer.
+    """The transaction was to end, and no commit can have taken effect: the commit was refused, or
+    an abort was asked for. The answer to the abort does not matter.
     """
 
     @property

@@ -73,9 +73,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def judge(history: History) -> Verdict:
     """Ask every checker.
 
-    A permanent error (a wrong record was read, a record is lost) stays in the verdict. An error
-    that can be repaired (a reader that is held back, a coordinator that is stuck) is judged by the
-    state at the end, so a history that goes on until after a repair is judged without it.
+    A permanent error (a wrong record was read, a record is lost) stays in the verdict. Some errors
+    can be repaired: a reader that is held back, a coordinator that is stuck. They are judged by the
+    state at the end. A history that goes on after the repair is healthy.
 
     Raises:
         HistoryError: A value names two records of a partition.
@@ -88,8 +88,8 @@ def judge(history: History) -> Verdict:
 
 
 def _refuse_shared_values(history: History) -> None:
-    """Records are told apart by their values. Attempts to write one record are of one transaction,
-    and are acknowledged at one offset.
+    """Two records differ by their values. Attempts to write one record are of one transaction, and
+    are acknowledged at one offset.
     """
     first: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
     for index, wrote in history.writes():

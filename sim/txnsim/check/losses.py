@@ -19,7 +19,8 @@ def losses(history: History) -> tuple[Anomaly, ...]:
 
     Some acknowledged records of a transaction are gone:
 
-    - part of it is visible: torn, whatever its end; if it committed, the missing records are lost;
+    - part of it is visible: it is torn, committed or not; if it committed, the missing records are
+      lost;
     - nothing of it is visible, it was committed and had several records: the commit is lost;
     - it was committed and had one record: that write is lost.
     """

@@ -31,7 +31,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
     """Refused: it has had no effect and never will."""
     UNKNOWN = "unknown"
-    """No answer, or one that leaves open whether an earlier attempt took effect."""
+    """There was no answer, or the answer does not say whether an earlier attempt took effect."""
 
 
 class Isolation(StrEnum):
@@ -157,7 +157,7 @@ class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
     """The identity that was sent; None where it isn't known."""
     next_producer_id: int | None = None
     next_producer_epoch: int | None = None
-    """The identity with which the producer goes on: that of the answer under transactions v2, else
+    """The producer's next identity. In transactions v2 it comes with the answer; otherwise it is
     the one that was sent. None where it isn't known.
     """
 
@@ -303,7 +303,7 @@ class Cleaned(OnPartition, frozen=True, kw_only=True, tag="cleaned"):
 
 
 class Deleted(Observation, frozen=True, kw_only=True, tag="deleted"):
-    """A topic was deleted (DeleteTopics); one that is made again under its name is another one."""
+    """A topic was deleted (DeleteTopics). A new topic of the same name is another topic."""
 
     topic: str
     asked_ms: int

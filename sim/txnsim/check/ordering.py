@@ -24,11 +24,10 @@ _Session = tuple[int, int, TopicPartition]
 def out_of_order(history: History) -> tuple[Anomaly, ...]:
     """An idempotent producer's records are out of order (KIP-98).
 
-    Either a record of a higher sequence is before one of a lower in the log, or it was
-    acknowledged and the one of the lower sequence is refused with OUT_OF_ORDER_SEQUENCE_NUMBER:
-    the broker wants a predecessor that it has let overtake. The latter only of a record that was
-    never in doubt (each attempt was refused) and that no reader has got: a late repetition of a
-    record in the log gets the same error.
+    Either the log has a record of a higher sequence before one of a lower sequence. Or the broker
+    acknowledged the higher one and refuses the lower one with OUT_OF_ORDER_SEQUENCE_NUMBER, so the
+    record can never follow. The second case needs a record whose every attempt was refused and that
+    no reader has got: a late repetition of a record in the log gets the same error.
     """
     seen = visibility(history)
     sessions: dict[_Session, list[tuple[int, int, Wrote]]] = defaultdict(list)

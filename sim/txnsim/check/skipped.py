@@ -33,7 +33,7 @@ class _Group(msgspec.Struct):
 
     senders: set[str]
     sent: set[int]
-    """Offsets that somebody has sent, whatever came of it."""
+    """Offsets that somebody has sent, also where the commit failed."""
     transactions: set[str | None]
     """In which they have sent them."""
     vouched: int = -1

@@ -4,8 +4,8 @@ loaded.
 Spark starts one daemon per executor. The daemon forks a worker for each task that runs at a time. A
 worker need not import what the daemon has imported, so numba and the kernels' machine code, half a
 second of CPU, are loaded once. Nothing that starts a thread may be imported before a fork. So the
-workers import pyarrow and pandas themselves. (PySpark's own daemon plans a read, whatever is set;
-``source`` imports nothing of this there.)
+workers import pyarrow and pandas themselves. (PySpark plans a read in its own daemon in any case.
+``source`` imports none of this there.)
 
 A session gets this daemon by ``spark.python.daemon.module`` (``session``). Without it everything
 works in the same way, and each worker loads for itself.

@@ -49,7 +49,7 @@ def described(
     Args:
         paths: Log directories, folders of them, or replicas' folders.
         topics: Only these; all where empty.
-        progress: Called with which one is read now.
+        progress: Called with the name of each file as it is read.
         on_problem: Called with a replica that can't be read, which is passed by.
 
     Raises:

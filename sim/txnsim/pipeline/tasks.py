@@ -65,7 +65,8 @@ def shared_out(
     size_of: Callable[[T], int],
     go_together: Callable[[T, T], bool] = lambda _before, _after: False,
 ) -> list[tuple[T, ...]]:
-    """Works in tasks of about so many bytes, in their order; one that is larger has its own.
+    """Groups works into tasks of about so many bytes, in their order; a larger work has its own
+    task.
 
     Args:
         works: Such as segments.

@@ -31,7 +31,7 @@ from txnsim.txn.past_decision import MARKERS, Decided
 from txnsim.types import TopicPartition
 
 COPIES: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})
-"""Kinds that carry a value on: a walk along causes skips them, but for a root."""
+"""Kinds that only pass a value on. A walk along causes skips them, except for a root."""
 BRIEF_REMARK: Final = (
     "This trace was recorded at brief, without high watermarks: the end of the log is taken"
     " instead."

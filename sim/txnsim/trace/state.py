@@ -3,12 +3,12 @@
 Events carry new values, so this module knows no rule of Kafka: each kind of event assigns. The
 page's ``reducer.js`` does the same, line by line, and a test compares the two.
 
-The state of a log is the one that its leader tells. What a former leader or a follower tells of its
-own log is left out.
+The state of a log is the leader's. What a former leader or a follower tells of its own log is left
+out.
 
 A recording may begin in the middle of a run. Its snapshot is then the first state. The level
-``brief`` leaves events out, and the state does not know them either: a high watermark is then the
-one with which the leader began.
+``brief`` leaves events out, and the state lacks them too. A high watermark, for example, stays
+where it was when the leader began.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ MEMBER_BYTES_MAX: Final = 4 << 30
 """Of a part of an archive, as it says and as it is met."""
 MANIFEST_BYTES_MAX: Final = 16 << 20
 FREE_BYTES: Final = 1 << 30
-"""Memory that reading an archive may take, whatever its size."""
+"""Memory that reading an archive may take. It does not depend on the archive's size."""
 MEMORY_TIMES_MAX: Final = 50
 """And so many times the size of the file, where that is more: it is packed, and an entry of two
 bytes is an object of a hundred.

@@ -2,9 +2,9 @@
 id. Pure.
 
 The newest record of a transactional id in its partition of ``__transaction_state`` is its entry. A
-tombstone removes the entry. The last *decision*, the newest PrepareCommit or PrepareAbort, is kept
-beside the entry: a complete transaction lists no partition any more, and only its decision tells
-whether a partition was owed a marker.
+tombstone removes the entry. The last *decision* is the newest PrepareCommit or PrepareAbort. It is
+kept beside the entry, because the entry of a complete transaction lists no partitions: only its
+decision tells which partitions should have got a marker.
 
 Where a log is missing or cut off, the answer says so: an id that is not found there may still have
 an entry. Kafka's counterparts: TransactionLog, TransactionStateManager.loadTransactionMetadata.

@@ -1,7 +1,7 @@
 """The coordinators' logs in the directories.
 
-For each partition of ``__transaction_state`` one replica is read: the one that counts, or another
-one where that replica can't be read to its end. Spark's workers read them where there is much
+For each partition of ``__transaction_state`` one replica is read: the one that counts. Where it
+can't be read to its end, another replica is read. Spark's workers read them where there is much
 (``read_by_spark``). Kafka's counterparts: TransactionLog,
 TransactionStateManager.loadTransactionMetadata.
 """

@@ -135,7 +135,9 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[int, ...]
     assignment: Assignment | None = None
     undecided: str = ""
-    """Why nobody knows whether it is of the topic that lives; empty where that is known."""
+    """Why the files do not tell whether it belongs to the topic that exists now; empty where they
+    do.
+    """
 
     @property
     def lost_end(self) -> str:

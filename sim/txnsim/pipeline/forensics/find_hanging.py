@@ -73,7 +73,9 @@ DRIVER_BYTES_MAX: Final = 4 << 30
 cores, and may have more of them.
 """
 INTERPRETED_BYTES_MAX: Final = 4 << 20
-"""So much is read batch by batch in Python: the compiled walk takes longer to load than that."""
+"""Up to this size a log is read batch by batch in Python. Loading the compiled walk would take
+longer.
+"""
 UNCOMPILED_BYTES_MAX: Final = 16 << 20
 """So much where the libraries of the compiled walk are not installed."""
 COORDINATOR_BYTES_MAX: Final = 64 << 20
@@ -102,7 +104,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     accepts_damage: bool = False
     """Tell commands on evidence that is not sound, too."""
     use_snapshots: bool = True
-    """Without, everything is read, whatever brokers had noted."""
+    """Without it everything is read, and the brokers' notes are not used."""
     with_spark: bool = False
     """Also what is little."""
     never_spark: bool = False
@@ -237,7 +239,9 @@ class Reading:
         return tuple(one for one in states if not found.is_stale(one.replica))
 
     def coordinators_logs(self, states: Sequence[ReplicaState]) -> CoordinatorLogs:
-        """The replicas of ``__transaction_state``; none where nobody knows which of them live."""
+        """The replicas of ``__transaction_state``; none where the files do not tell which replicas
+        exist.
+        """
         doubt = self._identities.undecided.get(TRANSACTION_STATE_TOPIC)
         if doubt is None:
             return logs_of(states)
@@ -346,7 +350,7 @@ class Reading:
         return not any(is_mirrored(Path(state.replica.path)) for state in unread)
 
     def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
-        """The replicas as a broker that starts would have them: cut off where it would do so."""
+        """The replicas as a starting broker would have them: it may cut off their ends."""
         return tuple(self._cut(state) for state in states)
 
     def _cut(self, state: ReplicaState) -> ReplicaState:

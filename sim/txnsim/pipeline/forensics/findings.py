@@ -117,7 +117,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def decided(self) -> Decided | None:
-        """What was decided about one that hangs, for people; None for all others."""
+        """What was decided about a hanging transaction, for people; None for all others."""
         if self.verdict is not OpenTxnStatus.HANGING or self.outcome is None:
             return None
         decision = next(one for one, marker in MARKERS.items() if marker == self.outcome)
@@ -337,8 +337,8 @@ def _recent_until_ms(verdict: OpenTxnStatus, written_ms: int, question: Question
 
 
 def _written_ms(txn: OpenTxn, facts: ReplicaFacts, question: Question) -> int:
-    """When it was last written to: as its records say, or where they bear no time (-1) or one that
-    is later than this machine's clock, not after its files were.
+    """When it was last written to, by the timestamps of its records. Where they have none (-1), or
+    one in the future, it is at most the time of its files.
     """
     if 0 <= txn.last_timestamp_ms <= question.now_ms or facts.state.newest_ms < 0:
         return txn.last_timestamp_ms
@@ -405,8 +405,9 @@ def _commands(
 
 
 def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> AbortCommands:
-    """Commands that abort it. One that hangs before the first marker shows no coordinator epoch; 0
-    is below any real one (AbortTransactionCommand).
+    """Commands that abort it. A transaction that hangs before its producer's first marker has no
+    coordinator epoch yet; 0 stands for it, which is never above a real one
+    (AbortTransactionCommand).
     """
     where = ["abort", "--topic", partition.topic, "--partition", str(partition.partition)]
     at_offset = [*where, "--start-offset", str(txn.start_offset)]

@@ -1,11 +1,11 @@
 """Which replicas are of one topic.
 
-The name is not enough: a topic that was deleted and made again has its old name and a new id, and a
-broker that was down meanwhile still has the old log. A replica is identified by its cluster
-(``segments.one_cluster``), by its topic's id (``partition.metadata``) and by its partition. The
-newest copy of the metadata log says which id is in use. Replicas of other ids are *stale*: their
-broker removes them when it starts. Where ids differ and no copy decides, this module does not
-guess.
+The name is not enough. A topic may have been deleted and created again: then it has its old name
+and a new id. A broker that was down at that time still has the old log. A replica is identified by
+its cluster (``segments.one_cluster``), by its topic's id (``partition.metadata``) and by its
+partition. The newest copy of the metadata log says which id is in use. Replicas of other ids are
+*stale*: their broker removes them when it starts. Where ids differ and no copy decides, this module
+does not guess.
 
 Kafka's counterparts: PartitionMetadataFile, LogManager.isStrayReplica.
 """
@@ -94,9 +94,9 @@ def _words(many: Sequence[Stale]) -> str:
 def identified(found: Iterable[tuple[Replica, str | None]], known: KnownTopics) -> Identities:
     """Tell stale replicas from living ones.
 
-    An id that the newest copy does not have was deleted, where that copy has the record of it, or
-    the copy of the replica's own broker was seen: a broker makes the folder of a replica when its
-    copy has the topic. Without either the replica may be the newer one.
+    The newest copy does not have the id. The topic was deleted if that copy has the record of it,
+    or if the copy of the replica's own broker was read: a broker creates the folder of a replica
+    only when its copy has the topic. Without either the replica may be the newer one.
 
     Args:
         found: Replicas, each with its topic's id; None where it has none, as before Kafka 2.8.

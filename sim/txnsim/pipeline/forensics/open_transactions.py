@@ -50,7 +50,7 @@ class Fragment(msgspec.Struct, kw_only=True, gc=False):
         self.open_epoch = header.producer_epoch
 
     def end(self, coordinator_epoch: int) -> None:
-        """A marker comes next: whatever is open ends."""
+        """The next batch is a marker: it ends an open transaction."""
         self.markers += 1
         self.coordinator_epoch = coordinator_epoch
         self.open_offset = self.open_timestamp_ms = None

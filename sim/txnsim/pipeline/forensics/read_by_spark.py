@@ -2,9 +2,9 @@
 coordinators' logs, task by task. What was found in a replica comes together in one task, and only
 what is open there and what came to light goes to the driver.
 
-The data source is not asked for it: its tables ``fragments`` and ``errors`` would be two walks, and
-for each read of it Spark starts processes of Python that plan it, which import more than a search
-for hanging transactions has to compute (``tasks``).
+It does not use the data source. The tables ``fragments`` and ``errors`` would be two walks. And for
+each read Spark starts Python processes that plan it; their imports take longer than the search
+itself (``tasks``).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def read_logs(
 
 
 def _light(state: ReplicaState) -> ReplicaState:
-    """With no more than is needed to put together what was read."""
+    """With only what is needed to join the results."""
     seeds = {one: entry for one, entry in state.seeds.items() if entry.txn_first_offset >= 0}
     return msgspec.structs.replace(state, segments=(), seeds=seeds)
 

@@ -107,7 +107,7 @@ def read_compiled(state: ReplicaState, examiner: Examiner | None = None) -> Read
 
     Args:
         state: With segments that are left to read.
-        examiner: One that has gone through other segments, for its memory.
+        examiner: A walk that has read other segments; its memory is used again.
     """
     return read_of(state, [found for _, found in walked(state.unread, examiner)])
 
@@ -236,7 +236,7 @@ def _opened(seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]) -> Mappi
 
 def fragments_of(table: Ints) -> Iterator[Fragment]:
     """What producers did, of the walk's table (``walk.fragment_rows``). A time or an epoch may be
-    negative: whether something is open is told by its offset alone.
+    negative, so only the offset tells whether a transaction is open.
     """
     for row in table.tolist():
         if row[fk.PRODUCER] >= 0:

@@ -1,5 +1,5 @@
-"""The state in which a replica was left, by its small files: how far its log goes, what is known of
-its producers without reading it, and which segments have to be read.
+"""The state of a replica, from its small files. They say how far its log goes, what is known of its
+producers without reading it, and which segments have to be read.
 
 A broker that was stopped in order left a snapshot of producer state at the log's end, and nothing
 has to be read. A broker that was killed left snapshots where segments begin, and would start from
@@ -196,8 +196,8 @@ def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[Se
 
 
 def _end_of(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
-    """Where the log ends: its last segment is asked, whatever snapshots say. What a starting broker
-    would cut off there is reported when the segment is read.
+    """Where the log ends, by its last segment; a snapshot may lie behind that. What a starting
+    broker would cut off there is reported when the segment is read.
     """
     if not segments:
         return 0
@@ -245,7 +245,7 @@ def _snapshots(directory: Path) -> tuple[tuple[int, Path], ...]:
 def _newest(
     snapshots: Iterable[tuple[int, Path]], on_problem: OnProblem
 ) -> tuple[int | None, Mapping[int, SnapshotEntry]]:
-    """The newest one that can be read."""
+    """The newest snapshot that can be read."""
     for offset, path in sorted(snapshots, reverse=True):
         try:
             entries = producer_snapshot.decode(read_regular(path))

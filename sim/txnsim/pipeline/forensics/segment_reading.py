@@ -23,7 +23,7 @@ def walked(
     Args:
         segments: Those of a replica that recovery goes through are all there, or in sections. A
             section that can't be judged apart gives ``NoteKind.AGAIN`` alone.
-        examiner: One that has gone through other segments, for its memory.
+        examiner: A walk that has read other segments; its memory is used again.
     """
     ended: Replica | None = None
     examiner = examiner or Examiner()

@@ -67,7 +67,7 @@ def gaps_behind(state: ReplicaState, notes: ReadNotes, start_offset: int) -> tup
 
 
 def _by_last_batch(state: ReplicaState, txn: OpenTxn) -> StartBatch:
-    """For one that retention has deleted: the snapshot names the producer's last batch, too."""
+    """Where retention has deleted that batch: the snapshot also names the producer's last batch."""
     entry = state.seeds.get(txn.producer_id)
     if entry is None or not _lowest(state) <= entry.last_offset < state.ends.end_offset:
         return StartBatch.NOT_THERE

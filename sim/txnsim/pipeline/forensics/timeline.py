@@ -2,10 +2,10 @@
 the logs of the partitions.
 
 Both are put into one order by time. Different brokers wrote them, so they may disagree. A hanging
-transaction is such a disagreement: a marker that differs from the decision, a transaction that is
-open after the coordinator has finished, a partition without a marker that it should have. The
-timeline lists these facts as they are, and takes neither side for the truth. Kafka's counterparts:
-TransactionLog, TransactionMetadata, ProducerStateManager.
+transaction is such a disagreement. A marker may differ from the decision, a transaction may be open
+after the coordinator has finished, or a partition may lack its marker. The timeline lists these
+facts as they are, and takes neither side for the truth. Kafka's counterparts: TransactionLog,
+TransactionMetadata, ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -181,10 +181,10 @@ def producer_ids_of(records: Iterable[CoordinatorRecord]) -> tuple[int, ...]:
 class _Decisions:
     """Which decision each marker carries out.
 
-    Before transactions v2 an epoch has many transactions, so markers and decisions of an epoch are
-    brought together from the end of both logs backwards: each marker has the latest decision that
-    names its partition, was made by then, and belongs to no later marker there. A marker that ended
-    nothing may be a repeated one, and takes none away.
+    Before transactions v2 an epoch has many transactions. So markers and decisions of an epoch are
+    matched backwards, from the end of both logs. A marker belongs to the latest decision that names
+    its partition, is not newer than the marker, and is not taken by a later marker there. A marker
+    that ended nothing may be a repeated one, and takes none away.
     """
 
     def __init__(self, records: Iterable[CoordinatorRecord], stays: Iterable[Stay]) -> None:
@@ -234,8 +234,8 @@ class _Decisions:
 
 
 def _in_order(events: Iterable[Event]) -> tuple[Event, ...]:
-    """By time; but never against the order of one log, whatever time its records bear (that of
-    data is the client's).
+    """By time, but never against the order of one log: the client chooses the timestamps of data,
+    and they may be wrong.
     """
     logs: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
     for event in events:

@@ -1,9 +1,8 @@
 """What ``logs timeline`` reads (``timeline_here``), by Spark: where it is much.
 
-A query of the coordinators' log names the producer ids; a query of batches, which reads headers
-only and leaves out other producers on the spot, hands what each producer wrote on each replica to
-one task, where it is cut at its markers. A row per record of the coordinator and per transaction
-and partition comes back.
+A query of the coordinators' log finds the producer ids. A query of batches reads headers only and
+drops other producers at once. What a producer wrote on a replica goes to one task, which cuts it at
+its markers. A row per record of the coordinator and per transaction and partition comes back.
 """
 
 from __future__ import annotations

@@ -139,15 +139,15 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def leading(replicas: Sequence[ReplicaEnds]) -> ReplicaEnds:
-    """The replica whose word counts, as an election would have it: none has a newer leader epoch,
-    and of those in it none has a longer log.
+    """The replica that an election would choose: no other replica has a newer leader epoch, and of
+    those with the same epoch none has a longer log.
     """
     return max(replicas, key=lambda one: (one.last_epoch, one.end_offset, -one.replica.broker))
 
 
 def common_end(one: ReplicaEnds, other: ReplicaEnds) -> int:
-    """The offset up to which two replicas must hold the same: the end of the shorter one, or where
-    the newer leader epoch began that one of them has not heard of (KIP-101,
+    """The offset up to which two replicas must hold the same: the end of the shorter one, or the
+    start of the newer leader epoch where one of them does not know that epoch (KIP-101,
     OffsetsForLeaderEpoch).
     """
     shorter = min(one.end_offset, other.end_offset)
@@ -171,8 +171,8 @@ def spread_of(
         has_marker: Asked about as little as possible: it may have to read.
 
     Returns:
-        None where only replicas have it open that have not come as far as others, which know
-        its end, or that would have to cut it off.
+        None where the transaction is open only on replicas that lag behind others, which know its
+        end, or on replicas that would have to cut it off.
     """
     counts = leading(replicas)
     holders = tuple(one for one in replicas if one.replica.path in opens)

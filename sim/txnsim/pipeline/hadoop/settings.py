@@ -1,6 +1,5 @@
 """What a process needs to read through Hadoop's file system as a Spark session does: the session's
-Hadoop configuration, the session's jars, and the folder whose files stand for the files of the
-store.
+Hadoop configuration and jars, and a folder with a local file for each file of the store.
 
 The configuration holds credentials if the session's configuration does. It goes to workers with a
 task, as Spark sends its own configuration.

@@ -11,8 +11,8 @@ _PATTERN: Final = re.compile(r"[*?\[\]{}]")
 
 
 def is_elsewhere(text: str) -> bool:
-    """Whether Hadoop's file system reads this path: one with a scheme, but for ``file://`` without
-    a pattern, which is a directory of this machine.
+    """Whether Hadoop's file system reads this path. It reads every path with a scheme, except
+    ``file://`` without a pattern, which is a directory of this machine.
     """
     if not _SCHEME.match(text):
         return False

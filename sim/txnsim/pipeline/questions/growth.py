@@ -106,7 +106,7 @@ def growth(paths: Iterable[Path], *, top: int, on_progress: OnProblem) -> Growth
     Args:
         paths: Log directories, folders of them, or replicas' folders.
         top: How many ids are listed.
-        on_progress: Called with which partition is read.
+        on_progress: Called with the partition that is read.
 
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.

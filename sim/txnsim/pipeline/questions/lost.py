@@ -33,7 +33,7 @@ class LostLot(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     """aborted, or open."""
     verdict: str | None
-    """Of an open one: what becomes of it. Null for one that was aborted."""
+    """Of an open one: what becomes of it. Null for a transaction that was aborted."""
     first_offset: int
     last_offset: int
     records: int

@@ -24,7 +24,7 @@ _POINTS_MAX: Final = 500
 
 
 def plots(lives: Lives, figures: Sequence[PartitionFigures]) -> Iterator[tuple[str, bytes]]:
-    """Title and SVG of each figure for which there is something.
+    """Title and SVG of each figure that has data.
 
     Args:
         lives: What ended.

@@ -3,10 +3,10 @@ there is room.
 
 numba compiles a function at its first call in a process (some seconds) and keeps the machine code:
 in ``NUMBA_CACHE_DIR`` if that is set, else in ``__pycache__`` beside the source, else below the
-user's cache directory. A worker that may write nowhere compiles again and does not report it; its
-answers are the same. numba compares only the file of a function with the kept code, and not the
-files of the functions that it calls. After a change of ``kernel`` alone, empty the cache
-(CONTRIBUTING.md).
+user's cache directory. A worker that can't write to any of them compiles again. It does not report
+that, and its answers are the same. numba compares only the file of a function with the kept code,
+and not the files of the functions that it calls. After a change of ``kernel`` alone, empty the
+cache (CONTRIBUTING.md).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     damaged_offset: int
     """The offset that was awaited there; behind the last batch where there is none."""
     gaps: tuple[tuple[int, int], ...]
-    """(first offset that is missing, the next one that is there)."""
+    """(first missing offset, next offset that exists)."""
     odd_controls: tuple[tuple[int, int], ...] = ()
     """(position, type) of control records of a producer that are no markers."""
     is_torn: bool = False
@@ -194,7 +194,7 @@ class _Found:
 
     def __init__(self, offset: int, position: int) -> None:
         self._offset = offset
-        """The one that is awaited at ``position``."""
+        """The offset that is expected at ``position``."""
         self.position = position
         self.old: list[OldRun] = []
         """Messages of old formats, from ``position`` on."""

@@ -2,7 +2,7 @@
 
 A batch says how long it is, so its headers form a chain that has to be followed from its beginning.
 This module follows it at the speed of memory. It does not look at the bytes behind a header, except
-for the one record of a control batch, and these bytes need not be in the buffer: a walk says where
+for the one record of a control batch. So these bytes need not be in the buffer. A walk says where
 the next batch begins, and its caller reads on from there. So a file is read in pieces of any size,
 with batches of any size.
 

@@ -1,10 +1,10 @@
 """What each producer did in a piece of a log, folded while its headers are walked over.
 
-A *fragment* is what has to be known of one producer in one piece so that pieces can be put together
-afterwards without looking at the bytes again, in any grouping: how it began, how it ended, and
-whether a marker came in between. Here is the compiled walk, a row of ``FRAGMENT_COLUMNS`` per
-producer, found through a hash table of open addresses. What was written without a producer is the
-fragment of producer -1, so the fragments of a piece tell of every batch in it.
+A *fragment* says of one producer in one piece how it began, how it ended, and whether a marker came
+in between. That is enough to join pieces later, in any grouping, without the bytes. Here is the
+compiled walk, a row of ``FRAGMENT_COLUMNS`` per producer, found through a hash table of open
+addresses. What was written without a producer is the fragment of producer -1, so the fragments of a
+piece tell of every batch in it.
 
 Transactions that end within the piece are reported as they end (``ENDING_COLUMNS``). Kafka's
 counterpart: ProducerStateManager, which does the same from the first batch to the last.

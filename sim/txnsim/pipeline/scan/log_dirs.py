@@ -1,5 +1,5 @@
-"""What the small files at the top of a log directory say: to which broker it belongs, whether that
-broker stopped in order, and the offsets that it had noted of each replica.
+"""What the small files at the top of a log directory say: which broker it belongs to, whether that
+broker stopped in order, and which offsets it noted for each replica.
 
 A file that can't be read counts as missing here; the table ``errors`` reports it. Kafka's
 counterparts: LogManager.loadLogs, MetaPropertiesEnsemble, OffsetCheckpointFile.

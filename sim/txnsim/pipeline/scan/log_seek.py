@@ -1,8 +1,8 @@
 """Places in a replica's log, found through its sparse index: its end, the batch of an offset, the
 batches behind an offset.
 
-Little is read, whatever the log's size. An index may be wrong: an entry counts only if the batch at
-its position has its offset. If no entry counts, the segment is read from its start. Kafka's
+Little is read, also of a large log. An index may be wrong: an entry counts only if the batch at its
+position has its offset. If no entry counts, the segment is read from its start. Kafka's
 counterparts: OffsetIndex.lookup, LogSegment.read, LogSegment.recover.
 """
 

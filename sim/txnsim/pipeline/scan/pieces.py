@@ -90,7 +90,8 @@ def pieces_of(
         path: The file.
         piece_bytes: How much is read at once.
         until: Where it ends.
-        buffer: Memory of ``piece_bytes`` that pieces are read into, for who reads many files.
+        buffer: Memory of ``piece_bytes`` that pieces are read into, for a caller that reads many
+            files.
 
     Raises:
         OSError: It can't be read.

@@ -92,7 +92,7 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_last(self) -> bool:
-        """The one that was written to; the others are closed."""
+        """The active segment; the others are closed."""
         return self.next_base_offset is None
 
 

@@ -155,8 +155,8 @@ def ending_rows(
     path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
 ) -> Iterator[Ints]:
     """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows;
-    each is the caller's. One that began where a full table of fragments was yielded before is known
-    from its end only, like one that began in an earlier segment.
+    each is the caller's. A transaction that began before the last full table of fragments is known
+    only by its end, as one that began in an earlier segment.
 
     Raises:
         OSError: The file can't be read.

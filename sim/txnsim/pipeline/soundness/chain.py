@@ -91,13 +91,13 @@ ITSELF: Final = frozenset(
         Invariant.UNREADABLE_FILE,
     }
 )
-"""Damage that is reported wherever it shows, not what may follow from other damage."""
+"""Damage that is always reported, unlike what may follow from other damage."""
 
 
 def without_followers(part: SegmentPart, found: Iterable[Broken]) -> Iterator[Broken]:
     """What is wrong with a segment. Behind a batch with a wrong CRC or offset only other such
-    damage is named, and how much else there is: one flipped bit changes a producer's state, and
-    with it sequences, snapshots and indexes up to the end of the segment.
+    damage is named; the rest is counted. One flipped bit changes a producer's state, and so
+    sequences, snapshots and indexes up to the end of the segment.
 
     Args:
         part: The segment.
@@ -277,8 +277,8 @@ class _Chain:
 def _of_marker(
     file: str, state: ProducerState, marker: FirstMarker, *, is_epoch_judged: bool = False
 ) -> Iterator[Broken]:
-    """What a leader that knows the producer so would have refused of a marker; its epoch may have
-    been judged by the batch in front of it.
+    """Why a leader with this state of the producer would have refused a marker. Its epoch may have
+    been judged by the batch before it.
     """
     entry = state.find(marker.header.producer_id)
     if entry is not None and is_epoch_judged:

@@ -110,8 +110,8 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_log_dir(log_dir: Path) -> LogDirFacts:
-    """What a log directory says of its replicas; a file that is missing says nothing, one that
-    can't be read is broken.
+    """What a log directory says of its replicas. A missing file says nothing; a file that can't be
+    read is broken.
     """
     broken: list[Broken] = []
 

@@ -1,11 +1,10 @@
 """The sparse indexes of a segment against its batches, in one go along the log.
 
-As ``kafka-dump-log`` has it, an entry of ``.index`` has the last offset of the batch that begins at
-its position, and one of ``.timeindex`` the largest timestamp of the batch that ends with its
-offset. Releases before 4.0 wrote one entry for several batches that a follower appended at once,
-and the offset of a record within its batch: a look-up finds it all the same,
-so that is a notice. Kafka's counterparts: DumpLogSegments.dumpIndex and dumpTimeIndex, OffsetIndex,
-TimeIndex.
+The rules are those of ``kafka-dump-log``. An entry of ``.index`` has the last offset of the batch
+at its position. An entry of ``.timeindex`` has the largest timestamp of the batch that ends with
+its offset. Releases before 4.0 wrote one entry for several batches that a follower appended at
+once, and the offset of a record within its batch. A look-up still finds the record, so this is only
+a notice. Kafka's counterparts: DumpLogSegments.dumpIndex and dumpTimeIndex, OffsetIndex, TimeIndex.
 """
 
 from __future__ import annotations

@@ -186,8 +186,8 @@ class ProducerWalk:
 def refusal_of_data(
     entry: ProducerEntry, header: BatchHeader, *, has_sequences: bool, expiration_ms: int
 ) -> Refusal | None:
-    """Why a leader that knows the producer so would have refused a batch of data; None where it
-    would not, or may have forgotten the producer and taken it for a new one.
+    """Why a leader with this state of the producer would have refused a batch of data; None where
+    it would not, or may have forgotten the producer and taken it for a new one.
 
     Args:
         entry: The producer in front of the batch.
@@ -211,7 +211,7 @@ def refusal_of_data(
 def refusal_of_marker(
     entry: ProducerEntry | None, header: BatchHeader, control: ControlRecord
 ) -> Refusal | None:
-    """Why a leader that knows the producer so would have refused a marker; None where it would
+    """Why a leader with this state of the producer would have refused a marker; None where it would
     not.
     """
     return check_marker(
@@ -236,7 +236,7 @@ def apply_marker(state: ProducerState, header: BatchHeader, control: ControlReco
 
 
 def refused(refusal: Refusal, file: str, header: BatchHeader, position: int) -> Broken:
-    """A batch that is in the log though a leader would have refused it."""
+    """A batch in the log that a leader would have refused."""
     rule = RULES[refusal.error]
     return Broken(
         rule=rule,

@@ -1,8 +1,8 @@
-"""The sections of a segment put together: the same part that the whole segment would have left.
+"""Joins the sections of a segment. The result is the same as that of the whole segment.
 
 Sections are put together if nothing is wrong within any of them and each one ends where the next
-one begins. Otherwise the whole segment is read again, because findings are counted per segment, and
-what is told behind damage depends on the damage.
+one begins. Otherwise the whole segment is read again: findings are counted per segment, and damage
+changes what is reported behind it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Severity(StrEnum):
     """How bad it is."""
 
     ERROR = "error"
-    """The log is not what a broker would have written."""
+    """No broker would have written this log."""
     NOTICE = "notice"
     """Unusual, but sound; or mended by a broker that starts here."""
 
@@ -141,7 +141,7 @@ def read_or_tell(
     is_there: bool = False,
     missing: T | None = None,
 ) -> T | None:
-    """What a file beside the log says; None where it can't be read, which is told.
+    """What a file beside the log says; None where it can't be read; that is reported.
 
     Args:
         path: The file.

@@ -19,7 +19,7 @@ _VERSION: Final = "v1"
 _HEAD_LINES: Final = 2
 
 Offsets = Mapping[str, Mapping[str, int]]
-"""Topic → partition → the offset behind the last one that was read, as the connector writes it."""
+"""Topic → partition → next offset to read, as the connector writes it."""
 
 
 class Checkpoint:

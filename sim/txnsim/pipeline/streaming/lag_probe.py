@@ -1,11 +1,11 @@
 """How far ``read_committed`` readers are held back, partition by partition, and by whom: one look
 from outside.
 
-Spark's Kafka connector asks for the latest offset with its own isolation level, so behind a
-transaction that never ends it finds the last stable offset, calls it the latest, and reports a lag
-of 0. Here both ends are asked for (ListOffsets with either isolation), and where they differ the
-leader is asked who has a transaction open (DescribeProducers) and all coordinators what they know
-of it (ListTransactions, DescribeTransactions), as KIP-664 has it.
+Spark's Kafka connector asks for the latest offset with its own isolation level. Where a transaction
+never ends, it gets the last stable offset, takes it for the latest, and reports a lag of 0. A probe
+asks for both ends (ListOffsets with either isolation). Where they differ, it asks the leader for
+open transactions (DescribeProducers) and all coordinators for what they know of them
+(ListTransactions, DescribeTransactions), as in KIP-664.
 
 Nothing of Spark is known here, and nothing is changed on the cluster. Kafka's counterparts are
 ``ListOffsetsHandler`` and ``TransactionsCommand.FindHangingTransactionsCommand``.

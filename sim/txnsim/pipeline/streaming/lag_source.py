@@ -2,10 +2,10 @@
 per partition and probe.
 
 An offset of this stream is the time at which a probe was due, in milliseconds since 1970. A batch
-asks the cluster once, in its task, however many probes would have been due since the one before:
-what was is no longer to be had. So a batch that is repeated after a crash asks again, and its rows
-have the time of that: they may tell of transactions that began after the batch was first planned.
-Python Data Source API; how the answer is found is ``lag_probe``'s.
+asks the cluster once, in its task, also where several probes would have been due since the last
+one: a cluster answers for the present only. So a batch that is repeated after a crash asks again,
+and its rows have the time of that: they may tell of transactions that began after the batch was
+first planned. Python Data Source API; how the answer is found is ``lag_probe``'s.
 """
 
 from __future__ import annotations

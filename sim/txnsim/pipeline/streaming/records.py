@@ -1,9 +1,9 @@
 """The query of records: Spark's own Kafka connector, ``read_committed``, each batch written once.
 
-What makes it exactly once: Spark writes a batch's offsets down before it runs; below the last
-stable offset every transaction is decided, so a repeated read of the same offsets gives the same
-records; and the sink takes a batch id once. Where the checkpoint is lost, the sink still knows the
-offsets that its last batch reached.
+What makes it exactly once: Spark writes down a batch's offsets before the batch runs. Below the
+last stable offset every transaction is decided, so the same offsets always give the same records.
+And the sink takes a batch id once. Where the checkpoint is lost, the sink still knows the offsets
+that its last batch reached.
 """
 
 from __future__ import annotations

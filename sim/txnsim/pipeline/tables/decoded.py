@@ -93,7 +93,7 @@ def _chosen(segment: SegmentFile, table: Ints, job: Job) -> Any:
 def _of_run(
     file: PieceReader, run: Ints, chosen: Any, on_damage: OnDamage
 ) -> Iterator[DecodedBatch]:
-    """The chosen ones of batches that lie within a piece, or of one that is larger."""
+    """The chosen batches that fit into a piece; one batch where it is larger."""
     start = int(run[kernel.POSITION, 0])
     size = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
     if size > STORED_MAX:

@@ -123,7 +123,7 @@ def _decoded(key: bytes, value: bytes | None, kind: str) -> tuple[GroupRecord | 
 
 
 def _detail(record: GroupRecord) -> str:
-    """The fields of a record, but for its group; bytes in base64."""
+    """The fields of a record without its group; bytes in base64."""
     fields = {
         name: getattr(record, name) for name in record.__struct_fields__ if name != "group_id"
     }

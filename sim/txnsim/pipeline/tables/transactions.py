@@ -1,6 +1,6 @@
 """The table ``transactions``: the decoded log of the transaction coordinators.
 
-Every record is a row, also one that this release can't read: it says so in ``problem``. Kafka's
+Every record is a row. A record that this release can't read has a ``problem``. Kafka's
 counterparts: TransactionLog, TransactionStateManager.loadTransactionMetadata.
 """
 

@@ -1,7 +1,7 @@
 """Traces as tables: read from JSON lines by Spark, derived by SQL, kept as Parquet.
 
-Lines are parsed where they lie, a piece of a file per task, with a schema that is known beforehand;
-the driver sees names of files and nothing of what is in them. What a trace's tables are called and
+Workers parse the lines, a piece of a file per task. The schema is fixed, so the driver reads names
+of files and none of their contents. What a trace's tables are called and
 mean: ``schemas``; how they follow from the lines: ``queries``.
 """
 
