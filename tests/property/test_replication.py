@@ -68,7 +68,7 @@ class Replication(RuleBasedStateMachine):
         data = batch(sequence, pid=producer, count=count, transactional=True)
         result = append_client(log, data, guard=guard, now_ms=self.bench.clock.now_ms())
         assert not isinstance(result, Rejection), result
-        node.watermarks.appended(log)
+        node.appended(log)
 
     @rule(producer=PRODUCERS, committed=st.booleans())
     def end(self, producer: int, committed: bool) -> None:
@@ -84,7 +84,7 @@ class Replication(RuleBasedStateMachine):
                 transaction_version=0,
                 now_ms=self.bench.clock.now_ms(),
             )
-            node.watermarks.appended(log)
+            node.appended(log)
 
     # Disturbances
 

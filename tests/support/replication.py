@@ -20,6 +20,7 @@ from txnsim.interbroker.replication import (
     ReplicaFetchCommand,
     ReplicaOffsetCommand,
 )
+from txnsim.log.answers import Appended
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage, PartitionImage
@@ -30,6 +31,7 @@ from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.isr_changes import IsrChanges
+from txnsim.replication.leader_appends import Batch, LeaderAppends
 from txnsim.replication.replica_fetcher import ReplicaFetchers
 from txnsim.replication.replica_sessions import ReplicaSessions
 from txnsim.replication.watermarks import Watermarks
@@ -110,6 +112,13 @@ class Node:
             isr_changes=self.isr_changes,
         )
         self.gates = Gates(tasks)
+        self.appends = LeaderAppends(
+            clock=clock,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+            gate=self.gates.log,
+            log_trace=LogTrace(bench.tracer, f"broker/{broker_id}"),
+        )
         self.fetchers = ReplicaFetchers(
             gate=self.gates.log,
             broker_id=broker_id,
@@ -127,6 +136,16 @@ class Node:
         for led in changes.regrouped:
             self.watermarks.advance(led)
         self.fetchers.apply(changes.followed, changes.unfollowed)
+
+    def appended(self, log: PartitionLog) -> None:
+        """What follows an append at the leader, of a batch that is in the log already."""
+        there = Appended(
+            base_offset=log.log_end_offset - 1,
+            last_offset=log.log_end_offset - 1,
+            log_append_time_ms=-1,
+            log_start_offset=log.log_start_offset,
+        )
+        self.appends.append_admitted(log, Batch(lambda _log, now_ms: there))
 
     def stop(self) -> None:
         self.isr_changes.stop()
@@ -277,5 +296,5 @@ class ReplicaBench:
         result = append_client(log, batch, guard=0, now_ms=self.clock.now_ms())
         base_offset = getattr(result, "base_offset", None)
         if base_offset is not None:
-            node.watermarks.appended(log)
+            node.appended(log)
         return base_offset

@@ -30,17 +30,30 @@ class Parsed(msgspec.Struct, gc=False):
     message: Any = None
 
 
-def parsed(frame: bytes, apis: ApiTable) -> Parsed:
-    """Read a frame.
+def parsed(frame: bytes, apis: ApiTable, *, is_decoded: bool = True) -> Parsed:
+    """Read a frame: the header, and the message unless ``is_decoded`` is False.
 
     Raises:
         BadInputError: It is no request that the table has.
     """
-    found = _routed(frame, apis)
-    if found.refused is None:
-        found.message = found.handler.decode(found.header, frame)
-        if found.handler.check is not None:
-            found.handler.check(found.message)
+    header = codec.read_request_header(frame)
+    key, version = header.api_key, header.api_version
+    handler = apis.handlers.get(key)
+    if handler is None:
+        raise UnsupportedRequestError(f"API key {key} is not supported")
+    low, high = apis.accepted[key]
+    found = Parsed(header, version, handler, None)
+    if not low <= version <= high:
+        if key != API_VERSIONS:
+            raise UnsupportedRequestError(
+                f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
+            )
+        # A client with a newer version gets the answer in v0, which lists the versions to use.
+        found.version, found.refused = 0, ErrorCode.unsupported_version
+    elif is_decoded:
+        found.message = handler.decode(header, frame)
+        if handler.check is not None:
+            handler.check(found.message)
     return found
 
 
@@ -50,7 +63,7 @@ async def parsed_with_breaks(frame: bytes, apis: ApiTable, pace: Pace) -> Parsed
     Raises:
         BadInputError: It is no request that the table has.
     """
-    found = _routed(frame, apis)
+    found = parsed(frame, apis, is_decoded=False)
     header, handler = found.header, found.handler
     if found.refused is not None:
         return found
@@ -63,24 +76,6 @@ async def parsed_with_breaks(frame: bytes, apis: ApiTable, pace: Pace) -> Parsed
     if handler.check is not None:
         handler.check(found.message)
     return found
-
-
-def _routed(frame: bytes, apis: ApiTable) -> Parsed:
-    """Read the header and find the handler."""
-    header = codec.read_request_header(frame)
-    key, version = header.api_key, header.api_version
-    handler = apis.handlers.get(key)
-    if handler is None:
-        raise UnsupportedRequestError(f"API key {key} is not supported")
-    low, high = apis.accepted[key]
-    if low <= version <= high:
-        return Parsed(header, version, handler, None)
-    if key == API_VERSIONS:
-        # A client with a newer version gets the answer in v0, which lists the versions to use.
-        return Parsed(header, 0, handler, ErrorCode.unsupported_version)
-    raise UnsupportedRequestError(
-        f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
-    )
 
 
 async def encoded_with_breaks(

@@ -121,11 +121,12 @@ class CoordinatorHost:
         """
         image = self._replicas.image
         index = partition_for(key, self.coordinator.partitions)
-        partition = image.partition(TopicPartition(self._topic, index))
-        if partition is None:
+        topic = image.topics.get(self._topic)
+        if topic is None or index >= len(topic.partitions):
             return None
-        broker = image.brokers.get(partition.leader)
-        return partition.leader if broker is not None and broker.alive else None
+        leader = topic.partitions[index].leader
+        broker = image.brokers.get(leader)
+        return leader if broker is not None and broker.alive else None
 
     def _unload(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
         """Drop the entries, unless somebody holds the broker back (``coordinator.unload``)."""
@@ -179,20 +180,14 @@ class CoordinatorHost:
         return self._appends.admit(subject(where), COORDINATOR)
 
     def append(
-        self, partition: int, batch: bytes, *, guard: int = SENTINEL, now_ms: int | None = None
+        self, partition: int, batch: bytes, *, guard: int = SENTINEL
     ) -> Appended | Rejection:
         """Append a batch to a partition that this broker leads."""
         log = self._led.get(partition)
         if log is None:
             return _NOT_LED
-        appends = self._appends
-        led = appends.replicas.replicated.get(log.topic_partition)
-        if led is not None and led.is_under_min_isr:
-            too_few = appends.refuse_few(log)
-            assert too_few is not None
-            return too_few
         write = partial(append_coordinator, batch=batch, guard=guard)
-        return appends.append_admitted(log, Batch(write), now_ms=now_ms)
+        return self._appends.append_admitted(log, Batch(write), needs_isr=True)
 
     def write(
         self,
@@ -211,7 +206,8 @@ class CoordinatorHost:
             return _NOT_LED.error
         if gate.crossings.network.interceptor.armed or gate.disk.is_full:
             return self._write_once_admitted(partition, batch, subject, timeout_ms)
-        appended = self.append(partition, batch, now_ms=now_ms)
+        write = partial(append_coordinator, batch=batch)
+        appended = self._appends.append_admitted(log, Batch(write), now_ms=now_ms, needs_isr=True)
         if isinstance(appended, Rejection):
             return appended.error
         if log.high_watermark > appended.last_offset:

@@ -75,7 +75,10 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
             errors = merged.setdefault(marker.producer_id, {})
             for topic_partition in dict.fromkeys(marker.partitions):
                 batch = _Marker(
-                    partial(append_marker, marker=marker), self, marker, topic_partition
+                    partial(append_marker, marker=marker),
+                    partial(self.log_for_marker, topic_partition),
+                    marker,
+                    topic_partition,
                 )
                 appended = self.appends.append(batch, written.appends)
                 if not isinstance(appended, Appended | Rejection):
@@ -179,12 +182,8 @@ class _Marker(WaitingBatch, frozen=True, gc=False):
     """What a coordinator brings to a partition of its transaction."""
 
     kind: ClassVar[str] = MARKER
-    writes: MarkerWrites
     marker: TxnMarker
     topic_partition: TopicPartition
-
-    def find(self) -> PartitionLog | Rejection:
-        return self.writes.log_for_marker(self.topic_partition)
 
     def subject(self) -> Subject:
         return Subject(

@@ -280,7 +280,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                         header=part.header,
                         newest=seen.get(where),
                     ),
-                    self,
+                    partial(self.log_for_append, command, where),
                     command,
                     part,
                 )
@@ -313,12 +313,8 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
 class _ClientBatch(WaitingBatch, frozen=True, gc=False):
     """What a client brings."""
 
-    producing: Producing
     command: ProduceCommand
     part: ProducePartition
-
-    def find(self) -> PartitionLog | Rejection:
-        return self.producing.log_for_append(self.command, self.part.topic_partition)
 
     def subject(self) -> Subject:
         producer_id = self.part.header.producer_id

@@ -54,7 +54,8 @@ class _Asked(msgspec.Struct):
 
     transaction: TxnPartitions
     answer: Pending[Errors]
-    since_us: int
+    since_ns: int
+    """By the stopwatch."""
     operation: TransactionOperation
     cause: int = -1
     """Trace event that the question is due to."""
@@ -148,6 +149,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     peers: Peers
     coordinator_of: Callable[[TransactionalId], BrokerId | None]
     _queues: dict[BrokerId, _Queue] = {}
+    _stopwatch_ns: Callable[[], int] = lambda: 0
     verified: int = 0
     failed: int = 0
     """Partitions refused or left without an answer (VerificationFailureRate counts them)."""
@@ -155,6 +157,9 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     """Questions that are over, with any result."""
     waited_us: int = 0
     """Microseconds that these took (VerificationTimeMs)."""
+
+    def __post_init__(self) -> None:
+        self._stopwatch_ns = self.clock.stopwatch_ns
 
     def ask(
         self,
@@ -178,7 +183,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
                 partitions=partitions,
             ),
             answer,
-            self.clock.monotonic_us(),
+            self._stopwatch_ns(),
             operation,
         )
         if self.tracer.on:
@@ -233,9 +238,10 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             return
         queue.in_flight = True
         transactions = tuple(map(_transaction_of, batch.values()))
-        self.peers.add_partitions_to_txn(
-            node, version, AddPartitionsToTxnCommand(transactions=transactions)
-        ).on_done(partial(self._answered, node, queue, batch, queue.operation))
+        command = AddPartitionsToTxnCommand(transactions=transactions)
+        self.peers.add_partitions_to_txn(node, version, command).on_done(
+            partial(self._answered, node, queue, batch, queue.operation)
+        )
 
     def _pass_unverified(self, batch: dict[TransactionalId, _Asked]) -> None:
         """The coordinator's broker is older than verification: all partitions count as
@@ -302,7 +308,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         self, asked: _Asked, errors: Errors, *, passing: str = _PASSED, rule: str = ""
     ) -> None:
         self.answered += 1
-        waited_us = self.clock.monotonic_us() - asked.since_us
+        waited_us = (self._stopwatch_ns() - asked.since_ns) // 1_000
         self.waited_us += waited_us
         if self.tracer.on:
             self._trace_answers(asked, errors, waited_us, passing=passing, rule=rule)

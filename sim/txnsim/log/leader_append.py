@@ -25,11 +25,11 @@ from txnsim.wire.batch import (
     LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
-    assign,
     control_batch,
     read_batch_header,
     restamp,
 )
+from txnsim.wire.batch_header import AFTER_PLACE, LENGTH_AT, PLACE
 
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 _OWN_FIELDS: Final = Struct(">i8xqq").unpack_from
@@ -52,7 +52,7 @@ def start_verification(
         The guard to show with the append; ``SENTINEL`` when the transaction is open here
         already and needs no check; a rejection when the epoch is fenced here already.
     """
-    entry = log.producers.find(producer_id)
+    entry = log.producers.state.by_id.get(producer_id)
     if entry is not None:
         rules = log.config.rules
         # KAFKA-18042
@@ -108,7 +108,7 @@ def append_client(
     batch, header, max_timestamp = sound.batch, sound.header, sound.max_timestamp
     if header.producer_id >= 0:
         producers = log.producers
-        entry = producers.find(header.producer_id)
+        entry = producers.state.by_id.get(header.producer_id)
         if entry is not None and entry.batches and entry.producer_epoch == header.producer_epoch:
             cached = entry.find_batch(header.base_sequence, header.last_sequence)
             if cached is not None:
@@ -146,7 +146,7 @@ def append_coordinator(
         if producer_id >= 0:
             producers = log.producers
             refusal = check_producer(
-                producers.find(producer_id),
+                producers.state.by_id.get(producer_id),
                 header,
                 producers.verification,
                 config,
@@ -159,7 +159,9 @@ def append_coordinator(
     offset, leader_epoch = log.local.end_offset, log.leader_epoch
     log.append(
         ReplicatedBatch(
-            data=assign(batch, base_offset=offset, leader_epoch=leader_epoch),
+            data=b"".join(
+                (PLACE(offset, batch[LENGTH_AT], leader_epoch), memoryview(batch)[AFTER_PLACE])
+            ),
             base_offset=offset,
             last_offset=offset + last_delta,
             leader_epoch=leader_epoch,
@@ -189,7 +191,7 @@ def append_marker(
     relies on that. With a ``start_offset`` it is written only where one is open since there
     (text of KIP-664); with coordinator epoch -1, the one that is known here then stays.
     """
-    admitted = admit_marker(log.producers.find(marker.producer_id), log.config, marker)
+    admitted = admit_marker(log.producers.state.by_id.get(marker.producer_id), log.config, marker)
     if isinstance(admitted, Refusal):
         return _refused(log, admitted)
     if isinstance(admitted, AppendRejection):
@@ -244,7 +246,8 @@ def _write(
     base_offset = log.local.end_offset
     last_offset = base_offset + header.last_offset_delta
     leader_epoch = log.leader_epoch
-    batch = assign(batch, base_offset=base_offset, leader_epoch=leader_epoch)
+    place = PLACE(base_offset, batch[LENGTH_AT], leader_epoch)
+    batch = b"".join((place, memoryview(batch)[AFTER_PLACE]))
     log.append(
         ReplicatedBatch(
             data=batch,

@@ -103,7 +103,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         finally:
             # A cancelled waiter (its connection went away, the cluster stops) leaves nothing
             # behind.
-            self._forget(parked)
+            self._finish(parked, None)
 
     def park(self, parked: Parked) -> None:
         """The same for one who is called back; if it is cancelled, it stays until its answer."""
@@ -152,25 +152,23 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         narrow = {parked for waiting in self.parked.values() for parked in waiting}
         return len(narrow) + len(self.wide)
 
-    def _finish(self, parked: Parked, answer: Callable[[], object]) -> None:
-        self._forget(parked)
-        if not parked.is_answered:
-            parked.is_answered = True
-            self.tasks.soon(answer)
-
-    def _forget(self, parked: Parked) -> None:
+    def _finish(self, parked: Parked, answer: Callable[[], object] | None) -> None:
+        """Forget it, and let it be answered."""
         same = self._by_timeout.get(parked.timeout_ms)
         if same is not None:
             same.pop(parked, None)
         if len(parked.keys) > WIDE:
             self.wide.pop(parked, None)
-            return
-        for key in parked.keys:
-            waiting = self.parked.get(key)
-            if waiting is not None:
-                waiting.pop(parked, None)
-                if not waiting:
-                    del self.parked[key]
+        else:
+            for key in parked.keys:
+                waiting = self.parked.get(key)
+                if waiting is not None:
+                    waiting.pop(parked, None)
+                    if not waiting:
+                        del self.parked[key]
+        if answer is not None and not parked.is_answered:
+            parked.is_answered = True
+            self.tasks.soon(answer)
 
     def _arm(self, timeout_ms: float, delay_ms: float) -> None:
         self._clock.call_later(delay_ms, lambda: self._expire(timeout_ms))

@@ -59,9 +59,8 @@ class WaitingBatch(Batch, frozen=True, gc=False):
     kind: ClassVar[str] = DATA
     """Its name in fault rules."""
 
-    @abstractmethod
-    def find(self) -> PartitionLog | Rejection:
-        """The led log that takes it, or the error. Called again after a wait."""
+    find: Callable[[], PartitionLog | Rejection]
+    """The led log that takes it, or the error. Called again after a wait."""
 
     @abstractmethod
     def subject(self) -> Subject:
@@ -133,10 +132,28 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         return appended
 
     def append_admitted(
-        self, log: PartitionLog, batch: Batch, *, now_ms: int | None = None
+        self,
+        log: PartitionLog,
+        batch: Batch,
+        *,
+        now_ms: int | None = None,
+        needs_isr: bool = False,
     ) -> Appended | Rejection:
-        """Append a batch that was admitted to the log that was found, with all that follows."""
-        gate, trace = self.gate, self.log_trace
+        """Append a batch that was admitted to the log that was found, with all that follows: the
+        followers are told; without any the records are replicated already.
+
+        Args:
+            log: The log.
+            batch: The batch.
+            now_ms: The time; it is read unless given.
+            needs_isr: It is refused where too few replicas are in sync, and that was not asked yet.
+        """
+        gate, trace, where = self.gate, self.log_trace, log.topic_partition
+        partition = self.replicas.replicated.get(where)
+        if needs_isr and partition is not None and partition.is_under_min_isr:
+            too_few = self.refuse_few(log)
+            assert too_few is not None
+            return too_few
         durable = None
         if gate.crossings.network.interceptor.armed or gate.disk.is_full:
             full = gate.refuse_full()
@@ -150,13 +167,16 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             if is_traced:
                 batch.refused(trace, appended)
             return appended
-        if not is_traced:
-            self.watermarks.appended(log)
+        cause = batch.traced(trace, log, appended, before) if is_traced else None
+        if partition is None:
+            is_committed = log.advance_high_watermark(log.local.end_offset)
         else:
-            cause = batch.traced(trace, log, appended, before)
-            self.watermarks.appended(log)
-            if before is not None:
-                trace.moved(log, before, cause)
+            is_committed = partition.appended(self.watermarks.terms)
+        purgatory = self.watermarks.purgatory
+        if is_committed and (where in purgatory.parked or purgatory.wide):
+            purgatory.touch(where)
+        if before is not None:
+            trace.moved(log, before, cause)
         if durable is not None:
             aborts = batch.aborts
             aborted_at = None if aborts is None else appended.base_offset

@@ -281,7 +281,11 @@ class _Fetcher:
             followed=self._names,
         )
         self._session_epoch += 1
-        self._peers.replica_fetch(self._leader, command).on_done(partial(self._answered, request))
+        answer = self._peers.replica_fetch(self._leader, command)
+        if answer.is_done:
+            self._answered(request, answer)
+        else:
+            answer.callbacks.append(partial(self._answered, request))
 
     def _answered(self, request: int, answer: Pending[ReplicaFetchReply]) -> None:
         if self._is_stopped:
@@ -328,29 +332,36 @@ class _Fetcher:
             ):
                 continue
             log = followed.log
+            is_left = False
             for batch in fetched.batches:
                 before = None
                 if gate.crossings.network.interceptor.armed or gate.disk.is_full:
                     error = await self._gate.admit_replicated(log.topic_partition, batch)
-                    if self._is_stopped or self._asked(request, fetched) is not followed:
+                    is_left = self._is_stopped or self._asked(request, fetched) is not followed
+                    if is_left:
                         break
                     if error is not None:
                         self._delay(followed)
+                        is_left = True
                         break
                     now_ms = self._clock.now_ms()
                     before = self._gate.durable(log)
                 if batch.base_offset < log.local.end_offset and self._is_here(log, batch):
                     continue
                 if batch.leader_epoch > followed.leader_epoch:
-                    # Written by a leader that is unknown here (KAFKA-18723).
-                    self._follow(log, fetched)
-                    break
+                    break  # written by a leader that is unknown here (KAFKA-18723)
                 log.append(batch, now_ms=now_ms)
                 self._changed[log.topic_partition] = None
                 if before is not None:
                     self._gate.replicated(log, before, batch)
-            else:
-                self._follow(log, fetched)
+            if is_left:
+                continue
+            has_moved = log.follow_high_watermark(fetched.high_watermark)
+            if fetched.log_start_offset > log.log_start_offset:
+                has_moved = self._follow_start(log, fetched.log_start_offset) or has_moved
+            purgatory, where = self._purgatory, log.topic_partition
+            if has_moved and (where in purgatory.parked or purgatory.wide):
+                purgatory.touch(where)
 
     def _stand(self, request: int, reply: ReplicaFetchReply) -> None:
         self._is_standing = True
@@ -442,19 +453,14 @@ class _Fetcher:
         self._restart(log, batch.base_offset)
         return False
 
-    def _follow(self, log: PartitionLog, fetched: ReplicaFetchedPartition) -> None:
-        """Take over the leader's high watermark and log start."""
-        topic_partition = log.topic_partition
-        moved = log.follow_high_watermark(fetched.high_watermark)
-        if fetched.log_start_offset > log.log_start_offset and log.raise_log_start(
-            fetched.log_start_offset
-        ):
-            self._changed[topic_partition] = None
-            moved = True
-            if self._log_trace.on:
-                self._log_trace.started(log, "the leader's log does")
-        if moved and (topic_partition in self._purgatory.parked or self._purgatory.wide):
-            self._purgatory.touch(topic_partition)
+    def _follow_start(self, log: PartitionLog, offset: int) -> bool:
+        """Take over the leader's log start; whether that is news."""
+        if not log.raise_log_start(offset):
+            return False
+        self._changed[log.topic_partition] = None
+        if self._log_trace.on:
+            self._log_trace.started(log, "the leader's log does")
+        return True
 
     def _failed(self, followed: _Followed, error: int) -> None:
         if error == ErrorCode.offset_out_of_range:

@@ -85,15 +85,6 @@ class _Session:
         self.out_of_isr[topic_partition] = None
 
 
-class _Fetch(msgspec.Struct, frozen=True, gc=False):
-    """What is the same for all partitions of a request."""
-
-    broker_epoch: int
-    now_ms: int
-    is_outdated: bool
-    """It comes from the process that was there before (Replica.updateFetchStateOrThrow)."""
-
-
 class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     """The followers of the partitions that one broker leads."""
 
@@ -128,21 +119,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         session.response_max_bytes = command.max_bytes
         for topic_id, topic_partition in command.forgotten:
             self._forget(session, self._named(topic_id, topic_partition))
-        refused: list[ReplicaFetchedPartition] = []
-        known = self.replicas.image.brokers.get(session.follower_id)
-        fetch = _Fetch(
-            command.replica_epoch,
-            now_ms,
-            known is not None and -1 < command.replica_epoch < known.epoch,
-        )
-        for wanted in command.partitions:
-            if not wanted.topic_partition.topic:
-                wanted = msgspec.structs.replace(
-                    wanted, topic_partition=self._named(wanted.topic_id, wanted.topic_partition)
-                )
-            answer = self._take(session, wanted, fetch)
-            if answer is not None:
-                refused.append(answer)
+        refused = self._take(session, command, now_ms)
         wait_ms = command.max_wait_ms
         if session.out_of_isr:
             self._let_in(session, command.replica_epoch)
@@ -206,51 +183,68 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     # Parts: positions
 
     def _take(
-        self, session: _Session, wanted: ReplicaFetchPartition, fetch: _Fetch
-    ) -> ReplicaFetchedPartition | None:
-        """Note the follower's position in one partition; returns an answer if it is refused."""
-        topic_partition, offset = wanted.topic_partition, wanted.fetch_offset
-        partition = self.replicas.replicated.get(topic_partition)
-        if (
-            partition is None
-            or fetch.is_outdated
-            or partition.leader_epoch != wanted.current_leader_epoch
-            or (partition.topic_id is not wanted.topic_id and partition.topic_id != wanted.topic_id)
-            or (follower := partition.followers.get(session.follower_id)) is None
-        ):
-            return self._refused(session, wanted, self._refusal(session, wanted, partition))
-        log = partition.log
-        end, last_epoch = log.local.end_offset, wanted.last_fetched_epoch
-        if last_epoch != UNKNOWN_EPOCH and (last_epoch != log.epochs.latest or offset > end):
-            parted = self._parted(session, wanted, log)
-            if parted is not None:
-                return parted
-        if not log.log_start_offset <= offset <= end:
-            return self._refused(session, wanted, ErrorCode.offset_out_of_range)
-        session.positions[topic_partition] = wanted
-        end_before, start_before = follower.log_end_offset, follower.log_start_offset
-        follower.reader = session
-        follower.fetched(
-            offset=offset,
-            log_start_offset=wanted.log_start_offset,
-            leader_end=end,
-            broker_epoch=fetch.broker_epoch,
-            now_ms=fetch.now_ms,
-        )
-        # Records may have been deleted while this follower was known to nobody here.
-        if offset < end or wanted.log_start_offset < log.log_start_offset:
-            session.news[topic_partition] = None
-        else:
-            session.news.pop(topic_partition, None)
-        if wanted.high_watermark != log.high_watermark:
-            session.stale[topic_partition] = None
-        if session.follower_id not in partition.isr:
-            session.is_out(topic_partition)
-        if offset != end_before:
-            self.watermarks.advance(partition)
-        if wanted.log_start_offset != start_before:
-            self.watermarks.deleted(partition)
-        return None
+        self, session: _Session, command: ReplicaFetchCommand, now_ms: int
+    ) -> list[ReplicaFetchedPartition]:
+        """Note the follower's position in each partition; the answers where it is refused."""
+        refused: list[ReplicaFetchedPartition] = []
+        follower_id, replica_epoch = session.follower_id, command.replica_epoch
+        replicated = self.replicas.replicated
+        known = self.replicas.image.brokers.get(follower_id)
+        # It comes from the process that was there before (Replica.updateFetchStateOrThrow).
+        is_outdated = known is not None and -1 < replica_epoch < known.epoch
+        for wanted in command.partitions:
+            if not wanted.topic_partition.topic:
+                named = self._named(wanted.topic_id, wanted.topic_partition)
+                wanted = msgspec.structs.replace(wanted, topic_partition=named)
+            topic_partition, offset = wanted.topic_partition, wanted.fetch_offset
+            partition = replicated.get(topic_partition)
+            if (
+                partition is None
+                or is_outdated
+                or partition.leader_epoch != wanted.current_leader_epoch
+                or (
+                    partition.topic_id is not wanted.topic_id
+                    and partition.topic_id != wanted.topic_id
+                )
+                or (follower := partition.followers.get(follower_id)) is None
+            ):
+                error = self._refusal(session, wanted, partition)
+                refused.append(self._refused(session, wanted, error))
+                continue
+            log = partition.log
+            end, last_epoch = log.local.end_offset, wanted.last_fetched_epoch
+            if last_epoch != UNKNOWN_EPOCH and (last_epoch != log.epochs.latest or offset > end):
+                parted = self._parted(session, wanted, log)
+                if parted is not None:
+                    refused.append(parted)
+                    continue
+            if not log.log_start_offset <= offset <= end:
+                refused.append(self._refused(session, wanted, ErrorCode.offset_out_of_range))
+                continue
+            session.positions[topic_partition] = wanted
+            end_before, start_before = follower.log_end_offset, follower.log_start_offset
+            follower.reader = session
+            follower.fetched(
+                offset=offset,
+                log_start_offset=wanted.log_start_offset,
+                leader_end=end,
+                broker_epoch=replica_epoch,
+                now_ms=now_ms,
+            )
+            # Records may have been deleted while this follower was known to nobody here.
+            if offset < end or wanted.log_start_offset < log.log_start_offset:
+                session.news[topic_partition] = None
+            else:
+                session.news.pop(topic_partition, None)
+            if wanted.high_watermark != log.high_watermark:
+                session.stale[topic_partition] = None
+            if follower_id not in partition.isr:
+                session.is_out(topic_partition)
+            if offset != end_before:
+                self.watermarks.advance(partition)
+            if wanted.log_start_offset != start_before:
+                self.watermarks.deleted(partition)
+        return refused
 
     def _parted(
         self, session: _Session, wanted: ReplicaFetchPartition, log: PartitionLog
@@ -293,7 +287,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             return ErrorCode.unknown_leader_epoch
         if session.follower_id not in partition.followers:
             return ErrorCode.unknown_leader_epoch
-        return ErrorCode.not_leader_or_follower  # ``_Fetch.is_outdated``
+        return ErrorCode.not_leader_or_follower  # ``is_outdated``
 
     def _refused(
         self, session: _Session, wanted: ReplicaFetchPartition, error: ErrorCode

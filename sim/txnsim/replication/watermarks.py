@@ -27,17 +27,6 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     purgatory: Purgatory[TopicPartition]
     log_trace: LogTrace
 
-    def appended(self, log: PartitionLog) -> None:
-        """A led log has new records: without followers they are replicated already."""
-        where, purgatory = log.topic_partition, self.purgatory
-        partition = self.replicas.replicated.get(where)
-        if partition is None:
-            log.advance_high_watermark(log.local.end_offset)
-        elif not partition.appended(self._terms):
-            return
-        if where in purgatory.parked or purgatory.wide:
-            purgatory.touch(where)
-
     def advance(self, partition: Partition) -> bool:
         """A follower or the ISR has changed: move the high watermark as far as it may go."""
         log = partition.log
@@ -47,7 +36,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
             # Of a coordinator's log, only a full trace gets the last stable offset.
             if log.topic_partition.topic != TRANSACTION_STATE_TOPIC or self.log_trace.full:
                 lso_before = log.last_stable_offset
-        moved = partition.advance(self._terms)
+        moved = partition.advance(self.terms)
         if moved:
             touch = partial(self.purgatory.touch, log.topic_partition)
             if is_traced:
@@ -56,7 +45,8 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
                 touch()
         return moved
 
-    def _terms(self) -> tuple[int, int]:
+    def terms(self) -> tuple[int, int]:
+        """What a partition asks for where a replica is about to join (``replica.partition``)."""
         return self.replicas.dynamic.replica_lag_time_max_ms, self.clock.monotonic_ms()
 
     def log_start_raised(self, log: PartitionLog) -> None:

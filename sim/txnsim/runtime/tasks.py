@@ -198,7 +198,12 @@ class LoopTasks:
             done(None, error)
         else:
             self.stepping = before
-            self._wait(_Drive(coroutine, done, name, None), awaited)
+            drive = _Drive(coroutine, done, name, None)
+            if isinstance(awaited, Pending) and not awaited.is_done:
+                self._parked[drive] = None  # _wait, written out
+                awaited.callbacks.append(partial(self._step, drive))
+            else:
+                self._wait(drive, awaited)
 
     def _drive_traced(
         self,

@@ -167,7 +167,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Cut frames and handle them."""
         try:
-            if self._intake.receive(data) and not self._is_pumping:
+            intake = self._intake
+            frames = intake.reader.receive_data(data)
+            intake.frames.extend(frames)
+            intake.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
+            if frames and not self._is_pumping:
                 self._pump_until(0 if self._waits_for_turn else self._turns.limit_ns)
         except BadInputError as error:
             self._abandon(error)

@@ -24,24 +24,13 @@ class Intake:
     def __init__(self, frame_bytes_max: int) -> None:
         self.reader = FrameReader(frame_bytes_max)
         self.frames: deque[bytes] = deque()
-        """Whole requests that wait; who takes one up, takes off what it counts for."""
+        """Whole requests that wait. The connection adds them and takes them up, and with them what
+        they count for.
+        """
         self.queued_bytes = 0
         """What they count for."""
         self.is_paused = False
         """The socket is not read."""
-
-    def receive(self, data: bytes) -> bool:
-        """Cut frames; whether any is whole now.
-
-        Raises:
-            MalformedFrameError: The stream can't be read any further.
-        """
-        frames = self.reader.receive_data(data)
-        if not frames:
-            return False
-        self.frames.extend(frames)
-        self.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
-        return True
 
     def forget(self) -> None:
         """Nothing that waits will be handled."""

@@ -111,12 +111,11 @@ def decide_verify(
         if rules.unverified_is_abortable
         else ErrorCode.invalid_txn_state
     )
-    return PartitionsVerified(
-        results=tuple(
-            (partition, ErrorCode.none if partition in txn.partitions else unverified)
-            for partition in command.partitions
-        )
-    )
+    results = []
+    for partition in command.partitions:
+        is_in = partition in txn.partitions
+        results.append((partition, ErrorCode.none if is_in else unverified))
+    return PartitionsVerified(results=tuple(results))
 
 
 # Timers

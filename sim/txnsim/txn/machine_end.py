@@ -28,10 +28,10 @@ from txnsim.txn.state import (
     TransactionState,
     TxnMetadata,
     TxnTransition,
+    is_epoch_exhausted,
 )
 from txnsim.txn.transitions import (
     fence_epoch_of,
-    needs_rotation,
     to_prepared_v1,
     to_prepared_v2,
 )
@@ -276,7 +276,7 @@ def _end_v2(
 ) -> EndDecision | Rejection | NeedsProducerId:
     if txn.producer_epoch == PRODUCER_EPOCH_MAX and (committed or not rules.last_epoch_recovers):
         return _no_epoch_left(txn)
-    if needs_rotation(txn):
+    if is_epoch_exhausted(txn.producer_epoch):
         if fresh is None:
             return NEEDS_PRODUCER_ID
         rule = "end.v5.overflow" if txn.state is _ONGOING else "end.v5.overflow-empty-abort"

@@ -220,34 +220,6 @@ def is_epoch_exhausted(epoch: int) -> bool:
     return epoch >= EPOCH_EXHAUSTED
 
 
-def check_prepare(txn: TxnMetadata, transition: TxnTransition) -> None:
-    """Refuse to begin a move that the table or the identity forbids
-    (TransactionMetadata.prepareTransitionTo).
-
-    Raises:
-        InvariantViolation: A move is in flight already, the target has no identity, or the table
-        has no such move.
-    """
-    target = transition.state
-    if txn.pending_state is not None:
-        raise InvariantViolation(
-            f"{txn.transactional_id}: cannot begin {target.wire_name} while "
-            f"{txn.pending_state.wire_name} is pending"
-        )
-    if transition.producer_id < 0:
-        raise InvariantViolation(
-            f"{txn.transactional_id}: illegal new producer id {transition.producer_id}"
-        )
-    if transition.producer_epoch < 0:
-        raise InvariantViolation(
-            f"{txn.transactional_id}: illegal new producer epoch {transition.producer_epoch}"
-        )
-    if txn.state not in VALID_PREVIOUS_STATES[transition.client_version][target]:
-        raise InvariantViolation(
-            f"{txn.transactional_id}: no move from {txn.state.wire_name} to {target.wire_name}"
-        )
-
-
 def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
     """Refuse to finish a move that is not the one begun (TransactionMetadata.completeTransitionTo).
 

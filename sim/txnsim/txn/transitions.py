@@ -24,14 +24,13 @@ from txnsim.txn.state import (
     NO_PARTITIONS,
     NO_TIMESTAMP,
     PREPARED_STATES,
+    VALID_PREVIOUS_STATES,
     Tombstone,
     TransactionState,
     TxnMetadata,
     TxnRecord,
     TxnTransition,
     check_complete,
-    check_prepare,
-    is_epoch_exhausted,
 )
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
@@ -64,19 +63,38 @@ def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMeta
     lost the entry stays, Empty and without an epoch, as on a real broker.
 
     Raises:
-        InvariantViolation: The move is not allowed from here.
+        InvariantViolation: The move is not allowed from here (TransactionMetadata.
+            prepareTransitionTo): another is in flight, the target has no identity, or the table has
+            no such move.
     """
     if isinstance(record, Tombstone):
         return _begin_expiry(txn, record)
     if txn is None:
         txn = _new_entry(record, now_ms)
-    check_prepare(txn, record)
+    target = record.state
+    if txn.pending_state is not None:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: cannot begin {target.wire_name} while "
+            f"{txn.pending_state.wire_name} is pending"
+        )
+    if record.producer_id < 0:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: illegal new producer id {record.producer_id}"
+        )
+    if record.producer_epoch < 0:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: illegal new producer epoch {record.producer_epoch}"
+        )
+    if txn.state not in VALID_PREVIOUS_STATES[record.client_version][target]:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: no move from {txn.state.wire_name} to {target.wire_name}"
+        )
     if record.fences_epoch:
         # TransactionCoordinator.endTransaction before version 2: the fence takes hold before it is
         # logged
         fence = _fence_epoch(record)
         txn = replace(txn, producer_epoch=fence, last_producer_epoch=NO_PRODUCER_EPOCH)
-    return replace(txn, pending_state=record.state)
+    return replace(txn, pending_state=target)
 
 
 def apply(txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules) -> TxnMetadata | None:
@@ -307,11 +325,6 @@ def fence_epoch_of(txn: TxnMetadata, rules: Rules) -> ProducerEpoch:
     if is_repeated or txn.producer_epoch == PRODUCER_EPOCH_MAX:
         return txn.producer_epoch
     return ProducerEpoch(txn.producer_epoch + 1)
-
-
-def needs_rotation(txn: TxnMetadata) -> bool:
-    """True when an end under version 2 must name the producer id that takes over."""
-    return is_epoch_exhausted(txn.producer_epoch)
 
 
 # Helpers

@@ -40,8 +40,11 @@ SEQUENCE_MAX: Final = 0x7FFFFFFF
 
 _HEADER: Final = Struct(">qiibIhiqqqhii").unpack_from
 _LENGTH: Final = Struct(">i").unpack_from
-_OFFSET: Final = Struct(">q").pack
-_INT: Final = Struct(">i").pack
+PLACE: Final = Struct(">q4si").pack
+"""Base offset, length as it is, leader epoch: what a batch begins with once it has its place."""
+LENGTH_AT: Final = slice(8, 12)
+AFTER_PLACE: Final = slice(16, None)
+"""What its place leaves as it is; the CRC covers none of what is before."""
 _STAMP: Final = Struct(">q").pack_into
 _CRC_INTO: Final = Struct(">I").pack_into
 
@@ -163,7 +166,8 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 def assign(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
     """The batch with the offset and the epoch that its leader gives it; the CRC stays valid."""
     view = memoryview(batch)
-    return b"".join((_OFFSET(base_offset), view[8:12], _INT(leader_epoch), view[16:]))
+    place = PLACE(base_offset, bytes(view[LENGTH_AT]), leader_epoch)
+    return b"".join((place, view[AFTER_PLACE]))
 
 
 def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> bytes:

@@ -27,7 +27,7 @@ class Bench(ReplicaBench):
         log = self.leader.log
         appended = append_coordinator(log, plain(), now_ms=NOW)
         assert isinstance(appended, Appended)
-        self.leader.watermarks.appended(log)
+        self.leader.appended(log)
         waiting = self.commits.committed(log, appended.last_offset, timeout_ms=timeout_ms)
         return future_of(waiting)
 
@@ -72,7 +72,7 @@ async def test_an_isr_that_became_too_small_meanwhile_is_an_error() -> None:
     bench.isolate(B2)
     log = bench.leader.log
     append_client(log, plain(), guard=0, now_ms=NOW)
-    bench.leader.watermarks.appended(log)
+    bench.leader.appended(log)
     task = asyncio.get_running_loop().create_task(bench.commits.wait([(log, 0)], timeout_ms=1_000))
     await asyncio.sleep(0)
     bench.lead(B1, isr=(B1,))

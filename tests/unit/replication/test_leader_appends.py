@@ -23,20 +23,17 @@ from txnsim.runtime.trace import TraceLevel
 class Plain(WaitingBatch, frozen=True):
     """A batch for the log of a bench, or for no log."""
 
-    bench: ReplicaBench
-    is_led: bool = True
-
-    def find(self) -> PartitionLog | Rejection:
-        if self.is_led:
-            return self.bench.leader.log
-        return Rejection(error=ErrorCode.not_leader_or_follower, reason="")
-
     def subject(self) -> Subject:
         return Subject()
 
 
 def a_batch(bench: ReplicaBench, *, is_led: bool = True) -> Plain:
-    return Plain(partial(append_coordinator, batch=plain()), bench, is_led)
+    def find() -> PartitionLog | Rejection:
+        if is_led:
+            return bench.leader.log
+        return Rejection(error=ErrorCode.not_leader_or_follower, reason="")
+
+    return Plain(partial(append_coordinator, batch=plain()), find)
 
 
 async def settled(

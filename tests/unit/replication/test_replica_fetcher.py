@@ -60,7 +60,7 @@ def write_behind(node: Node, count: int) -> None:
     for _ in range(count):
         log = node.replicas.led[TP]
         append_client(log, plain(), guard=0, now_ms=NOW)
-        node.watermarks.appended(log)
+        node.appended(log)
 
 
 # The way of a record
@@ -166,7 +166,7 @@ def test_a_transaction_is_known_to_every_replica() -> None:
     )
     assert isinstance(guard, int)
     append_client(log, batch(0, pid=7, transactional=True), guard=guard, now_ms=NOW)
-    made.leader.watermarks.appended(log)
+    made.leader.appended(log)
     made.settle()
     assert made.nodes[B3].log.producers.open_transaction_of(7) == 0
     append_marker(
@@ -178,7 +178,7 @@ def test_a_transaction_is_known_to_every_replica() -> None:
         transaction_version=0,
         now_ms=NOW,
     )
-    made.leader.watermarks.appended(log)
+    made.leader.appended(log)
     made.settle(seconds=1)
     assert made.nodes[B3].log.snapshot() == log.snapshot()
     assert log.snapshot().aborted
@@ -302,7 +302,7 @@ def test_batches_of_a_later_leader_are_left_alone() -> None:
     follower = made.nodes[B2]
     later = assign(plain(), base_offset=0, leader_epoch=9)
     made.leader.log.append(described(later), now_ms=NOW)
-    made.leader.watermarks.appended(made.leader.log)
+    made.leader.appended(made.leader.log)
     made.settle()
     assert follower.log.log_end_offset == 0
 

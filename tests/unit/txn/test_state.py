@@ -11,7 +11,6 @@ from txnsim.txn.state import (
     TransactionState,
     TxnTransition,
     check_complete,
-    check_prepare,
     is_epoch_exhausted,
 )
 from txnsim.txn.transitions import (
@@ -71,10 +70,10 @@ def test_every_cell_of_the_table(version: str, target: str, source: str, *, allo
     move = transition(STATES[target], client_version=VERSIONS[version])
     assert (STATES[source] in VALID_PREVIOUS_STATES[VERSIONS[version]][STATES[target]]) is allowed
     if allowed:
-        check_prepare(entry(STATES[source]), move)
+        begin(entry(STATES[source]), move, now_ms=NOW_MS)
     else:
         with pytest.raises(InvariantViolation, match=f"no move from {source} to {target}"):
-            check_prepare(entry(STATES[source]), move)
+            begin(entry(STATES[source]), move, now_ms=NOW_MS)
 
 
 def test_states_have_the_ids_and_names_of_the_log() -> None:
@@ -104,12 +103,16 @@ def test_an_epoch_is_exhausted_one_before_the_last(epoch: int, *, exhausted: boo
 )
 def test_a_move_needs_an_identity(fields: dict[str, int], complaint: str) -> None:
     with pytest.raises(InvariantViolation, match=complaint):
-        check_prepare(entry(), transition(TransactionState.EMPTY, **fields))
+        begin(entry(), transition(TransactionState.EMPTY, **fields), now_ms=NOW_MS)
 
 
 def test_a_move_is_refused_while_another_is_pending() -> None:
     with pytest.raises(InvariantViolation, match="cannot begin Empty while Ongoing is pending"):
-        check_prepare(entry(pending=TransactionState.ONGOING), transition(TransactionState.EMPTY))
+        begin(
+            entry(pending=TransactionState.ONGOING),
+            transition(TransactionState.EMPTY),
+            now_ms=NOW_MS,
+        )
 
 
 # Completion: what each target may differ in

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from txnsim.api.prepared import prepared
@@ -45,6 +46,7 @@ DEVIATIONS: Final = (
     "Apache Kafka takes the last entry's partitions for both. No broker sends such a batch.",
 )
 
+_as_added: Final = attrgetter("name", "partitions")
 PartitionErrors = list[tuple[TopicPartition, ErrorCode]]
 
 
@@ -70,7 +72,7 @@ async def handle(request: Request) -> Reply:
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
     topics = message.v3_and_below_topics
-    return _added(request.api_version, tuple((topic.name, topic.partitions) for topic in topics))
+    return _added(request.api_version, tuple(map(_as_added, topics)))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
