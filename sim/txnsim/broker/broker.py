@@ -204,15 +204,6 @@ class Broker:
     def _make_coordinators(self, environment: Environment) -> None:
         """What coordinates transactions and groups, and what asks coordinators elsewhere."""
         metadata = self.metadata
-        self.verification = VerificationQueues(
-            peers=self.peers,
-            coordinator_of=self.transaction_coordinator_of,
-            clock=environment.clock,
-            tasks=environment.tasks,
-            tracer=environment.tracer,
-            node=self.node,
-            rules=self.release.rules,
-        )
         self.loading = CoordinatorLoading(
             crossings=self.crossings,
             clock=environment.clock,
@@ -226,6 +217,15 @@ class Broker:
             commits=self.commits,
             loading=self.loading,
             is_count_fixed=True,
+        )
+        self.verification = VerificationQueues(
+            peers=self.peers,
+            coordinator_of=self.transaction_host.coordinator_of,
+            clock=environment.clock,
+            tasks=environment.tasks,
+            tracer=environment.tracer,
+            node=self.node,
+            rules=self.release.rules,
         )
         self.group_host = GroupHost(
             broker_id=self.broker_id,

@@ -287,7 +287,14 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 result = self.appends.append(batch, appended)
                 if not isinstance(result, Appended | Rejection):
                     result = await result
-                outcomes[where] = _outcome(result)
+                if isinstance(result, Appended):
+                    outcomes[where] = ProduceOutcome(
+                        base_offset=result.base_offset,
+                        log_append_time_ms=result.log_append_time_ms,
+                        log_start_offset=result.log_start_offset,
+                    )
+                else:
+                    outcomes[where] = _refused(result)
                 if pace is not None and pace.has_done(1):
                     await pace.rest()
         return appended
@@ -339,14 +346,8 @@ class _ClientBatch(WaitingBatch, frozen=True, gc=False):
         trace.refused(part.topic_partition, part.header, refusal, self.command.transactional_id)
 
 
-def _outcome(result: Appended | Rejection) -> ProduceOutcome:
-    """The answer for one partition."""
-    if isinstance(result, Appended):
-        return ProduceOutcome(
-            base_offset=result.base_offset,
-            log_append_time_ms=result.log_append_time_ms,
-            log_start_offset=result.log_start_offset,
-        )
+def _refused(result: Rejection) -> ProduceOutcome:
+    """The answer for a partition that does not take the batch."""
     if not isinstance(result, AppendRejection):
         return ProduceOutcome(error=result.error)
     return ProduceOutcome(

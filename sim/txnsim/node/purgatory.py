@@ -9,7 +9,6 @@ DelayedOperationPurgatory.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
@@ -32,28 +31,15 @@ class Parked(Pending[Any], kw_only=True, eq=False):
 
     keys: Collection[Any]
     timeout_ms: float
+    check: Callable[[Any], Any]
+    """Something has happened to a key: what it is resolved with; None or False while it waits."""
     parked_ns: int = 0
     """When it began to wait, by the stopwatch."""
     is_answered: bool = False
-    outcome: Any = True
-    """What it is resolved with once a check has held."""
-
-    @abstractmethod
-    def check(self, key: Any) -> bool:
-        """Something has happened to a key: whether the wait is over."""
 
     def answer(self, *, done: bool) -> None:
         """It was released (True), or the deadline has passed."""
         self.resolve(done)
-
-
-class _Waiting(Parked, kw_only=True, eq=False):
-    """One with a condition of its caller's."""
-
-    condition: Callable[[Any], bool]
-
-    def check(self, key: Any) -> bool:
-        return self.condition(key)
 
 
 class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
@@ -94,7 +80,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         Returns:
             True when the check held or the wait was released; False at the deadline.
         """
-        parked = _Waiting(self.tasks, keys=keys, timeout_ms=timeout_ms, condition=check)
+        parked = Parked(self.tasks, keys=keys, timeout_ms=timeout_ms, check=check)
         self.park(parked)
         try:
             if prepare is not None and await prepare():
@@ -125,13 +111,14 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         if self.wide:
             for parked in [one for one in self.wide if key in one.keys]:
                 if parked.check(key):
-                    self._finish(parked, partial(parked.resolve, parked.outcome))
+                    self._finish(parked, partial(parked.answer, done=True))
         waiting = self.parked.get(key)
         if waiting is None:
             return
         for parked in list(waiting):
-            if parked.check(key):
-                self._finish(parked, partial(parked.resolve, parked.outcome))
+            outcome = parked.check(key)
+            if outcome is not None and outcome is not False:
+                self._finish(parked, partial(parked.resolve, outcome))
 
     def release(self, key: KeyT) -> None:
         """Answer everything that waits for ``key`` (leadership moved, topic deleted)."""

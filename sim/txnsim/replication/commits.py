@@ -6,6 +6,7 @@ DelayedProduce, Partition.checkEnoughReplicasReachOffset.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -34,6 +35,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             self.purgatory.tasks,
             keys=keys,
             timeout_ms=timeout_ms,
+            check=partial(self.outcome, log, offset),
             commits=self,
             log=log,
             offset=offset,
@@ -84,7 +86,9 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             failed[log.topic_partition] = error
         return error is not None
 
-    def outcome(self, log: PartitionLog, last_offset: int) -> ErrorCode | None:
+    def outcome(
+        self, log: PartitionLog, last_offset: int, _key: TopicPartition | None = None
+    ) -> ErrorCode | None:
         """What has become of an append; None where that is not known yet."""
         topic_partition = log.topic_partition
         if self.replicas.led.get(topic_partition) is not log:
@@ -106,10 +110,6 @@ class _Commit(Parked, kw_only=True, eq=False):
     commits: Commits
     log: PartitionLog
     offset: int
-
-    def check(self, _key: TopicPartition) -> bool:
-        self.outcome = self.commits.outcome(self.log, self.offset)
-        return self.outcome is not None
 
     def answer(self, *, done: bool) -> None:  # noqa: ARG002 - the log says what became of it
         outcome = self.commits.outcome(self.log, self.offset)

@@ -356,7 +356,9 @@ class _Fetcher:
                     self._gate.replicated(log, before, batch)
             if is_left:
                 continue
-            has_moved = log.follow_high_watermark(fetched.high_watermark)
+            has_moved = False
+            if fetched.high_watermark != log.high_watermark:
+                has_moved = log.follow_high_watermark(fetched.high_watermark)
             if fetched.log_start_offset > log.log_start_offset:
                 has_moved = self._follow_start(log, fetched.log_start_offset) or has_moved
             purgatory, where = self._purgatory, log.topic_partition

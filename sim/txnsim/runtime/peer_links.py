@@ -282,7 +282,13 @@ class PeerLinks:
         if answer.error is not None:
             self._handled(call, None, answer.error)
         elif call.correlation_id in call.pending:
-            self._answer(call, answer.value)
+            if call.traced_as is _OFF and not (
+                self._has_cuts or self.interceptor.armed or self._latency_ms is not None
+            ):
+                del call.pending[call.correlation_id]  # _answer, written out: the hot path
+                call.answer.resolve(answer.value)
+            else:
+                self._answer(call, answer.value)
 
     def _handled(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
         if error is None:

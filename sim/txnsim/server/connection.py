@@ -480,7 +480,8 @@ class Connection(asyncio.Protocol):
                 meter.tell_error_in(reply)
             self._response_bytes = size = len(reply)
             head = codec.response_head(key, version, request.correlation_id, size)
-            outbox.put(head + reply)
+            outbox.output.append(head + reply)
+            outbox.bytes += len(head) + size
         else:
             if pieces is None:
                 meter.tell_errors_of(reply)

@@ -60,12 +60,12 @@ class Outbox:
         "_give_up",
         "_go_on",
         "_listener",
-        "_output",
         "_own_bytes",
         "bytes",
         "is_flush_due",
         "is_paused",
         "is_room_wanted",
+        "output",
         "parked",
         "transport",
     )
@@ -91,7 +91,7 @@ class Outbox:
         """The answers of this turn will be sent at its end."""
         self.is_room_wanted = False
         """A request waits until some answers are sent."""
-        self._output: list[bytes] = []
+        self.output: list[bytes] = []
         """Answers of this turn."""
         self.parked: ParkedAnswers | None = None
         """Answers that are too large to be handed to the socket in one go."""
@@ -107,32 +107,32 @@ class Outbox:
 
     def put(self, frame: bytes) -> None:
         """Send an answer at the end of this turn."""
-        self._output.append(frame)
+        self.output.append(frame)
         self.bytes += len(frame)
 
     def put_pieces(self, head: bytes, pieces: list[bytes], size: int, *, stored: bool) -> None:
         """The same for ``size`` bytes in pieces; ``stored``: most of them lie in the log anyway."""
         self.bytes += len(head) + size
         if size >= UNJOINED_FROM_BYTES and (stored or size >= len(pieces) * UNJOINED_PIECE_BYTES):
-            self._output.append(head)
-            self._output += pieces
+            self.output.append(head)
+            self.output += pieces
         else:
-            self._output.append(b"".join((head, *pieces)))
+            self.output.append(b"".join((head, *pieces)))
         if not (stored and size >= UNJOINED_FROM_BYTES):
             self._own_bytes += size
 
     def pieces(self) -> int:
         """How many pieces the answers of this turn have: a place, for ``since``."""
-        return len(self._output)
+        return len(self.output)
 
     def since(self, place: int) -> bytes:
         """What was put after that place."""
-        return b"".join(self._output[place:])
+        return b"".join(self.output[place:])
 
     def replace(self, place: int, changed: bytes) -> None:
         """Send something else instead of it."""
-        self.bytes += len(changed) - sum(map(len, self._output[place:]))
-        self._output[place:] = [changed]
+        self.bytes += len(changed) - sum(map(len, self.output[place:]))
+        self.output[place:] = [changed]
 
     # Out
 
@@ -143,7 +143,7 @@ class Outbox:
     def flush(self) -> None:
         """Hand answers to the socket."""
         self.is_flush_due = False
-        output = self._output
+        output = self.output
         if self.transport is None or not self._listener.is_open:
             return
         if self.parked is not None or self.bytes > PART_BYTES:
@@ -155,7 +155,7 @@ class Outbox:
             return
         if not output:
             return
-        self._output = []
+        self.output = []
         self.bytes = self._own_bytes = 0
         if len(output) == 1:
             self.transport.write(output[0])
@@ -169,7 +169,7 @@ class Outbox:
         if self.parked is None:
             self.parked = ParkedAnswers()
         self.parked.add(output)
-        self._output = []
+        self.output = []
 
     def send_parts(self) -> None:
         """Hand parts of large answers to the socket, as many as one turn bears."""
@@ -199,7 +199,7 @@ class Outbox:
         """The connection is gone, and needs no collector to be freed: this held it as well."""
         self.transport = None
         self._go_on = self._give_up = _nothing
-        self._output.clear()
+        self.output.clear()
         if self.parked is not None:
             self._forget_parked()
 

@@ -201,8 +201,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self.flush_soon()
 
     def _route(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
-        owned = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
-        assert owned is not None, "what waits is dropped with its partition"
+        owned = self.ownership.owned[debt.txn_partition]  # what waits is dropped with its partition
+        assert owned.coordinator_epoch == debt.coordinator_epoch
         before = self.tracer.caused_by(debt.cause) if self.tracer.on else -1
         gone = self.queue.route(debt, partitions, self.leader_of)
         if gone or not partitions:
@@ -285,7 +285,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if self.tracer.on:
             before = self._trace_outcome(owned.node, outcome, target, sent)
         if outcome.refusal:
-            if self._forget(debt):
+            if self.queue.forget(debt):
+                self._repeated.pop(debt.transactional_id, None)
                 self.refused_total += 1
                 _log.warning(
                     "txn.markers.refused",
@@ -306,15 +307,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         transactional_id = debt.transactional_id
         if done:
             owned.entries[transactional_id] = acknowledge(owned.entries[transactional_id], done)
-        if not owned.entries[transactional_id].partitions and self._forget(debt):
+        if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
+            self._repeated.pop(transactional_id, None)
             self._complete(owned, debt)
-
-    def _forget(self, debt: Debt) -> bool:
-        """It is paid or given up; False where it was owed no longer."""
-        is_forgotten = self.queue.forget(debt)
-        if is_forgotten and self._repeated:
-            self._repeated.pop(debt.transactional_id, None)
-        return is_forgotten
 
     # Completion
 
