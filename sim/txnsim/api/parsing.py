@@ -34,7 +34,8 @@ def parsed(frame: bytes, apis: ApiTable, *, is_decoded: bool = True) -> Parsed:
     """Read a frame: the header, and the message unless ``is_decoded`` is False.
 
     Raises:
-        BadInputError: It is no request that the table has.
+        UnsupportedRequestError: It is no request that the table has.
+        MalformedFrameError: It is no request at all.
     """
     header = codec.read_request_header(frame)
     key, version = header.api_key, header.api_version

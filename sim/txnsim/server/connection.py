@@ -49,34 +49,11 @@ class Connection(asyncio.Protocol):
     """A client's connection to one broker."""
 
     __slots__ = (
-        "_apis",
-        "_channel_builder",
-        "_client_host",
-        "_crossings",
-        "_intake",
-        "_is_busy",
-        "_is_pumping",
-        "_link",
-        "_listener",
-        "_local_ns",
-        "_meter",
-        "_meters",
-        "_name",
-        "_opened_at",
-        "_outbox",
-        "_peer",
-        "_received_ns",
-        "_request_bytes",
-        "_response_bytes",
-        "_sasl",
-        "_send_buffer_bytes",
-        "_stopwatch_ns",
-        "_trace",
-        "_turns",
-        "_waits_for_turn",
-        "contest",
-        "principal",
-        "used_ns",
+        *("_apis", "_channel_builder", "_client_host", "_crossings", "_intake", "_is_busy"),
+        *("_is_pumping", "_link", "_listener", "_local_ns", "_meter", "_meters", "_name"),
+        *("_opened_at", "_outbox", "_peer", "_received_ns", "_request_bytes", "_response_bytes"),
+        *("_sasl", "_send_buffer_bytes", "_stopwatch_ns", "_trace", "_turns", "_waits_for_turn"),
+        *("contest", "principal", "used_ns"),
     )
 
     def __init__(
@@ -166,18 +143,18 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cut frames and handle them."""
+        intake = self._intake
         try:
-            intake = self._intake
             frames = intake.reader.receive_data(data)
-            intake.frames.extend(frames)
-            intake.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
-            if frames and not self._is_pumping:
-                self._pump_until(0 if self._waits_for_turn else self._turns.limit_ns)
         except BadInputError as error:
             self._abandon(error)
             return
+        if frames:
+            intake.frames.extend(frames)
+            intake.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
+            if not self._is_pumping:
+                self._pump_until(0 if self._waits_for_turn else self._turns.limit_ns)
         if self._sasl is not None and self._sasl.state is not SaslState.COMPLETE:
-            intake = self._intake
             held = intake.queued_bytes + intake.reader.buffered_bytes
             self._listener.strangers.note(self, held)
 
@@ -479,9 +456,9 @@ class Connection(asyncio.Protocol):
             if at is not None and (reply[at] or reply[at + 1]):
                 meter.tell_error_in(reply)
             self._response_bytes = size = len(reply)
-            head = codec.response_head(key, version, request.correlation_id, size)
-            outbox.output.append(head + reply)
-            outbox.bytes += len(head) + size
+            answer = codec.response_head(key, version, request.correlation_id, size) + reply
+            outbox.output.append(answer)
+            outbox.bytes += len(answer)
         else:
             if pieces is None:
                 meter.tell_errors_of(reply)

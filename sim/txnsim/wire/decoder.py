@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
+from datetime import timedelta
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from struct import Struct, unpack_from
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any, Final, cast
@@ -43,7 +44,8 @@ STEP_ELEMENTS: Final = 64
 
 _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "error_code": to_error_code,
-    "timedelta_i32": to_duration,
+    # 32 bits of milliseconds are always a duration.
+    "timedelta_i32": partial(timedelta, 0, 0, 0),
     "timedelta_i64": to_duration,
     "datetime_i64": to_time,
     "uuid": to_uuid,
@@ -237,7 +239,13 @@ def _emit_field(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -
         source.line("n = b[p]")
         source.line("p += 1")
         source.enter("if n > 127:")
+        source.enter("if b[p] < 128:")  # two bytes, the commonest length of more than one
+        source.line("n = n & 127 | b[p] << 7")
+        source.line("p += 1")
+        source.leave()
+        source.enter("else:")
         source.line("n, p = uvarint(b, p - 1)")
+        source.leave()
         source.leave()
         source.line("n -= 1")
     else:

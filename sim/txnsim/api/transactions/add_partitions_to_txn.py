@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, Final
 
@@ -181,7 +182,7 @@ def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> Partit
     """Internal, forbidden and unknown partitions; if there are any, all others are not even
     attempted.
     """
-    image = request.broker.image
+    image = request.broker.replicas.image
     access = request.access
     bad: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
@@ -200,9 +201,10 @@ def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> Partit
 
 
 def _partitions(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
-    return tuple(
-        TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions
-    )
+    found: list[TopicPartition] = []
+    for topic in topics:
+        found.extend(map(TopicPartition, repeat(topic.name), topic.partitions))
+    return tuple(found)
 
 
 def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:
