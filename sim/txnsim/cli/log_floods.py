@@ -1,14 +1,15 @@
 """Trouble of one kind is logged once per second; the rest is counted.
 
 Anyone who can reach a port can cause a line of the log with a few bytes, and a traceback where
-there is a bug. A kind is a logger, an event and, where there is an exception, its class and the
-line that raised it. What was left out is counted in the next line of its kind (``left_out``), or by
-``rest``. Levels below warning are logged as they are.
+there is a bug. A kind is a logger, an event, the reason that it gives (numbers aside) and, where
+there is an exception, its class and the line that raised it. What was left out is counted in the
+next line of its kind (``left_out``), or by ``rest``. Levels below warning are logged as they are.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Callable, MutableMapping
 from types import TracebackType
@@ -17,6 +18,10 @@ from typing import Any, Final
 ONCE_MS: Final = 1_000
 KINDS_MAX: Final = 1_000
 """Kinds that are remembered; more than the code can tell apart."""
+REASONS_MAX: Final = 20
+"""Of one event in a second; further ones share a line."""
+REASON_CHARACTERS_MAX: Final = 200
+_NUMBER_RE: Final = re.compile(r"\d+")
 _TROUBLE: Final = frozenset({"warning", "error", "critical"})
 
 Kind = tuple[object, ...]
@@ -30,6 +35,8 @@ class Floods:
         self._now_ms = now_ms
         self._told_ms: dict[Kind, int] = {}
         self._left_out: dict[Kind, int] = {}
+        self._reasons: dict[Kind, tuple[int, set[str]]] = {}
+        """Since when, and which, per event: strangers choose what they send."""
 
     def __call__(
         self, logger: Any, _method: str, event: MutableMapping[str, Any]
@@ -38,7 +45,7 @@ class Floods:
         if event.get("level") not in _TROUBLE:
             return event
         kind = (logger.name, event["event"], *_raised(event.get("exc_info")))
-        left_out = self.admit(kind)
+        left_out = self.admit(self._with_reason(kind, event.get("reason")))
         if left_out is None:
             from structlog import DropEvent
 
@@ -65,6 +72,21 @@ class Floods:
             self._told_ms.clear()
         self._told_ms[kind] = now_ms
         return self._left_out.pop(kind, 0)
+
+    def _with_reason(self, kind: Kind, reason: object) -> Kind:
+        """A kind by its reason; without one for a reason too many in a second."""
+        if not isinstance(reason, str):
+            return kind
+        now_ms = self._now_ms()
+        since_ms, told = self._reasons.get(kind, (now_ms, set()))
+        if now_ms - since_ms >= ONCE_MS:
+            since_ms, told = now_ms, set()
+        self._reasons[kind] = since_ms, told
+        text = _NUMBER_RE.sub("#", reason)[:REASON_CHARACTERS_MAX]
+        if text not in told and len(told) >= REASONS_MAX:
+            return kind
+        told.add(text)
+        return (*kind, text)
 
     def rest(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
         """What was left out and has not been logged for a second; all of it ``at_once``."""

@@ -73,6 +73,7 @@ _TABLE: Final = (
     _kind("node.state", 1, "state", "the controller made something else of a broker: fenced, …"),
     _kind("conn.open", 0, "peer id", "a client's connection was accepted"),
     _kind("conn.close", 0, "peer id reason", "a client's connection ended"),
+    _kind("conn.refuse", 1, "peer reason", "a broker ends a connection for what came over it"),
     _kind(
         "msg.send",
         1,

@@ -31,7 +31,7 @@ from txnsim.server.forwarding import FORWARDED, controller_reached
 from txnsim.server.intake import FRAME_BYTES, Intake
 from txnsim.server.outbox import Outbox, whole
 from txnsim.server.request_log import instead, logged, raise_bug
-from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened
+from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
 from txnsim.server.sasl import SaslSession, SaslState, Then
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCH
@@ -479,7 +479,11 @@ class Connection(asyncio.Protocol):
 
     def _abandon(self, error: BadInputError) -> None:
         """Close the connection as a real broker does, and say why in the log."""
-        self._warn("connection closed: bad request", reason=str(error))
+        reason, listener = str(error), self._listener
+        self._warn("connection closed: bad request", reason=reason)
+        if listener.tracer.on:
+            where = (listener.node, self._client_host, self._link.port)
+            tell_refused(listener.tracer, *where, self._opened_at, reason)
         self._intake.forget()
         self.close()
 

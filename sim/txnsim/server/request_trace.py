@@ -181,6 +181,14 @@ def tell_closed(tracer: Tracer, node: str, host: str, port: str, opened_at: int)
     tracer.emit("conn.close", node, parents=(opened_at,), data={"peer": _address(host, port)})
 
 
+def tell_refused(
+    tracer: Tracer, node: str, host: str, port: str, opened_at: int, reason: str
+) -> None:
+    """A connection is closed for a request that can't be read; its client is told nothing."""
+    data = {"peer": _address(host, port), "reason": reason}
+    tracer.emit("conn.refuse", node, parents=(opened_at,), data=data)
+
+
 def _address(host: str, port: str) -> str:
     """Of a host as Kafka writes it, ``/127.0.0.1``."""
     return f"{host.removeprefix('/')}:{port}"

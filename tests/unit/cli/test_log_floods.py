@@ -11,7 +11,7 @@ import structlog
 
 from txnsim.cli import event_log
 from txnsim.cli.event_log import LogFormat, set_up_logs, tell_left_out
-from txnsim.cli.log_floods import KINDS_MAX, ONCE_MS, Floods
+from txnsim.cli.log_floods import KINDS_MAX, ONCE_MS, REASONS_MAX, Floods
 
 
 class Time:
@@ -145,3 +145,21 @@ def test_the_memory_of_kinds_has_a_bound() -> None:
     for number in range(10 * KINDS_MAX):
         assert floods.admit(("logger", number)) == 0
     assert len(floods._told_ms) <= KINDS_MAX
+
+
+def test_each_reason_is_told_and_no_stranger_can_tell_a_thousand(
+    time: Time, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight malformed requests in 0.2 s had one line, with ``left_out=7``."""
+    log = structlog.get_logger("txnsim.server")
+    for reason in ("byte 17 of 32: a", "byte 3 of 9: a", "byte 1 of 2: b"):
+        log.warning("connection closed: bad request", reason=reason)
+    told = [json.loads(line)["reason"] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["byte 17 of 32: a", "byte 1 of 2: b"]
+    for number in range(1_000):
+        word = "".join(chr(ord("a") + int(digit)) for digit in str(number))
+        log.warning("connection closed: bad request", reason=f"no API {word}")
+    assert len(lines(capsys)) <= REASONS_MAX
+    time.ms += ONCE_MS
+    log.warning("connection closed: bad request", reason="byte 4 of 5: a")
+    assert lines(capsys) == [("connection closed: bad request", 1)]

@@ -331,6 +331,17 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
 # Trace
 
 
+@within(run, trace_level=TraceLevel.BRIEF)
+async def test_why_a_connection_is_closed_is_in_the_trace(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    wire.send(raw(999, 0))
+    assert await wire.closed()
+    found: list[Any] = list(cluster.env.tracer.events())
+    (refused,) = (one for one in found if one.k == "conn.refuse")
+    assert "999" in refused.d["reason"]
+
+
 @within(run, trace_level=TraceLevel.FULL)
 async def test_connections_and_requests_are_in_the_trace(
     cluster: VirtualCluster, wire: Wire, /
