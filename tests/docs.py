@@ -605,6 +605,9 @@ def clients_page() -> str:
     return _page(
         "tests/clients/matrix/",
         "Clients",
+        "## Point your client here",
+        matrix.YOURS,
+        "## What each library passes",
         matrix.INTRODUCTION,
         _table(*matrix.matrix()),
         "## What each check demands",

@@ -14,6 +14,36 @@ from tests.clients.matrix.verdicts import CheckVerdict
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 """Head and rows."""
 
+YOURS: Final = """\
+Three steps, each of which needs less of your client than the next.
+
+**One request.** `txnsim serve --log-level debug` prints each request with its version, and what
+was answered. A request that can't be read
+is named with the byte at which it went wrong. [raw-requests.md](raw-requests.md) has three of
+them as bytes, for a client that is not there yet.
+
+**A record, a commit.** [first-client.md](first-client.md) is the first program;
+[faults.md](faults.md) is what you can break under it.
+
+**The whole list.** A [program](#what-a-program-is) of yours takes names of checks and prints
+`PASS` or `FAIL` for each. This plays it at each
+`transaction.version`, with a cluster of its own for each:
+
+```
+python -m tests.clients.matrix.run --program './my-client'
+```
+
+What comes back is a row of the table below, a line for each check:
+
+```
+PASS yours@2 produce (0.9 s)
+PASS yours@2 commit (1.4 s)
+FAIL yours@2 fence: the second producer was not told
+```
+
+`--target apache` asks the same of a real Kafka: a check that fails there as well is wrong about
+Kafka."""
+
 INTRODUCTION: Final = """\
 Client libraries, unmodified, against three simulated brokers over TCP. Each has a program under
 [tests/clients](../tests/clients) that goes through one list of checks; the same programs pass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -46,7 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--write keeps whole clients: every check, every level, against txnsim")
     if options.write and options.target != "txnsim":
         parser.error("--write keeps what is found of txnsim")
+    if options.program and options.write:
+        parser.error("--write keeps the clients of the roster")
     chosen = [roster[name] for name in options.client or roster]
+    if options.program:
+        words = shlex.split(options.program)
+        chosen = [Client("yours", "as it is", "yours", lambda: words)]
     if options.build:
         return _build(chosen)
     bench = _bench(options)
@@ -84,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.clients.matrix.run")
     parser.add_argument(
         "--client", nargs="+", action="extend", default=[], metavar="NAME", help="these alone"
+    )
+    parser.add_argument(
+        "--program", metavar="COMMAND", help="a program of yours, in place of the roster's"
     )
     parser.add_argument(
         "--check", nargs="+", action="extend", default=[], metavar="C", help="these alone"

@@ -8,6 +8,7 @@ export const KINDS = {
   "node.state": "the controller made something else of a broker: fenced, …",
   "conn.open": "a client's connection was accepted",
   "conn.close": "a client's connection ended",
+  "conn.refuse": "a broker ends a connection for what came over it",
   "msg.send": "a request or response left its sender",
   "msg.recv": "it reached its receiver, which handles it now",
   "msg.drop": "it was lost; the parent is its sending",

@@ -1,0 +1,33 @@
+"""A program of one's own in place of the roster's: each check that it prints is told."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.clients.matrix import run
+
+PROGRAM = """
+import os, sys
+assert os.environ["TXNSIM_BOOTSTRAP"].count(":") == 3
+results = {"produce": "PASS produce", "fence": "FAIL fence: the second producer was not told"}
+asked = sys.argv[1:]
+print("\\n".join(results[one] for one in asked))
+failed = "fence" in asked
+print(f"{len(asked) - failed} passed, {int(failed)} failed")
+sys.exit(failed)
+"""
+
+
+@pytest.mark.clients
+def test_a_program_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "mine.py"
+    program.write_text(PROGRAM)
+    words = ["--program", f"{sys.executable} {program}", "--level", "2"]
+    assert run.main([*words, "--check", "produce", "fence"]) == 1
+    told = capsys.readouterr().out
+    assert "PASS yours@2 produce" in told
+    assert "FAIL yours@2 fence: the second producer was not told" in told
+    assert told.strip().splitlines()[-1] == "1 passed, 1 failed"

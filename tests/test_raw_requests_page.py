@@ -1,0 +1,50 @@
+"""docs/raw-requests.md, played: its bytes are sent, and what comes back is what it shows."""
+
+from __future__ import annotations
+
+import re
+import socket  # noqa: TID251 - a client that has nothing else
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from txnsim.testing import SimulatedKafka
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "raw-requests.md"
+
+
+def bytes_of(section: str, sign: str) -> bytes:
+    found = re.findall(rf"^{sign} ((?:[0-9a-f]{{2}} )+)", section, re.MULTILINE)
+    return bytes.fromhex("".join(found))
+
+
+def exchanged(address: str, request: bytes) -> bytes:
+    """What comes back until the broker has said it, or has closed the connection."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as wire:
+        wire.sendall(request)
+        answer = b""
+        while len(answer) < 4 or len(answer) < 4 + int.from_bytes(answer[:4], "big"):
+            piece = wire.recv(65_536)
+            if not piece:
+                break
+            answer += piece
+        return answer
+
+
+def test_the_bytes_of_the_page_are_answered_as_it_shows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sections = PAGE.read_text("utf-8").split("\n## ")[1:4]
+    with SimulatedKafka(brokers=1, settings={"kip_text": False}) as kafka:
+        for section in sections:
+            request = bytes_of(section, ">")
+            assert int.from_bytes(request[:4], "big") == len(request) - 4, section
+            answer = exchanged(kafka.bootstrap, request)
+            shown = bytes_of(section, "<")
+            assert answer[: len(shown)] == shown, answer.hex(" ")
+            if not shown:
+                assert answer == b"", "the connection is closed"
+                reason = section.split("bad request\n")[1].splitlines()[0]
+                assert reason in capsys.readouterr().out
