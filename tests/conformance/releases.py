@@ -17,7 +17,9 @@ import argparse
 import contextlib
 import re
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,13 +36,35 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.transcript import Transcript, differences
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.releases import RELEASES, Release
+from txnsim.releases.versions import line_of
 
 JVM_OPTIONS: Final = ("-Xmx512m",)
 FEATURE: Final = "transaction.version"
 HANDFUL: Final = 24
 """So many cases are played before they are compared."""
 
-ACCEPTED: Final[tuple[tuple[str, str], ...]] = (
+Accepted = tuple[tuple[str, str], ...]
+"""(pattern of a difference, why it may be)."""
+
+ALWAYS_ACCEPTED: Final[Accepted] = (
+    (
+        r"DescribeLogDirs v[45] .*(total|usable)_bytes: '?some .*!= -1",
+        "txnsim.api.partitions.describe_log_dirs",
+    ),
+    (
+        r"DescribeClientQuotas v[01] .*\.entries",
+        "the order of entries of a hash map",
+    ),
+    (
+        r"DescribeConfigs v4 .*\.documentation: ",
+        "txnsim.api.configs.describe_configs",
+    ),
+)
+SAME_SINCE: Final = (4, 3)
+"""From that line on nothing else may differ."""
+
+ACCEPTED: Final[Accepted] = (
+    *ALWAYS_ACCEPTED,
     (
         r"(as-broker-at-0-v[45]|at-level-0-(true|false)) at 0: ",
         "these cases end in a locked id where there is transactions v2; where there is none they "
@@ -69,10 +93,6 @@ ACCEPTED: Final[tuple[tuple[str, str], ...]] = (
         "an unknown broker is refused without words",
     ),
     (
-        r"DescribeClientQuotas v0 \(\)\.entries",
-        "the order of entries of a hash map",
-    ),
-    (
         r"UpdateFeatures v1 streams\.version to 0 ",
         "4.1 knows streams.version without any level to offer, and lets it be switched off",
     ),
@@ -89,12 +109,8 @@ ACCEPTED: Final[tuple[tuple[str, str], ...]] = (
         r"Produce v9 .*error_message: 'Producer attempted to produce with an old epoch.' != None",
         "3.6 says the words of the error where later releases are silent",
     ),
-    (
-        r"DescribeLogDirs v4 .*(total|usable)_bytes: '?some .*!= -1",
-        "txnsim.api.partitions.describe_log_dirs",
-    ),
 )
-"""(pattern of a difference, why it may be)."""
+"""Of older lines besides."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,14 +132,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = release.features.get(FEATURE)
     levels = sorted(options.level or ([0] if known is None else [known.new_cluster_level]))
     everything = not options.case and not options.story
-    compared = Compared(options.keep)
+    accepted = ACCEPTED if line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
+    compared = Compared(options.keep, accepted)
+    sides = partial(both, release)
     if everything or options.case:
-        for told in compared_cases(release, chosen(options.case), levels, known=compared.plays):
+        for told in compared_cases(sides, chosen(options.case), levels, known=compared.plays):
             compared.add(told)
     if everything or options.story:
-        for told in compared_stories(release, options.story, levels, known=compared.plays):
+        for told in compared_stories(sides, options.story, levels, known=compared.plays):
             compared.add(told)
-    wrong = [len(one.unexplained) for one in compared.plays.values()]
+    wrong = [len(compared.unexplained(one)) for one in compared.plays.values()]
     sys.stdout.write(f"{wrong.count(0)} plays alike, {sum(wrong)} differences (real != ours)\n")
     return 1 if any(wrong) else 0
 
@@ -133,10 +151,12 @@ class Compared:
 
     Args:
         file: Where each play is written down; those that it has already are known.
+        accepted: Patterns of differences that may be, and why.
     """
 
-    def __init__(self, file: Path | None) -> None:
+    def __init__(self, file: Path | None, accepted: Accepted = ()) -> None:
         self._file = file
+        self._accepted = accepted
         self.plays: dict[str, Told] = {}
         if file is not None and file.exists():
             for line in file.read_text().splitlines():
@@ -151,10 +171,18 @@ class Compared:
 
     def _told(self, told: Told) -> None:
         self.plays[told.label] = told
-        found = "" if told.unexplained else ": alike"
-        sys.stdout.write(f"{len(self.plays):5} {told.label}{found}\n")
-        sys.stdout.writelines(f"      {line}\n" for line in told.unexplained)
+        left = self.unexplained(told)
+        sys.stdout.write(f"{len(self.plays):5} {told.label}{'' if left else ': alike'}\n")
+        sys.stdout.writelines(f"      {line}\n" for line in left)
         sys.stdout.flush()
+
+    def unexplained(self, told: Told) -> list[str]:
+        """Where the two differ in a play, without what may be."""
+        return [
+            line
+            for line in told.lines
+            if not any(re.search(one, f"{told.label}: {line}") for one, _ in self._accepted)
+        ]
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -164,18 +192,13 @@ class Told(msgspec.Struct, frozen=True):
     lines: list[str]
     """Where the two differ."""
 
-    @property
-    def unexplained(self) -> list[str]:
-        """Without what is in ``ACCEPTED``."""
-        return [
-            line
-            for line in self.lines
-            if not any(re.search(pattern, f"{self.label}: {line}") for pattern, _ in ACCEPTED)
-        ]
+
+Sides = Callable[[BrokerConfig, int], AbstractContextManager[tuple[str, str]]]
+"""Starts two brokers with a configuration and a level; their addresses."""
 
 
 def compared_cases(
-    release: Release, wanted: Sequence[Case], levels: Sequence[int], *, known: Container[str] = ()
+    sides: Sides, wanted: Sequence[Case], levels: Sequence[int], *, known: Container[str] = ()
 ) -> Iterator[Told]:
     """Each case that is not known, a handful on the one broker and then on the other."""
     for name, config in brokers().items():
@@ -190,7 +213,7 @@ def compared_cases(
             if not mine:
                 continue
             mine.sort(key=lambda case: case.alone)  # as they are played
-            with both(release, config, level) as addresses:
+            with sides(config, level) as addresses:
                 for first in range(0, len(mine), HANDFUL):
                     some = mine[first : first + HANDFUL]
                     expected, found = (_played(some, address, level) for address in addresses)
@@ -200,7 +223,7 @@ def compared_cases(
 
 
 def compared_stories(
-    release: Release, names: Sequence[str], levels: Sequence[int], *, known: Container[str] = ()
+    sides: Sides, names: Sequence[str], levels: Sequence[int], *, known: Container[str] = ()
 ) -> Iterator[Told]:
     """The same for stories."""
     config = BrokerConfig(about="stories", properties=programme.PROPERTIES)
@@ -213,7 +236,7 @@ def compared_stories(
         stories = {label: story for label, story in stories.items() if label not in known}
         if not stories:
             continue
-        with both(release, config, level) as addresses:
+        with sides(config, level) as addresses:
             for label, story in stories.items():
                 expected, found = (_told(story, address, level) for address in addresses)
                 yield Told(label, _unlike_stories(expected, found))
@@ -261,6 +284,29 @@ def both(release: Release, config: BrokerConfig, level: int) -> Iterator[tuple[s
             ) as server,
         ):
             yield kafka.bootstrap, server.bootstrap
+
+
+def two_real(older: str, newer: str) -> Sides:
+    """Two real brokers, whose answers are then told as real != ours: older != newer."""
+
+    @contextlib.contextmanager
+    def started(config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
+        with contextlib.ExitStack() as running:
+            older_one, newer_one = (
+                running.enter_context(
+                    ApacheKafka(
+                        transaction_version=level,
+                        brokers=config.brokers,
+                        properties={**config.properties, **config.kafka_only},
+                        jvm_options=JVM_OPTIONS,
+                        version=version,
+                    )
+                )
+                for version in (older, newer)
+            )
+            yield older_one.bootstrap, newer_one.bootstrap
+
+    return started
 
 
 def _played(mine: Sequence[Case], address: str, level: int) -> dict[str, Play | str]:

@@ -71,6 +71,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "Contributors": (
         "where.md",
         "one-request.md",
+        "next-release.md",
         "public-api.md",
         "pipeline-design.md",
         "trace-kinds.md",

@@ -41,7 +41,7 @@ def api_versions(player: Player) -> None:
         )
     player.ask_bytes("ApiVersions v99", framed(struct.pack(">hhih", 18, 99, 5, -1) + b"\0junk"))
     player.ask_bytes("ApiVersions v-1", framed(struct.pack(">hhih", 18, -1, 5, -1)))
-    player.ask_bytes("ApiVersions v5", framed(struct.pack(">hhih", 18, 5, 5, -1) + b"\0"))
+    player.ask_bytes("ApiVersions v6", framed(struct.pack(">hhih", 18, 6, 5, -1) + b"\0"))
 
 
 OURS: Final = frozenset(

@@ -1,0 +1,192 @@
+"""What changed between two real releases of Apache Kafka.
+
+::
+
+    python -m tests.conformance.next_release 4.3.1 4.4.0                    # all of it
+    python -m tests.conformance.next_release 4.3.1 4.4.0 --part classes --part configs
+
+Prints, for each part, what only the older one has (-), what only the newer one has (+), and what
+both have but otherwise (~): ``versions`` (API versions, feature levels), ``configs`` (names,
+types, defaults, bounds), ``classes`` (methods of coordinators, log and cleaner whose byte code is
+another one), ``answers`` (every case and story, asked of both). Needs Java 17 and Maven; answers
+take as long as they take to be recorded, the rest a minute. ``docs/next-release.md`` says what to
+do with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from tests.conformance import releases
+from tests.conformance.casebook.reading import chosen
+from tests.support.apache_kafka import java_command, kafka_libs, output_of, tool
+from tests.wire.golden.record import HERE
+
+CONFIGS: Final = Path(__file__).parents[1] / "support" / "java" / "configs" / "Configs.java"
+LEVEL: Final = 2
+"""Of ``transaction.version``, at which answers are compared."""
+
+LOOKED_AT: Final = re.compile(
+    r"(org/apache/kafka/(storage/internals/log|coordinator/(transaction|group|common))"
+    r"|kafka/(coordinator|log|cluster))/(?!.*([Ss]treams|[Ss]hare))"
+)
+"""Classes that decide about transactions, groups that are here, and logs."""
+GENERATED: Final = re.compile(r"(Key|Value)(JsonConverter)?(\$\w+)?\.class$")
+"""Those of record schemas, which golden bytes compare."""
+
+Facts = Mapping[str, Any]
+"""What a release says, by what it is about."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, and tell."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.next_release")
+    parser.add_argument("older", metavar="OLDER", help="such as 4.3.1")
+    parser.add_argument("newer", metavar="NEWER", help="such as 4.4.0")
+    parser.add_argument("--part", action="append", choices=[*PARTS, "answers"])
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="of answers: resume from there")
+    options = parser.parse_args(arguments)
+    parts = options.part or [*PARTS, "answers"]
+    for name, facts in PARTS.items():
+        if name in parts:
+            lines = list(changes(facts(options.older), facts(options.newer)))
+            sys.stdout.write(f"{name}: {len(lines)} changes\n")
+            sys.stdout.writelines(f"  {line}\n" for line in lines)
+            sys.stdout.flush()
+    if "answers" in parts:
+        sides = releases.two_real(options.older, options.newer)
+        compared = releases.Compared(options.keep)
+        for told in releases.compared_cases(sides, chosen([]), [LEVEL], known=compared.plays):
+            compared.add(told)
+        for told in releases.compared_stories(sides, [], [LEVEL], known=compared.plays):
+            compared.add(told)
+    return 0
+
+
+def changes(older: Facts, newer: Facts) -> Iterator[str]:
+    """A line for each fact that is another one."""
+    for name in sorted(older.keys() | newer.keys()):
+        whole = name.partition(": ")[0]
+        if whole != name and not (whole in older and whole in newer):
+            continue  # that its class came or went is told
+        if name not in newer:
+            yield f"- {name} {_shown(older[name])}".rstrip()
+        elif name not in older:
+            yield f"+ {name} {_shown(newer[name])}".rstrip()
+        elif older[name] != newer[name]:
+            shown = f"{_shown(older[name])} -> {_shown(newer[name])}"
+            yield f"~ {name} {'' if shown == ' -> ' else shown}".rstrip()
+
+
+def _shown(fact: Any) -> str:
+    return "" if isinstance(fact, tuple) else str(fact)
+
+
+# Facts
+
+
+def versions(release: str) -> Facts:
+    """Ranges of API versions and levels of features, as a release's own classes have them."""
+    with TemporaryDirectory(prefix="txnsim-next-") as directory:
+        _java(release, HERE / "Recorder.java", directory)
+        told = json.loads(Path(directory, "release.json").read_text("utf-8"))
+    return {
+        f"{kind} {name}": fact
+        for kind, facts in told.items()
+        if isinstance(facts, dict)
+        for name, fact in facts.items()
+    }
+
+
+def configs(release: str) -> Facts:
+    """Every config of topics, brokers, groups and clients."""
+    told = _java(release, CONFIGS)
+    rows = (line.split(" | ", 1) for line in told.splitlines() if " | " in line)
+    return {name: re.sub(r"@[0-9a-f]+", "", what) for name, what in rows}
+
+
+def classes(release: str) -> Facts:
+    """The byte code of each method, without what differs from build to build."""
+    with TemporaryDirectory(prefix="txnsim-next-") as directory:
+        files = list(_unpacked(release, Path(directory)))
+        javap = tool("javap", "classes are read by a JDK 17")
+        told = output_of([javap, "-p", "-c", *map(str, files)], "javap failed")
+    return dict(methods(told.splitlines()))
+
+
+def methods(lines: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """What javap prints: class and method -> its instructions in alphabetical order.
+
+    Packages, numbers of constants, local variables, lambdas and lines are left out: they change
+    where the code does not.
+    """
+    found: dict[str, list[str]] = {}
+    of_class = body = ""
+    for line in map(_plain, lines):
+        if line and not line.startswith((" ", "Compiled", "}")):
+            body = of_class = _CLASS.findall(line)[0]
+            found[body] = []
+        elif re.match(r" {2}\S", line):
+            body = f"{of_class}: {line.strip().rstrip(';')}"
+            if not _SYNTHETIC.search(body):
+                found.setdefault(body, [])
+        elif line.strip() not in ("", "Code:") and body in found:
+            found[body].append(line.strip())
+    return {name: tuple(sorted(instructions)) for name, instructions in found.items()}
+
+
+_CLASS: Final = re.compile(r"(?:class|interface) ([\w$]+)")
+_SYNTHETIC: Final = re.compile(
+    r"lambda\$|anonfun|\$adapted|access\$|canEqual|product(Arity|Element)"
+)
+"""Methods that compilers make, whose numbers change with every other."""
+_NOISE: Final = (
+    (re.compile(r"(?:\b[a-z][\w]*[./])+(?=[A-Z])"), ""),  # packages
+    (re.compile(r"#\d+(, *\d+)?"), "#"),  # constants
+    (re.compile(r"^ +\d+: "), "    "),  # places of instructions
+    (re.compile(r"\b(if\w*|goto) +\d+"), r"\1"),
+    (re.compile(r"\b([aijlfd](?:load|store))(?: +|_)\d+"), r"\1"),
+    (re.compile(r"\bldc(_w|2_w)?\b"), "ldc"),
+    (re.compile(r"\$\d+"), "$N"),
+    (re.compile(r"InvokeDynamic #\d*"), "InvokeDynamic"),
+    (re.compile(r"^ +(\d+ +\d+ +\d+ +.*|-?\d+: \d+|default: \d+|from +to.*)$"), ""),
+)
+
+
+def _plain(line: str) -> str:
+    for pattern, instead in _NOISE:
+        line = pattern.sub(instead, line)
+    return line
+
+
+def _unpacked(release: str, directory: Path) -> Iterator[Path]:
+    for jar in sorted(kafka_libs(release).glob(f"kafka*-{release}.jar")):
+        with zipfile.ZipFile(jar) as content:
+            for name in content.namelist():
+                if LOOKED_AT.match(name) and name.endswith(".class") and not GENERATED.search(name):
+                    yield Path(content.extract(name, directory))
+
+
+def _java(release: str, program: Path, *arguments: str) -> str:
+    command = [*java_command(kafka_libs(release)), str(program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+PARTS: Final[Mapping[str, Callable[[str], Facts]]] = {
+    "versions": versions,
+    "configs": configs,
+    "classes": classes,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
