@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from txnsim.errors import ConfigError
 from txnsim.runtime.wall_clock import wall_ms
 
 if TYPE_CHECKING:
-    from txnsim.simulation.batch import Row, Tally
+    from txnsim.simulation.batch import Row, RowFile, Tally
     from txnsim.simulation.drawing import Wanted
     from txnsim.simulation.reports import Report
 
@@ -44,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("simulated"), metavar="DIR",
                         help="where traces, histories and stories of findings go")  # fmt: skip
+    parser.add_argument("--rows", type=Path, metavar="FILE",
+                        help="keep a row of each seed there; go on where it ends")  # fmt: skip
     parser.add_argument("--no-shrink", action="store_true", help="only tell which seeds find what")
     parser.add_argument("--first", action="store_true", help="end with the first finding")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -69,9 +72,17 @@ def run(args: argparse.Namespace) -> int:
         early = args.first and tally.failed
         return not early and (end_ms is None or wall_ms() < end_ms)
 
-    for row in rows(seeds, wanted, jobs=jobs, goes_on=goes_on):
-        tally.add(row)
-        progress.show(tally)
+    with _kept_rows(args.rows, wanted) as kept:
+        known = {} if kept is None else kept.rows
+        for seed in seeds:
+            if seed in known:
+                tally.add(known[seed])
+        missing = [seed for seed in seeds if seed not in known]
+        for row in rows(missing, wanted, jobs=jobs, goes_on=goes_on):
+            tally.add(row)
+            if kept is not None:
+                kept.add(row)
+            progress.show(tally)
     progress.end()
     reports = list(_reports(tally, wanted, args))
     if args.json:
@@ -82,6 +93,12 @@ def run(args: argparse.Namespace) -> int:
     if tally.idle is not None:
         raise ConfigError(f"this run proves nothing: {tally.idle}")
     return FOUND_STATUS if tally.failed else 0
+
+
+def _kept_rows(path: Path | None, wanted: Wanted) -> AbstractContextManager[RowFile | None]:
+    from txnsim.simulation.batch import RowFile
+
+    return nullcontext() if path is None else RowFile(path, wanted)
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:

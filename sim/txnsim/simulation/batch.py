@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ from txnsim.errors import ConfigError
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim.simulation.drawing import Wanted, draw
 from txnsim.simulation.play import Cell, play, quieten
+from txnsim.version import TXNSIM
 
 CHUNK: Final = 8
 """Seeds per task: a task costs about a millisecond, a seed some hundred."""
@@ -158,6 +160,62 @@ def _in_pool(
 
 def _rows_of(seeds: list[int], wanted: Wanted) -> list[Row]:
     return [row_of(seed, wanted) for seed in seeds]
+
+
+class RowFile:
+    """Rows in a file, one JSON object a line: what is there is not played again.
+
+    A line that was cut off in the middle, as by a kill, counts as not there.
+    """
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        """Read what is there.
+
+        Args:
+            path: The file; none is a new one.
+            wanted: What the user has fixed; rows of something else are not mixed in.
+
+        Raises:
+            ConfigError: It can't be read, or has rows of other runs.
+        """
+        self._path = path
+        self._head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": wanted})
+        self.rows: dict[int, Row] = {}
+        try:
+            head, *lines = path.read_bytes().split(b"\n") if path.exists() else (b"",)
+        except OSError as error:
+            raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+        if head not in (b"", self._head):
+            raise ConfigError(f"{path}: has rows of other runs: {head.decode(errors='replace')}")
+        self._whole = self._head + b"\n"
+        for line in lines:
+            try:
+                row = msgspec.json.decode(line, type=Row)
+            except msgspec.MsgspecError:
+                continue
+            self.rows[row.seed] = row
+            self._whole += line + b"\n"
+
+    def __enter__(self) -> RowFile:
+        """Leave out what was cut off, and go on behind the rest.
+
+        Raises:
+            ConfigError: It can't be written.
+        """
+        try:
+            self._path.write_bytes(self._whole)
+            self._file = self._path.open("ab")
+        except OSError as error:
+            raise ConfigError(f"{self._path}: can't be written: {error.strerror}") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, row: Row) -> None:
+        """Write one more, at once."""
+        self._file.write(msgspec.json.encode(row) + b"\n")
+        self._file.flush()
 
 
 def processors() -> int:

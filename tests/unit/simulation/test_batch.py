@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-import msgspec
+from pathlib import Path
 
-from txnsim.simulation.batch import Row, Tally, row_of, rows
+import msgspec
+import pytest
+
+from txnsim.errors import ConfigError
+from txnsim.simulation.batch import Row, RowFile, Tally, row_of, rows
 from txnsim.simulation.drawing import Wanted
 
 SEEDS = range(3)
@@ -26,6 +30,28 @@ def test_no_more_is_begun_once_it_is_time() -> None:
     for row in rows(SEEDS, Wanted(), jobs=1, goes_on=lambda: not found):
         found.append(row)
     assert len(found) == 1
+
+
+def test_a_file_of_rows_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    row = row_of(2, Wanted())
+    with RowFile(path, Wanted()) as file:
+        assert file.rows == {}
+        file.add(row)
+    with path.open("ab") as cut:
+        cut.write(b'{"seed": 3, "kin')
+    with RowFile(path, Wanted()) as file:
+        assert file.rows == {2: row}
+        file.add(msgspec.structs.replace(row, seed=3))
+    assert [*RowFile(path, Wanted()).rows] == [2, 3]
+
+
+def test_rows_of_other_runs_are_not_mixed_in(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    with RowFile(path, Wanted()):
+        pass
+    with pytest.raises(ConfigError, match="rows of other runs"):
+        RowFile(path, Wanted(as_version="4.2"))
 
 
 def test_a_tally_says_what_was_not_exercised() -> None:
