@@ -27,10 +27,13 @@ from txnsim.placement import partition_for
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.commits import Commits
 from txnsim.replication.leader_appends import Batch, LeaderAppends
+from txnsim.runtime.pending import Pending
 from txnsim.types import BrokerId, CoordinatorEpoch, LeaderEpoch, TopicPartition
 
 _log: Final = Logger("txnsim.cluster")
 _NONE: Final = ErrorCode.none
+REPLICATION_LOOK_MS: Final = 30_000
+"""How long a load waits for replicas before it looks again whether it is still wanted."""
 
 _NOT_LED: Final = Rejection(
     error=ErrorCode.not_leader_or_follower, reason="the broker does not lead the partition"
@@ -162,7 +165,27 @@ class CoordinatorHost:
             batches: Iterable[bytes] = log.batches() if is_readable else ()
             return self.coordinator.read(partition, CoordinatorEpoch(epoch), batches)
 
-        self._loading.load(topic_partition, read)
+        self._once_replicated(
+            log, CoordinatorEpoch(epoch), lambda: self._loading.load(topic_partition, read)
+        )
+
+    def _once_replicated(
+        self, log: PartitionLog, epoch: CoordinatorEpoch, load: Callable[[], None]
+    ) -> None:
+        """Load now: what the log has may still be lost, as in every release of Kafka. Under the
+        switch all of it must be replicated before.
+        """
+        end, where = log.log_end_offset, log.topic_partition
+        if not log.config.rules.loads_wait_for_replication or log.high_watermark >= end:
+            load()
+            return
+
+        def look(waited: Pending[ErrorCode]) -> None:
+            is_wanted = self._loaded.get(where.partition) == epoch
+            if is_wanted and waited.value in (_NONE, ErrorCode.request_timed_out):
+                self._once_replicated(log, epoch, load)
+
+        self._commits.committed(log, end - 1, timeout_ms=REPLICATION_LOOK_MS).on_done(look)
 
     # Log
 

@@ -172,6 +172,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         before="the load goes on and leaves stale entries behind",
     )
 
+    loads_wait_for_replication: bool = _switch(
+        "none: no ticket is known to us",
+        "no release",
+        after="a coordinator answers for its partition once all that it has read is replicated",
+        before="it answers from what it has read to the end of the log, and that may be lost yet",
+        on=False,
+    )
+
     # Coordinator: timers
 
     unnumbered_ids_expire: bool = _switch(

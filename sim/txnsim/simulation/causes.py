@@ -1,8 +1,9 @@
 """What a finding is due to, and whether that is known.
 
-A run is asked again with each switch of a release turned the other way. If one of them makes it
-healthy, that is the rule at fault; the scenario that turns the same switch is the known anomaly.
-Where no switch helps, the finding has no name, and stands out.
+A run is asked again without one of the things that may have caused it: with a switch of a release
+turned the other way, then without the acts of one habit that is known to do harm. What makes it
+healthy is its cause. The scenario that turns the same switch, or shows the same habit, is its name.
+Where nothing helps, the finding has no name, and stands out.
 """
 
 from __future__ import annotations
@@ -18,30 +19,48 @@ from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim.scenario import catalog
 from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import play
-from txnsim.simulation.shrinking import with_switch
+from txnsim.simulation.shrinking import with_switch, without_habit
 
-NEWEST: Final = "4.3"
+HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "other-identity": ("a program uses an identity that is another's", ("z30",)),
+    "operator-errs": ("an operator aborts what does not hang", ("z25-trap",)),
+    "operator-aborts": ("an operator aborts what does not hang", ("z25-trap",)),
+    "unknown-end": ("a program goes on after an end of unknown outcome", ("z24", "z05", "z06")),
+    "gives-up": ("a program goes on without the answer to its Produce", ("z02", "z02a", "z03")),
+    "no-adds": ("a program adds no partition", ("z04",)),
+    "delete-records": ("an operator deletes records", ("z08",)),
+    "feature-levels": ("a feature level changes under an open transaction", ()),
+}
+"""Habit -> what somebody does that no release of Kafka bears, and the scenarios that show it."""
+
+SHOWN: Final[Mapping[str, str]] = {"loads_wait_for_replication": "z34"}
+"""Switches whose other position no run of their scenario has."""
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """A switch whose other position makes the run healthy."""
+    """What makes the run healthy."""
 
-    switch: str
-    healthy: bool
+    switch: str = ""
+    """A switch of the releases."""
+    healthy: bool = False
     """The position in which it is."""
+    habit: str = ""
+    """Else a habit without whose acts it is."""
     ticket: str
+    """The ticket of the switch; of a habit, what it is, in words."""
     animals: tuple[str, ...]
-    """Short names of the scenarios that turn this switch: ``z27``."""
+    """Short names of the scenarios that show it: ``z27``."""
 
     def __str__(self) -> str:
-        names = " or ".join(self.animals) or "no scenario shows it"
+        names = " or ".join(self.animals) or "known, without a scenario"
         position = "on" if self.healthy else "off"
-        return f"{names} ({self.ticket}): healthy with {self.switch} {position}"
+        without = f"with {self.switch} {position}" if self.switch else f"without {self.habit}"
+        return f"{names} ({self.ticket}): healthy {without}"
 
 
 def cause_of(plan: Plan) -> Cause | None:
-    """The switch that explains what is found in a plan's run, if one does."""
-    for name, now in _candidates(plan):
+    """What explains the findings of a plan's run, if one thing does."""
+    for name, now in _switches(plan):
         if not play(with_switch(plan, name, not now)).kinds:
             return Cause(
                 switch=name,
@@ -49,11 +68,15 @@ def cause_of(plan: Plan) -> Cause | None:
                 ticket=documentation()[name].ticket,
                 animals=tuple(_animals(name, healthy=not now)),
             )
+    present = {one.habit for track in plan.tracks for one in track.acts}
+    for habit, (what, animals) in HARMFUL.items():
+        if habit in present and not play(without_habit(plan, habit)).kinds:
+            return Cause(habit=habit, ticket=what, animals=animals)
     return None
 
 
-def _candidates(plan: Plan) -> Iterator[tuple[str, bool]]:
-    """Every switch and its position, those first in which a bug is in force: that are off."""
+def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
+    """Every switch that is off: then the bug that it ends is in force."""
     world = plan.world
     rules = LATEST if world.as_version is None else release_named(world.as_version).rules
     now = {name: world.rules.get(name, getattr(rules, name)) for name in Rules.__struct_fields__}
@@ -61,11 +84,16 @@ def _candidates(plan: Plan) -> Iterator[tuple[str, bool]]:
 
 
 def _animals(switch: str, *, healthy: bool) -> Iterator[str]:
-    """Scenarios with a run that is healthy by this switch alone, and one that is not."""
+    """Scenarios that differ by this switch: healthy in one position alone."""
+    if switch in SHOWN:
+        yield SHOWN[switch]
     for head in catalog.heads():
         runs = head["runs"].values()
         heals = any(run.get("rules") == {switch: healthy} and _is_well(run) for run in runs)
-        if heals and not all(map(_is_well, runs)):
+        harms = any(run.get("rules") == {switch: not healthy} and not _is_well(run) for run in runs)
+        others = [run for run in runs if switch not in run.get("rules", {})]
+        contrast = any(not _is_well(run) for run in others) if heals else any(map(_is_well, others))
+        if (heals or harms) and contrast:
             aliases = head.get("aliases", ())
             yield aliases[0] if aliases else head["name"]
 

@@ -68,7 +68,7 @@ def report_on(seed: int, wanted: Wanted, *, folder: Path, shrinks: bool) -> Repo
         seed=seed, kinds=kinds, because=_because(played.findings), cause=cause, files=()
     )
     if shrinks and kinds:
-        switch = None if cause is None else (cause.switch, cause.healthy)
+        switch = (cause.switch, cause.healthy) if cause is not None and cause.switch else None
         small = shrink(plan, kinds, switch=switch)
         story = story_of(small.plan, small.played)
         files |= _files_of(stem, small.plan, story)

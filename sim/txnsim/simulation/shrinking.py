@@ -227,6 +227,15 @@ def with_switch(plan: Plan, name: str, position: bool) -> Plan:  # noqa: FBT001 
     return msgspec.structs.replace(plan, world=msgspec.structs.replace(plan.world, rules=rules))
 
 
+def without_habit(plan: Plan, habit: str) -> Plan:
+    """The same plan without the acts of one habit."""
+    tracks = [
+        msgspec.structs.replace(track, acts=tuple(one for one in track.acts if one.habit != habit))
+        for track in plan.tracks
+    ]
+    return _with_tracks(plan, tracks)
+
+
 def _with_tracks(plan: Plan, tracks: Sequence[Track]) -> Plan:
     return msgspec.structs.replace(plan, tracks=tuple(tracks))
 
