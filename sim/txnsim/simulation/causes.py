@@ -19,7 +19,7 @@ from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim.scenario import catalog
 from txnsim.simulation.plan import Plan
 from txnsim.simulation.play import play
-from txnsim.simulation.shrinking import with_switch, without_habit
+from txnsim.simulation.shrinking import with_care, with_switch, without_habit
 
 HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "other-identity": ("a program uses an identity that is another's", ("z30",)),
@@ -30,6 +30,7 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "no-adds": ("a program adds no partition", ("z04",)),
     "delete-records": ("an operator deletes records", ("z08",)),
     "feature-levels": ("a feature level changes under an open transaction", ()),
+    "clock-jumps": ("a broker's clock is set ahead, so timeouts come early", ()),
 }
 """Habit -> what somebody does that no release of Kafka bears, and the scenarios that show it."""
 
@@ -72,6 +73,9 @@ def cause_of(plan: Plan) -> Cause | None:
     for habit, (what, animals) in HARMFUL.items():
         if habit in present and not play(without_habit(plan, habit)).kinds:
             return Cause(habit=habit, ticket=what, animals=animals)
+    if (careful := with_care(plan)) != plan and not play(careful).kinds:
+        what, animals = HARMFUL["unknown-end"]
+        return Cause(habit="going on after errors", ticket=what, animals=animals)
     return None
 
 

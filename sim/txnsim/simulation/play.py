@@ -19,6 +19,7 @@ import msgspec
 
 from txnsim.check.history import HistoryError
 from txnsim.check.judge import judge
+from txnsim.check.observations import Outcome
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.waiting import Deadline, pause
@@ -314,9 +315,16 @@ class _Run:
             if track.on_error == "leave":
                 return
             skipped = one.unit
-            do = "abort" if track.on_error == "abort" else "init-producer-id"
-            sorry = Act({"call": {"who": track.name, "do": do}})
-            await self._act(built, cluster, track, sorry)
+            unknown = _is_unknown_end(one, answer)
+            if track.on_error == "abort" and not unknown:
+                sorry = await self._act(built, cluster, track, _call(track, "abort"))
+                unknown = sorry.outcome is Outcome.UNKNOWN
+            # What is not known to be over must not be gone on with.
+            if track.actor is None or track.actor["plays"] != "wire":
+                if unknown:
+                    return
+            elif unknown or track.on_error == "anew":
+                await self._act(built, cluster, track, _call(track, "init-producer-id"))
 
     async def _begins_after_all(
         self, built: Stage, cluster: SimCluster, track: Track, one: Act
@@ -365,6 +373,15 @@ class _Run:
         if track.actor is None or track.actor["plays"] not in ("wire", "application"):
             return ""
         return states.get(track.actor.get("transactional-id", track.name), "absent")
+
+
+def _is_unknown_end(one: Act, answer: CallResult) -> bool:
+    is_end = one.step.get("call", {}).get("do") in ("commit", "abort")
+    return is_end and answer.outcome is Outcome.UNKNOWN
+
+
+def _call(track: Track, do: str) -> Act:
+    return Act({"call": {"who": track.name, "do": do}})
 
 
 def _leaders(cluster: SimCluster) -> dict[str, int]:
