@@ -81,6 +81,10 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         "every story of the catalogue, told in virtual time, is what its file declares",
         ("tests/scenario/test_causes.py", "tests/scenario/test_matrix.py"),
     ),
+    "drawn": (
+        "what runs drawn from seeds find has a name",
+        ("tests/simulation/test_drawn_runs.py",),
+    ),
     "seeds": ("whole clusters in virtual time lose nothing", ("tests/simulation",)),
     "browser": ("the page in a browser does what it must", ("tests/browser",)),
 }

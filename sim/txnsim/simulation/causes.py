@@ -28,6 +28,7 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "unknown-end": ("a program goes on after an end of unknown outcome", ("z24", "z05", "z06")),
     "gives-up": ("a program goes on without the answer to its Produce", ("z02", "z02a", "z03")),
     "no-adds": ("a program adds no partition", ("z04",)),
+    "bumps": ("a producer that was replaced asks for its next epoch, rule init.open-stale", ()),
     "delete-records": ("an operator deletes records", ("z08",)),
     "feature-levels": ("a feature level changes under an open transaction", ()),
     "clock-jumps": ("a broker's clock is set ahead, so timeouts come early", ()),

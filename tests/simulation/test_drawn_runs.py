@@ -1,0 +1,30 @@
+"""Two hundred runs drawn from seeds: whatever they find has a name.
+
+A finding without one is a bug: of ours, of a judge, or of Apache Kafka, and then it needs a
+scenario. ``txnsim simulate --seed N`` shrinks it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from txnsim.simulation.batch import Tally, row_of
+from txnsim.simulation.causes import cause_of
+from txnsim.simulation.drawing import Wanted, draw
+from txnsim.simulation.play import quieten
+
+SEEDS = 200
+BLOCKS = 4
+"""Each a test of its own, so that they share the processors."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_what_drawn_runs_find_has_a_name(block: int) -> None:
+    quieten()
+    tally = Tally()
+    for seed in range(block * SEEDS // BLOCKS, (block + 1) * SEEDS // BLOCKS):
+        tally.add(row_of(seed, Wanted()))
+    assert tally.idle is None
+    nameless = {row.seed: row.because for row in tally.failed if cause_of(draw(row.seed)) is None}
+    assert nameless == {}
