@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", metavar="DURATION", help="begin no seed after that: 10m")
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
     parser.add_argument("--workload", metavar="MODULE:COROUTINE", help="instead of our clients")
-    parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka (4.3)")
+    parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
     parser.add_argument(
         "--rules",
         action="append",

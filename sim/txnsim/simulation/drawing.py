@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.releases import release_named
+from txnsim.releases import REFERENCE, release_named
 from txnsim.simulation import defaults
 from txnsim.simulation.dice import Dice
 from txnsim.simulation.disturbances import disturber, has_disturber
@@ -35,7 +35,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What the user has fixed; all else is drawn."""
 
     as_version: str | None = None
-    """The release of Kafka; 4.3 unless given."""
+    """The release of Kafka; the reference unless given."""
     rules: Mapping[str, bool] = {}
     """Switches of releases, turned by hand."""
     workload: str | None = None
@@ -103,7 +103,7 @@ def _modes(as_version: str | None) -> tuple[str, ...]:
     """The generations of the protocol that brokers of a release run; verification is left on, as
     it is by default.
     """
-    rules = release_named("4.3" if as_version is None else as_version).rules
+    rules = (REFERENCE if as_version is None else release_named(as_version)).rules
     if not rules.transactions_are_verified:
         return ("V-",)
     if not rules.client_version_is_kept:
