@@ -323,6 +323,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "retention; 0: no end",
         kafka=None,
     )
+    memory_max_bytes: int = said(
+        0,
+        "memory of the process; above it what needs more is refused with an error; 0: four fifths "
+        "of what the machine or its container has",
+        kafka=None,
+    )
     kip_text: bool = said(
         False,
         "opens a listener that answers by the letter of KIP-664, KIP-890 and KIP-994, and lets "

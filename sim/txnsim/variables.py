@@ -125,6 +125,7 @@ OPTIONS: Final[Mapping[str, tuple[str, Callable[[str, str], list[str]]]]] = {
     "TXNSIM_HTTP_PORT": ("--http", _http),
     "TXNSIM_KIP_TEXT": _switch("--kip-text"),
     "TXNSIM_LOG_BUDGET": _option("--log-budget"),
+    "TXNSIM_MEMORY": _option("--memory"),
     "TXNSIM_PORT": _option("--port"),
     "TXNSIM_PRESET": _option("--preset"),
     "TXNSIM_READY_FILE": _option("--ready-file"),

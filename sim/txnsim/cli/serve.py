@@ -31,6 +31,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
 from txnsim.server.first_image import EVERYWHERE
+from txnsim.server.memory_mark import watch_memory
 from txnsim.server.options import (
     KIP_TEXT_PORT_DISTANCE,
     ClusterOptions,
@@ -103,6 +104,12 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         metavar="SIZE",
         help="memory for the logs of all brokers (default 1GiB; 0: no end); at its edge the oldest "
         "closed segments go, as by retention",
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="memory of the process above which what needs more is refused (default: four fifths "
+        "of the machine's or the container's)",
     )
     parser.add_argument(
         "--preset",
@@ -313,6 +320,8 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
         settings["kip_text"] = True
     if args.log_budget is not None:
         settings["log_budget_bytes"] = _size("--log-budget", args.log_budget)
+    if args.memory is not None:
+        settings["memory_max_bytes"] = _size("--memory", args.memory)
     changes["settings"] = msgspec.structs.replace(options.settings, **settings)
     options = msgspec.structs.replace(options, **changes)
     if disks is not None:
@@ -469,6 +478,7 @@ async def _serve_until(
             if args.prepare is not None:
                 exercise = await args.prepare(cluster, None if server is None else server.url)
             announce(cluster, server, args, demo, exercise=exercise)
+            watch_memory(cluster, real.resident_bytes, real.memory_bytes())
             await stop.wait()
     finally:
         if args.ready_file is not None:

@@ -7,11 +7,15 @@ event loop, put on a real one here.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import mmap
+import os
 import secrets
 import socket
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from txnsim.faults.crossings import Interceptor
@@ -36,6 +40,8 @@ _PORTS_KEPT: Final = range(10_000, 32_768)
 one that is free now is so a moment later.
 """
 _TOKEN_BYTES: Final = 24
+_PAGE_BYTES: Final = mmap.PAGESIZE
+_CGROUP: Final = Path("/sys/fs/cgroup")
 
 
 class RealClock(LoopClock):
@@ -89,6 +95,22 @@ def real_environment(
         tracer=tracer,
         logs_requests=logs_requests,
     )
+
+
+def resident_bytes() -> int:
+    """Memory that this process has."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
+
+
+def memory_bytes() -> int | None:
+    """Memory that the machine, or the container, has; None where the system does not say."""
+    if not Path("/proc/self/statm").exists():
+        return None
+    limits = [os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES]
+    for file in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # the other version, or no limit
+            limits.append(int((_CGROUP / file).read_text("ascii")))
+    return min(limits)
 
 
 def host_name() -> str:

@@ -49,11 +49,11 @@ class Connection(asyncio.Protocol):
     """A client's connection to one broker."""
 
     __slots__ = (
-        *("_apis", "_channel_builder", "_client_host", "_crossings", "_intake", "_is_busy"),
+        *("_channel_builder", "_client_host", "_crossings", "_intake", "_is_busy"),
         *("_is_pumping", "_link", "_listener", "_local_ns", "_meter", "_meters", "_name"),
         *("_opened_at", "_outbox", "_peer", "_received_ns", "_request_bytes", "_response_bytes"),
         *("_sasl", "_send_buffer_bytes", "_stopwatch_ns", "_trace", "_turns", "_waits_for_turn"),
-        *("contest", "principal", "used_ns"),
+        *("apis", "contest", "principal", "used_ns"),
     )
 
     def __init__(
@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
         channel_builder: ChannelBuilder | None = None,
     ) -> None:
         self._listener = listener
-        self._apis = apis
+        self.apis = apis
         self._intake = Intake(listener.settings.socket_request_max_bytes)
         self._turns = listener.tasks.turns
         self._waits_for_turn = False
@@ -256,13 +256,13 @@ class Connection(asyncio.Protocol):
                 self._is_busy = True
                 pace = Pace(self._turns, self._stopwatch_ns)
                 self._listener.tasks.drive(
-                    parsed_with_breaks(frame, self._apis, pace),
+                    parsed_with_breaks(frame, self.apis, pace),
                     partial(self._parsed_large, frame, received_ns, pace),
                     name="connection.parse",
                 )
                 self._turns.spent_ns += self._stopwatch_ns() - received_ns + REQUEST_NS
                 return
-            found = parsed(frame, self._apis)
+            found = parsed(frame, self.apis)
         except BadInputError as error:
             self._abandon(error)
             return
@@ -376,14 +376,14 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, frame: bytes) -> tuple[Request, Handler, ErrorCode | None]:
         """The request, its handler, and the error that answers it at once."""
-        found = parsed(frame, self._apis)
+        found = parsed(frame, self.apis)
         return self._request(frame, found), found.handler, found.refused
 
     def _request(self, frame: bytes, found: Parsed) -> Request:
         header = found.header
         self._request_bytes = len(frame) - header.body_offset
         return Request(
-            apis=self._apis,
+            apis=self.apis,
             broker=self._listener.broker,
             api_key=header.api_key,
             api_version=found.version,

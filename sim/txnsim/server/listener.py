@@ -17,12 +17,16 @@ from txnsim.broker.broker import Broker
 from txnsim.metrics.requests import RequestMeters
 from txnsim.runtime.env import Environment, Listener
 from txnsim.server.channel_builder import ChannelBuilder
+from txnsim.server.memory_mark import refusing
 from txnsim.server.outbox import HeldBytes
 from txnsim.settings import DEFAULTS, Settings
 
 
 class ClientConnection(Protocol):
     """One client's connection, as far as its listener drives it."""
+
+    apis: ApiTable
+    """What is spoken there."""
 
     def pump(self) -> None:
         """Handle what has been read meanwhile."""
@@ -76,6 +80,7 @@ class BrokerListener:
         self.node = ""
         self.accepted = 0
         """Connections so far."""
+        self._is_full = False
         self.is_open = False
         self.is_gone = False
         """Its broker lives no longer: what is held at a fault point must not take effect."""
@@ -107,7 +112,7 @@ class BrokerListener:
         """
         for bound, door in zip(former._doors, doors, strict=True):
             bound.listener = self
-            bound.door = door
+            bound.door, bound.other = door, None
         self._doors, former._doors = former._doors, []
 
     def open(self, broker: Broker) -> None:
@@ -121,6 +126,20 @@ class BrokerListener:
     def pause(self) -> None:
         """Handle nothing and answer nothing until ``open``: clients are in a black hole."""
         self.is_open = False
+
+    def refuse_growth(self, *, is_full: bool) -> None:
+        """Refuse what needs more memory, or take it again."""
+        if is_full is self._is_full:
+            return
+        self._is_full = is_full
+        for bound in self._doors:
+            bound.door, bound.other = (
+                bound.full() if bound.other is None else bound.other,
+                bound.door,
+            )
+            for connection in self.connections:
+                if connection.apis is bound.other.apis:
+                    connection.apis = bound.door.apis
 
     async def close(self) -> None:
         """Stop listening and close every connection."""
@@ -145,6 +164,12 @@ class _BoundDoor(msgspec.Struct, eq=False):
     door: Door
     connect: Connect
     socket: Listener | None = None
+    other: Door | None = None
+    """What it speaks above the mark of memory, or below it."""
+
+    def full(self) -> Door:
+        """The door as it is above the mark."""
+        return msgspec.structs.replace(self.door, apis=refusing(self.door.apis))
 
     def __call__(self) -> asyncio.Protocol:
         """A client has connected."""

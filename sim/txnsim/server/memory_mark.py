@@ -1,0 +1,117 @@
+"""A high-water mark of the process's memory: above it, what needs more is refused.
+
+All brokers share one process, and a MemoryError would take them together. So the process is looked
+at from time to time. While it is above its mark, requests that make something grow are answered
+with an error: a Produce with KAFKA_STORAGE_ERROR, which a client tries again, as where a disk is
+full; all others with POLICY_VIOLATION. Reading goes on, and transactions end.
+
+Kafka's counterpart: none; a broker's heap ends with an OutOfMemoryError, and the broker with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.api.request import ApiTable, Handler, Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.loggers import Logger
+from txnsim.runtime.env import Clock
+
+if TYPE_CHECKING:
+    from txnsim.server.cluster import SimCluster
+    from txnsim.server.listener import BrokerListener
+
+DEVIATIONS: Final = (
+    "Above a mark of memory (--memory) what needs more is refused: Produce with"
+    " KAFKA_STORAGE_ERROR, requests that make topics, ids, groups, positions or settings with"
+    " POLICY_VIOLATION; Apache Kafka ends with an OutOfMemoryError.",
+)
+
+_log: Final = Logger("txnsim.server")
+
+LOOK_MS: Final = 250
+SHARE_OF_MACHINE: Final = 0.8
+"""Of what the machine or its container has, where no mark is given."""
+BELOW: Final = 0.95
+"""So much of the mark the process has to be below before all is taken again."""
+_PRODUCE: Final = 0
+GROWS: Final = frozenset((_PRODUCE, 8, 11, 19, 22, 24, 28, 30, 33, 37, 44, 49, 51, 68))
+"""API keys of requests after which there is more than before."""
+
+
+def refusing(apis: ApiTable) -> ApiTable:
+    """The same table, as it is above the mark."""
+    return msgspec.structs.replace(
+        apis,
+        handlers={
+            key: handler.but(handle=partial(_refuse, handler)) if key in GROWS else handler
+            for key, handler in apis.handlers.items()
+        },
+    )
+
+
+async def _refuse(handler: Handler, request: Request) -> Reply:
+    is_produce = request.api_key == _PRODUCE
+    error = ErrorCode.kafka_storage_error if is_produce else ErrorCode.policy_violation
+    return handler.refuse(request, error)
+
+
+def watch_memory(
+    cluster: SimCluster, resident_bytes: Callable[[], int], machine_bytes: int | None
+) -> None:
+    """Refuse what needs more memory while there is too little.
+
+    Args:
+        cluster: Whose listeners refuse it.
+        resident_bytes: What the process has.
+        machine_bytes: What there is for it; None where that is unknown, and nothing is watched.
+    """
+    if machine_bytes is not None:
+        given = cluster.options.settings.memory_max_bytes
+        limit = given or int(SHARE_OF_MACHINE * machine_bytes)
+        clock = cluster.environment.clock
+        MemoryMark(limit, clock, lambda: cluster.listeners, resident_bytes).look()
+
+
+class MemoryMark:
+    """The mark of one server."""
+
+    def __init__(
+        self,
+        limit_bytes: int,
+        clock: Clock,
+        listeners: Callable[[], Iterable[BrokerListener]],
+        resident_bytes: Callable[[], int],
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            limit_bytes: The mark.
+            clock: For the next look.
+            listeners: Those that there are.
+            resident_bytes: What the process has.
+        """
+        self._limit_bytes = limit_bytes
+        self._clock = clock
+        self._listeners = listeners
+        self._resident_bytes = resident_bytes
+        self.is_over = False
+
+    def look(self) -> None:
+        """See how much memory there is, now and from time to time."""
+        resident = self._resident_bytes()
+        over = resident > self._limit_bytes * (BELOW if self.is_over else 1)
+        if over is not self.is_over:
+            self.is_over = over
+            mib, limit = resident >> 20, self._limit_bytes >> 20
+            if over:
+                _log.error(f"memory: {mib} MiB, above {limit} (--memory): no new work is taken")
+            else:
+                _log.warning(f"memory: {mib} MiB: new work is taken again")
+        for listener in self._listeners():
+            listener.refuse_growth(is_full=over)
+        self._clock.call_later(LOOK_MS, self.look)
