@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -75,6 +76,38 @@ def clock_far_ahead(target: Target) -> int:
         _post(target, "/api/v1/clock", {"set_by_ms": by, "broker": 2}, expected=(200,))
         for by in (far_ms, -far_ms) * 10
     )
+
+
+def cut_off_bodies(target: Target) -> int:
+    """1,000 bodies that are cut off."""
+    head = b"POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    data = head + b"Content-Length: 100\r\n\r\n{"
+    host, port = target.http.removeprefix("http://").rsplit(":", 1)
+    for _ in range(1_000):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(data)
+    return 1_000 * len(data)
+
+
+def heavy_story(target: Target) -> int:
+    """Three stories of 10 kB that append a million records each; then one is deleted."""
+    steps = "".join(
+        f"  - call: {{who: bystander, do: append, partition: t-{at}, count: 10000, keys: 5}}\n"
+        for at in range(100)
+    )
+    story = (
+        "name: heavy\ntitle: Much.\ngoal: Much.\nmethod: Much.\ntopics: {t: 100}\n"
+        f"runs: {{V-: {{mode: V-, verdict: healthy}}}}\nsteps:\n{steps}"
+    )
+    sent = sum(
+        _post(target, "/api/v1/runs?wait_ms=0", {"yaml": story}, expected=(202,)) for _ in range(3)
+    )
+    time.sleep(10.0)
+    for run in (1, 2):
+        asked = urllib.request.Request(f"{target.http}/api/v1/runs/{run}", method="DELETE")
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+            assert answer.status == 204
+    return sent
 
 
 def large_bodies(target: Target) -> int:
@@ -172,6 +205,8 @@ ATTACKS: Final = (
     Attack("topic-counts", topic_counts),
     Attack("absurd-times", absurd_times),
     Attack("clock-far-ahead", clock_far_ahead),
+    Attack("cut-off-bodies", cut_off_bodies),
+    Attack("heavy-stories", heavy_story),
     Attack("large-bodies", large_bodies),
     Attack("large-headers", large_headers),
     Attack("traces-at-once", traces_at_once),

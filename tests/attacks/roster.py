@@ -14,6 +14,7 @@ from tests.attacks import (
     pipelines,
     topics,
     unknown_clients,
+    walks,
 )
 from tests.attacks.target import Attack
 
@@ -27,6 +28,7 @@ _MODULES: Final = (
     unknown_clients,
     patterns,
     answers,
+    walks,
 )
 
 ATTACKS: Final[dict[str, Attack]] = {

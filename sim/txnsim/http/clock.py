@@ -10,7 +10,7 @@ from txnsim.http.messages import Advance, ClockState
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError
 from txnsim.runtime.env import Clock
-from txnsim.server.inputs import advance, shift
+from txnsim.server.inputs import advance_with_breaks, shift
 from txnsim.types import BrokerId
 
 
@@ -29,7 +29,8 @@ class ClockRoutes(ClusterNoun):
         try:
             match wanted:
                 case Advance(set_by_ms=None, broker=None) if wanted.advance_ms is not None:
-                    advance(self._cluster.environment, whole_ms(wanted.advance_ms))
+                    environment = self._cluster.environment
+                    await advance_with_breaks(environment, whole_ms(wanted.advance_ms))
                 case Advance(advance_ms=None) if wanted.set_by_ms is not None:
                     shift(self._clock_of(wanted.broker), whole_ms(wanted.set_by_ms))
                 case _:

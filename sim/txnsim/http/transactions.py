@@ -21,6 +21,7 @@ from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import RefusedError, number_of, word_of
 from txnsim.http.topics import partition_of, replica_log
 from txnsim.log.producer_state import ProducerEntry
+from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.server.views.waiting import WAIT_MS, entry_of, until_state
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.state import (
@@ -111,8 +112,14 @@ class TransactionRoutes(ClusterNoun):
     async def transactions(self, request: Request) -> list[TransactionView]:
         """Every transactional id as its coordinator has it, with what is pending."""
         wanted = word_of(request, "state", tuple(WIRE_NAMES.values()))
-        found = (self._view(broker_id, txn) for broker_id, txn in self._entries())
-        return [view for view in found if wanted in (None, view.state)]
+        environment = self._cluster.environment
+        pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
+        found = []
+        for broker_id, txn in self._entries():
+            if wanted in (None, txn.state.wire_name):
+                found.append(self._view(broker_id, txn))
+            await rest_where_due(pace, 1 + len(txn.partitions))
+        return found
 
     @Operation(
         "get", f"{PREFIX}/transactions/{{transactional_id}}", refusals=("404",), takes_slashes=True

@@ -76,3 +76,7 @@ class SkewedClock:
     def advance(self, ms: int) -> None:
         """Time passes, for everybody."""
         self._cluster.advance(ms)
+
+    async def advance_with_breaks(self, ms: int) -> None:
+        """The same, with breaks where much is due."""
+        await self._cluster.advance_with_breaks(ms)

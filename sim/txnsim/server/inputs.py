@@ -101,13 +101,28 @@ def advance(environment: Environment, ms: int) -> None:
     Raises:
         ValueError: It is negative, or more than ``ADVANCE_MS_MAX``.
     """
+    _check_advance(ms)
+    with input_event(environment, "advance", ms=ms):
+        environment.clock.advance(ms)
+
+
+async def advance_with_breaks(environment: Environment, ms: int) -> None:
+    """The same beside clients that want their turns.
+
+    Raises:
+        ValueError: It is negative, or more than ``ADVANCE_MS_MAX``.
+    """
+    _check_advance(ms)
+    with input_event(environment, "advance", ms=ms):
+        await environment.clock.advance_with_breaks(ms)
+
+
+def _check_advance(ms: int) -> None:
     if not 0 <= ms <= ADVANCE_MS_MAX:
         raise ValueError(
             f"time can be advanced by 0 to {ADVANCE_MS_MAX} ms, asked for {ms}; "
             "to set a clock back is another thing (docs/time.md, Setting a clock)"
         )
-    with input_event(environment, "advance", ms=ms):
-        environment.clock.advance(ms)
 
 
 def shift(clock: Clock, ms: int) -> None:

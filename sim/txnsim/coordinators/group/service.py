@@ -7,6 +7,7 @@ to verify and a clock: it knows no broker. Kafka's counterpart: GroupCoordinator
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -556,10 +557,21 @@ class GroupCoordinator:
 
     def _expire(self) -> None:
         self._arm_expiry()
+        pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
+        self._tasks.drive(pace.run(self._expired()), _ended, name="group.expiry")
+
+    def _expired(self) -> Generator[int, None, None]:
+        """Expire what is due, a group at a time."""
         now_ms = self._clock.now_ms()
-        for shard in self._ownership:
+        for shard in list(self._ownership):
+            if not self._ownership.is_current(shard):
+                continue
             shard.offsets.prune(replicated=self._writer.replicated(shard))
             for group in tuple(shard.groups.values()):
+                if not self._ownership.is_current(shard):
+                    break
+                if shard.groups.get(group.group_id) is not group:
+                    continue
                 records = expire_offsets(
                     shard,
                     group,
@@ -567,3 +579,9 @@ class GroupCoordinator:
                     now_ms=now_ms,
                 )
                 self._write_aside(shard, records)
+                yield 2 + len(records)
+
+
+def _ended(_result: object, error: BaseException | None) -> None:
+    if error is not None and not isinstance(error, asyncio.CancelledError):
+        raise error

@@ -1,0 +1,109 @@
+"""A little work for each of very many things, in one step."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from tests.attacks.patterns import INIT_PRODUCER_ID, LIST_TRANSACTIONS, named_ids
+from tests.attacks.sending import exchange, read_answers, request
+from tests.attacks.target import Attack, Target
+
+IDS: Final = 30_000
+GROUPS: Final = 15_000
+OPEN: Final = 3_000
+ADD_PARTITIONS: Final = 24
+ONE_BROKER: Final = ("--brokers", "1")
+_DAY_MS: Final = 86_400_000
+
+
+def transactional_ids(target: Target) -> int:
+    """ListTransactions, /api/v1/transactions and /metrics over 30,000 transactional ids."""
+    sent = _ids(target, IDS)
+    asked = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+    with target.connect() as connection:
+        assert len(connection.ask(LIST_TRANSACTIONS, 1, **asked).transaction_states) == IDS + 1
+    for path in ("/api/v1/transactions?state=Ongoing", "/metrics"):
+        with urllib.request.urlopen(target.http + path, timeout=120) as answer:
+            answer.read()
+    return sent
+
+
+def groups(target: Target) -> int:
+    """ListGroups over 15,000 groups, and the retention of their positions."""
+    with target.connect() as connection:
+        connection.ask(10, 4, key_type=0, coordinator_keys=["any"])
+    time.sleep(1.0)
+    parts = [{"partition_index": 0, "committed_offset": 1}]
+    commit: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": ""}
+    commit["topics"] = [{"name": "neighbour", "partitions": parts}]
+    data = b"".join(request(8, 9, group_id=f"g-{at}", **commit) for at in range(GROUPS))
+    with target.socket() as connection:
+        exchange(connection, data, answers=GROUPS)
+        connection.sendall(request(16, 4, states_filter=[]))
+        read_answers(connection, 1)
+    return len(data) + _advance(target, 8 * _DAY_MS)
+
+
+def timeouts(target: Target) -> int:
+    """3,000 transactions that time out in one advance of the clock."""
+    sent = named_ids(target, [])
+    frames = list(_init(OPEN, "open-"))
+    with target.socket() as connection:
+        exchange(connection, b"".join(frames), answers=OPEN)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda part: _begin(target, part), range(4)))
+    return sent + 2 * sum(map(len, frames)) + _advance(target, 120_000)
+
+
+def _begin(target: Target, part: int) -> None:
+    with target.connect() as connection:
+        for at in range(part, OPEN, 4):
+            name = f"open-{at}"
+            known = connection.ask(65, 0, transactional_ids=[name]).transaction_states[0]
+            connection.ask(
+                *(ADD_PARTITIONS, 3),
+                v3_and_below_transactional_id=name,
+                v3_and_below_producer_id=known.producer_id,
+                v3_and_below_producer_epoch=known.producer_epoch,
+                v3_and_below_topics=[{"name": "neighbour", "partitions": [0]}],
+            )
+
+
+def _ids(target: Target, count: int) -> int:
+    sent = named_ids(target, ["first"])
+    frames = list(_init(count, "id-"))
+    with target.socket() as connection:
+        exchange(connection, b"".join(frames), answers=count)
+    return sent + sum(map(len, frames))
+
+
+def _init(count: int, prefix: str) -> Iterator[bytes]:
+    asked = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+    for at in range(count):
+        yield request(INIT_PRODUCER_ID, 4, transactional_id=f"{prefix}{at}", **asked)
+
+
+def _advance(target: Target, ms: int) -> int:
+    body = json.dumps({"advance_ms": ms}).encode()
+    asked = urllib.request.Request(
+        f"{target.http}/api/v1/clock",
+        data=body,
+        headers={"Content-Type": "application/json"},
+        method="POST",
+    )
+    with urllib.request.urlopen(asked, timeout=120) as answer:
+        answer.read()
+    time.sleep(3.0)
+    return len(body)
+
+
+ATTACKS: Final = (
+    Attack("walk-ids", transactional_ids, serve=ONE_BROKER),
+    Attack("walk-groups", groups, serve=ONE_BROKER),
+    Attack("walk-timeouts", timeouts, serve=ONE_BROKER),
+)
