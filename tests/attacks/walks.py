@@ -70,7 +70,7 @@ def _begin(target: Target, part: int) -> None:
                 v3_and_below_transactional_id=name,
                 v3_and_below_producer_id=known.producer_id,
                 v3_and_below_producer_epoch=known.producer_epoch,
-                v3_and_below_topics=[{"name": "neighbour", "partitions": [0]}],
+                v3_and_below_topics=[{"name": "other", "partitions": [0]}],
             )
 
 
@@ -105,5 +105,5 @@ def _advance(target: Target, ms: int) -> int:
 ATTACKS: Final = (
     Attack("walk-ids", transactional_ids, serve=ONE_BROKER),
     Attack("walk-groups", groups, serve=ONE_BROKER),
-    Attack("walk-timeouts", timeouts, serve=ONE_BROKER),
+    Attack("walk-timeouts", timeouts, serve=(*ONE_BROKER, "--topic", "other:1")),
 )

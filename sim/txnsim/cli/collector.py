@@ -14,6 +14,13 @@ objects take it some milliseconds. That a server makes no cycles: tests/simulati
 """
 
 
+def pass_over_present() -> None:
+    """Never look at what there is by now: a server that has started has its modules and replicas,
+    and keeps them. A look at 10,000 replicas took 140 ms.
+    """
+    gc.freeze()
+
+
 @contextlib.contextmanager
 def seldom_collected() -> Iterator[None]:
     """Let the collector look seldom inside, and never at what is there already: the modules are

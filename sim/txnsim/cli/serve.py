@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.cli import ready_file, serve_load
-from txnsim.cli.collector import seldom_collected
+from txnsim.cli.collector import pass_over_present, seldom_collected
 from txnsim.cli.event_log import tell_left_out
 from txnsim.cli.output import complain
 from txnsim.cli.serve_announce import announce
@@ -478,6 +478,7 @@ async def _serve_until(
             if args.prepare is not None:
                 exercise = await args.prepare(cluster, None if server is None else server.url)
             announce(cluster, server, args, demo, exercise=exercise)
+            pass_over_present()
             watch_memory(cluster, real.resident_bytes, real.memory_bytes())
             await stop.wait()
     finally:

@@ -35,6 +35,7 @@ async def handle(request: Request) -> Reply:
     asked = [
         (topic.topic_name, part.partition_index) for topic in topics for part in topic.partitions
     ]
+    request.expect(len(asked))  # what is not hosted here has a row each
     if not topics:
         return _answer(request, error_code=ErrorCode.none, error_message="", topics=(), nodes=())
     if asked != [(METADATA_TOPIC, 0)] or len(topics) > 1:

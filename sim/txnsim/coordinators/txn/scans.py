@@ -10,8 +10,9 @@ TransactionStateManager.removeExpiredTransactionalIds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -21,12 +22,16 @@ from txnsim.errors import ErrorCode
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.txn.log_format import tombstone_batches
 from txnsim.txn.machine import decide_expiry, is_timed_out
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata
 from txnsim.txn.transitions import begin, withdraw
+from txnsim.types import TransactionalId
 
+ABORT_WEIGHT: Final = 64
+"""Weight of an abort: a decision, a record, a line of the log."""
 AbortTimedOut = Callable[[OwnedPartition, TxnMetadata], None]
 """Fence and abort one transaction; nothing comes back, the next scan tries again."""
 
@@ -78,27 +83,52 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _on_abort(self) -> None:
-        now_ms = self.clock.now_ms()
-        for owned in self.ownership:
-            for txn in list(owned.entries.values()):
-                if is_timed_out(txn, now_ms=now_ms, rules=self.rules):
-                    self.abort(owned, txn)
+        self._scan(self._timeouts(), "timeouts")
 
     def _on_expiry(self) -> None:
+        self._scan(self._expiries(), "expiries")
+
+    def _scan(self, steps: Generator[int, None, None], name: str) -> None:
+        """Look at all ids, of which there may be very many, with breaks."""
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+        self.tasks.drive(pace.run(steps), settled, name=name)
+
+    def _entries(self, owned: OwnedPartition) -> Iterator[tuple[TransactionalId, TxnMetadata]]:
+        """The entries as they are when their turn has come, as long as the partition is owned."""
+        for tid in list(owned.entries):
+            if not self.ownership.is_current(owned):
+                return
+            txn = owned.entries.get(tid)
+            if txn is not None:
+                yield tid, txn
+
+    def _timeouts(self) -> Generator[int, None, None]:
+        now_ms = self.clock.now_ms()
+        for owned in list(self.ownership):
+            for _, txn in self._entries(owned):
+                if is_timed_out(txn, now_ms=now_ms, rules=self.rules):
+                    self.abort(owned, txn)
+                    yield ABORT_WEIGHT
+                else:
+                    yield 1
+
+    def _expiries(self) -> Generator[int, None, None]:
         now_ms = self.clock.now_ms()
         expiration_ms = self.settings.transactional_id_expiration_ms
-        for owned in self.ownership:
+        for owned in list(self.ownership):
             tombstones: list[Tombstone] = []
-            for tid, txn in list(owned.entries.items()):
+            for tid, txn in self._entries(owned):
                 tombstone = decide_expiry(txn, now_ms=now_ms, expiration_ms=expiration_ms)
-                if tombstone is None:
-                    continue
-                if txn.producer_epoch < 0 and not self.rules.unnumbered_ids_expire:
-                    # An uncaught exception ends the pass: transitions that it has begun stay begun
-                    # (KAFKA-14880).
-                    return
-                tombstones.append(tombstone)
-                owned.entries[tid] = begin(txn, tombstone, now_ms=now_ms)
+                if tombstone is not None:
+                    if txn.producer_epoch < 0 and not self.rules.unnumbered_ids_expire:
+                        # An uncaught exception ends the pass: transitions that it has begun stay
+                        # begun (KAFKA-14880).
+                        return
+                    tombstones.append(tombstone)
+                    owned.entries[tid] = begin(txn, tombstone, now_ms=now_ms)
+                yield 1
+            if not self.ownership.is_current(owned):
+                continue
             for batch in tombstone_batches(
                 tombstones, batch_bytes_max=self.settings.message_max_bytes
             ):

@@ -1,0 +1,126 @@
+"""What is asked bounds what is answered: every API of the registry that only asks, with its
+heaviest element named often. The answer is within the budget, or an error, or the connection ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.raw_wire import message_from
+from tests.support.wires import Wire
+from txnsim.api.registry import HANDLERS
+from txnsim.api.request import READS
+from txnsim.wire import codec
+from txnsim.wire.apis import api_name
+
+BUDGET: Final = 40_000
+TIMES: Final = 900
+"""So often an element is named; each is small enough for the request to be answered with an error.
+"""
+PARTITIONS: Final = 100
+_ALL: Final = range(PARTITIONS)
+_ANY: Final = {"pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+_USERS: Final = [{"entity_type": "user", "match_type": 2, "match": None}]
+ASKED: Final[dict[int, tuple[int, dict[str, Any]]]] = {
+    2: (9, {"replica_id": -1, "topics": [{"name": "wide", "partitions": [
+        {"partition_index": 0, "timestamp": -1}] * TIMES}]}),
+    3: (12, {"topics": None}),
+    9: (9, {"groups": [{"group_id": "g", "member_epoch": -1, "topics": None}] * TIMES}),
+    10: (4, {"key_type": 0, "coordinator_keys": ["g"] * TIMES}),
+    15: (5, {"groups": ["classic"] * TIMES}),
+    16: (5, {}),
+    23: (4, {"replica_id": -2, "topics": [{"topic": "wide", "partitions": [
+        {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}] * TIMES}]}),
+    29: (3, {"resource_type_filter": 1, **_ANY}),
+    32: (4, {"resources": [{"resource_type": 2, "resource_name": "wide",
+                            "configuration_keys": None}] * TIMES, "include_synonyms": True,
+             "include_documentation": True}),
+    35: (4, {"topics": None}),
+    41: (3, {"owners": None}),
+    46: (0, {"timeout": 1_000, "topics": None}),
+    48: (1, {"components": _USERS}),
+    50: (0, {"users": None}),
+    55: (2, {"topics": [{"topic_name": "__cluster_metadata",
+                         "partitions": [{"partition_index": 0}] * TIMES}]}),
+    60: (1, {"endpoint_type": 1}),
+    61: (0, {"topics": [{"name": "wide", "partition_indexes": [0] * TIMES}]}),
+    65: (0, {"transactional_ids": ["t"] * TIMES}),
+    66: (1, {"duration_filter": -1}),
+    69: (1, {"group_ids": ["consumers"] * TIMES}),
+    74: (1, {}),
+    75: (0, {"topics": [{"name": "wide"}] * TIMES, "response_partition_limit": 2_000}),
+}  # fmt: skip
+TOO_LARGE: Final = {9, 32, 55, 65, 69}
+"""Those of which so much is more than the budget."""
+
+
+def test_every_api_that_only_asks_is_asked() -> None:
+    assert set(ASKED) == READS
+    assert set(HANDLERS) >= READS
+
+
+@pytest.mark.parametrize("api_key", sorted(READS), ids=api_name)
+def test_an_answer_is_within_its_budget(api_key: int) -> None:
+    version, values = ASKED[api_key]
+
+    async def main(cluster: VirtualCluster) -> None:
+        (broker,) = cluster.sim.metadata.image.brokers.values()
+        wire = await Wire.open(broker.host, broker.port)
+        await _fill(wire)
+        size, message = await _sized(wire, api_key, version, values)
+        assert 0 < size <= BUDGET, f"{size} bytes"
+        is_refused = b"POLICY_VIOLATION" in repr(message).upper().encode() or (
+            "policy_violation" in repr(message)
+        )
+        assert is_refused == (api_key in TOO_LARGE), repr(message)[:300]
+        await wire.close()
+
+    run_cluster(main, brokers=1, topics=(("wide", PARTITIONS),), answer_max_bytes=BUDGET)
+
+
+async def _sized(wire: Wire, api_key: int, version: int, values: dict[str, Any]) -> tuple[int, Any]:
+    message = message_from(codec.request_class(api_key, version), values)
+    wire.send(wire.frame(api_key, version, message))
+    size = int.from_bytes(await wire.reader.readexactly(4), "big")
+    frame = await wire.reader.readexactly(size)
+    return size, codec.read_response(api_key, version, frame)[1]
+
+
+async def _until(wire: Wire, api_key: int, version: int, values: dict[str, Any], ok: Any) -> Any:
+    """Ask until there is a coordinator."""
+    for _ in range(200):
+        _, found = await _sized(wire, api_key, version, values)
+        if ok(found):
+            return found
+        await asyncio.sleep(0.05)
+    raise AssertionError(repr(found))
+
+
+async def _fill(wire: Wire) -> None:
+    """Positions and a transaction of all partitions, a consumer group that has them."""
+    for kind in (0, 1):
+        keys = {"key_type": kind, "coordinator_keys": ["g"]}
+        await _until(wire, 10, 4, keys, lambda told: not told.coordinators[0].error_code)
+    parts = [{"partition_index": at, "committed_offset": 1} for at in _ALL]
+    commit = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": ""}
+    commit["topics"] = [{"name": "wide", "partitions": parts}]  # type: ignore[assignment]
+    await _until(wire, 8, 9, commit, lambda told: not told.topics[0].partitions[0].error_code)
+    init = {"transactional_id": "t", "transaction_timeout": 60_000}
+    init |= {"producer_id": -1, "producer_epoch": -1}
+    known = await _until(wire, 22, 4, init, lambda told: not told.error_code)
+    added = {
+        "v3_and_below_transactional_id": "t",
+        "v3_and_below_producer_id": known.producer_id,
+        "v3_and_below_producer_epoch": known.producer_epoch,
+        "v3_and_below_topics": [{"name": "wide", "partitions": _ALL}],
+    }
+    await _sized(wire, 24, 3, added)
+    beat = {"group_id": "consumers", "member_id": "m", "member_epoch": 0, "instance_id": None}
+    beat |= {"rack_id": None, "rebalance_timeout": 60_000, "subscribed_topic_names": ["wide"]}  # type: ignore[dict-item]
+    beat |= {"subscribed_topic_regex": None, "server_assignor": None, "topic_partitions": []}  # type: ignore[dict-item]
+    await _until(wire, 68, 1, beat, lambda told: not told.error_code)
+    await _sized(wire, 68, 1, beat)
