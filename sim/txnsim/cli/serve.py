@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from txnsim.api.memory_mark import SHARE_OF_MACHINE, MemoryMark
 from txnsim.cli import ready_file, serve_load
 from txnsim.cli.collector import pass_over_present, seldom_collected
 from txnsim.cli.event_log import tell_left_out
@@ -31,7 +32,6 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
 from txnsim.server.first_image import EVERYWHERE
-from txnsim.server.memory_mark import watch_memory
 from txnsim.server.options import (
     KIP_TEXT_PORT_DISTANCE,
     ClusterOptions,
@@ -479,7 +479,7 @@ async def _serve_until(
                 exercise = await args.prepare(cluster, None if server is None else server.url)
             announce(cluster, server, args, demo, exercise=exercise)
             pass_over_present()
-            watch_memory(cluster, real.resident_bytes, real.memory_bytes())
+            _watch_memory(cluster)
             await stop.wait()
     finally:
         if args.ready_file is not None:
@@ -487,6 +487,16 @@ async def _serve_until(
         await cluster.stop()
         tell_left_out(at_once=True)
     return 0
+
+
+def _watch_memory(cluster: SimCluster) -> None:
+    """Refuse what needs more memory while there is too little, where the system tells it."""
+    machine_bytes = real.memory_bytes()
+    if machine_bytes is not None:
+        given = cluster.options.settings.memory_max_bytes
+        limit = given or int(SHARE_OF_MACHINE * machine_bytes)
+        clock = cluster.environment.clock
+        MemoryMark(limit, clock, lambda: cluster.listeners, real.resident_bytes).look()
 
 
 def _address_trouble(error: OSError, options: ClusterOptions) -> str:

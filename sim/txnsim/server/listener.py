@@ -11,13 +11,13 @@ from typing import Final, Protocol
 
 import msgspec
 
+from txnsim.api.memory_mark import refusing
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.metrics.requests import RequestMeters
 from txnsim.runtime.env import Environment, Listener
 from txnsim.server.channel_builder import ChannelBuilder
-from txnsim.server.memory_mark import refusing
 from txnsim.server.outbox import HeldBytes
 from txnsim.settings import DEFAULTS, Settings
 

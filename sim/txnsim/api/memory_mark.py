@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -20,10 +20,6 @@ from txnsim.api.request import ApiTable, Handler, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.loggers import Logger
 from txnsim.runtime.env import Clock
-
-if TYPE_CHECKING:
-    from txnsim.server.cluster import SimCluster
-    from txnsim.server.listener import BrokerListener
 
 DEVIATIONS: Final = (
     "Above a mark of memory (--memory) what needs more is refused: Produce with"
@@ -60,21 +56,11 @@ async def _refuse(handler: Handler, request: Request) -> Reply:
     return handler.refuse(request, error)
 
 
-def watch_memory(
-    cluster: SimCluster, resident_bytes: Callable[[], int], machine_bytes: int | None
-) -> None:
-    """Refuse what needs more memory while there is too little.
+class Growing(Protocol):
+    """A listener, as far as it may refuse what makes something grow."""
 
-    Args:
-        cluster: Whose listeners refuse it.
-        resident_bytes: What the process has.
-        machine_bytes: What there is for it; None where that is unknown, and nothing is watched.
-    """
-    if machine_bytes is not None:
-        given = cluster.options.settings.memory_max_bytes
-        limit = given or int(SHARE_OF_MACHINE * machine_bytes)
-        clock = cluster.environment.clock
-        MemoryMark(limit, clock, lambda: cluster.listeners, resident_bytes).look()
+    def refuse_growth(self, *, is_full: bool) -> None:
+        """Refuse what needs more memory, or take it again."""
 
 
 class MemoryMark:
@@ -84,7 +70,7 @@ class MemoryMark:
         self,
         limit_bytes: int,
         clock: Clock,
-        listeners: Callable[[], Iterable[BrokerListener]],
+        listeners: Callable[[], Iterable[Growing]],
         resident_bytes: Callable[[], int],
     ) -> None:
         """Look at nothing yet.

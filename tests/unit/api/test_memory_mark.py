@@ -8,8 +8,8 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import Wire
 from tests.support.within import within
 from tests.unit.server.test_connection import first, open_wire
+from txnsim.api.memory_mark import BELOW, LOOK_MS, MemoryMark
 from txnsim.errors import ErrorCode
-from txnsim.server.memory_mark import BELOW, LOOK_MS, MemoryMark
 
 LIMIT = 1_000
 
