@@ -183,4 +183,5 @@ def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int | N
         elif word.isascii() and word.isdigit() and 1 <= int(word) <= len(choices):
             return int(word) - 1
         else:
-            print_text(f"expected 1 to {len(choices)}, Enter to skip, q to leave")
+            wanted = f"1 to {len(choices)}, Enter to skip" if choices else "Enter to go on"
+            print_text(f"expected {wanted}, q to leave")

@@ -37,7 +37,7 @@ from txnsim.scenario.commands import (
 from txnsim.scenario.given_inputs import GivenInputs, do_input
 from txnsim.scenario.lessons import is_reached, lesson
 from txnsim.scenario.reading import read, read_step
-from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim.scenario.runner import FAILED, Telling, tell_virtual
 from txnsim.scenario.stage import Stage
 from txnsim.scenario.steps_model import Step
 from txnsim.trace.reading import recording
@@ -133,6 +133,13 @@ class Driver:
         self._channel.send(encode(Failed(error=error)))
         self._checkpoints.back(1)
 
+    def take_back(self, why: str) -> None:
+        """The story can't go on with what was done to it: a rule holds what it waits for, say. Its
+        last command is undone where it can be, so that something else can be done there.
+        """
+        if self.kept:
+            self._tell_failure(f"{why}. What was done to the run is in its way: change that here.")
+
     def back(self, count: int) -> str | None:
         """Return to an earlier stop; comes back only with the reason why it can't."""
         try:
@@ -152,6 +159,8 @@ def make(channel: Channel) -> None:
     except Exception as error:  # noqa: BLE001 - a bug in a story is the answer to the one who asked
         channel.send(encode(Failed(error=f"{type(error).__name__}: {error}")))
         return
+    if driver.inputs and FAILED in result.verdict.observed:
+        driver.take_back(result.verdict.because[0])
     encoded, refusal = encode(result), None
     while True:
         ended = Told(result=encoded, back=driver.kept, inputs=tuple(driver.inputs), error=refusal)

@@ -59,3 +59,5 @@ async def do_input(stage: Stage, step: Step) -> None:
     given = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     with input_event(stage.environment, "step", name=step.choice.rstrip("_"), step=given):
         await act(stage, step)
+    if step.rule is not None:
+        del stage.armed_at[step.rule.id]  # the story can be played without its strike

@@ -62,9 +62,9 @@ class Stage:
         self.actors: dict[str, Acting] = {}
         self.background: dict[str, Background] = {}
         self.armed: dict[str, ArmedRule] = {}
-        """Every fault of the story, also those that are not in force any more."""
+        """Every fault that was armed, also those that are not in force any more."""
         self.armed_at: dict[str, str] = {}
-        """Where the file arms each, as ``late.yaml:24: steps.3.hold: ``; empty without a file."""
+        """Where the story arms each, as ``late.yaml:24: steps.3.hold: ``; empty without a file."""
         self.healed = False
         """Nothing is broken on purpose any more, the story says."""
         self._touched: set[TopicPartition] = set()

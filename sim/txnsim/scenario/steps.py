@@ -72,9 +72,9 @@ def need_strikes(stage: Stage) -> None:
     Raises:
         StoryFailedError: One never struck.
     """
-    for rule_id, armed in stage.armed.items():
-        if armed.struck == 0:
-            where = stage.armed_at.get(rule_id, "")
+    for rule_id, where in stage.armed_at.items():
+        armed = stage.armed.get(rule_id)  # none where this take arms nothing
+        if armed is not None and armed.struck == 0:
             raise StoryFailedError(
                 "; ".join(
                     [

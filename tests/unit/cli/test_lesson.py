@@ -55,6 +55,16 @@ def test_questions_may_be_skipped_and_wrong_answers_are_told(typed) -> None:
     assert "The answer: at 3" in said
 
 
+def test_nothing_but_the_lesson_is_printed_and_what_is_expected_can_be_typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("h\n\nq\n"))
+    assert main(["lesson", "L1"]) == 1
+    said = capsys.readouterr()
+    assert "user.create-topic" not in said.out + said.err
+    assert "expected Enter to go on, q to leave" in said.out
+
+
 @pytest.mark.parametrize("words", ["q\n", "", "\nnonsense\n9\nq\n"])
 def test_a_lesson_may_be_left(words: str, typed) -> None:
     status, said = typed("L1", words)

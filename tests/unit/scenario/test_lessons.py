@@ -47,6 +47,19 @@ def test_every_question_has_the_answer_of_its_run_among_several_choices() -> Non
                 assert part.hints
 
 
+def test_texts_are_plain_and_the_tour_says_what_its_run_shows() -> None:
+    for one in lessons().values():
+        assert "`" not in msgspec.json.encode(one).decode()  # they are no Markdown
+    tour = lesson("l0")
+    run = told(tour).before_step
+    written = [
+        sum(event.k == "log.append" for event in run[part.until].events) for part in tour.parts
+    ]
+    assert written == [1, 2, 2]
+    assert "writes its first record" in tour.parts[0].say
+    assert "writes a second record" in tour.parts[1].say
+
+
 @pytest.mark.slow
 def test_a_goal_is_reached_by_exactly_one_of_its_actions() -> None:
     one = lesson("l1")

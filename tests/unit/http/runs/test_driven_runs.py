@@ -81,6 +81,22 @@ async def test_an_input_that_can_not_be_done_leaves_the_run_as_it_was() -> None:
         assert "0 moments are kept" in far["at"]["error"]
 
 
+async def test_a_step_that_an_input_blocks_is_taken_back_and_the_run_goes_on() -> None:
+    """It ended at a timeout, and nothing could be done any more."""
+    async with port() as client:
+        wanted = {**Z01, "runs": ["TV2"], "takes": ["disarmed"]}
+        begun = (await client.post(RUNS, json=wanted)).json()
+        at = f"/api/v1/runs/{begun['id']}"
+        rule = {"id": "mine", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
+        await client.post(f"{at}/inputs", json={"step": {"arm": rule}})
+        blocked = (await client.post(f"{at}/go?wait_ms=60000")).json()
+        assert (blocked["state"], blocked["at"]["next"]["number"]) == ("paused", 0)
+        assert "What was done to the run is in its way" in blocked["at"]["error"]
+        await client.post(f"{at}/inputs", json={"step": {"disarm": "mine"}})
+        done = (await client.post(f"{at}/go?wait_ms=60000")).json()
+        assert (done["state"], done["runs"][0]["as_declared"]) == ("done", True)
+
+
 async def test_a_run_is_cancelled_and_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenarios, "DRIVEN_MAX", 1)
     async with port() as client:
