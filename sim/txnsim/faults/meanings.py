@@ -31,6 +31,10 @@ from txnsim.faults.points import CLIENT, PEER, FaultPoint
 CROSSING_ACTIONS: Final[tuple[type[CrossingAction], ...]] = get_args(CrossingAction)
 CLUSTER_ACTIONS: Final[tuple[type[ClusterAction], ...]] = get_args(ClusterAction)
 
+Fate = Pass | Drop | Duplicate
+"""What becomes of a message that is held, once it is released."""
+FATES: Final[Mapping[str, Fate]] = {"pass": Pass(), "drop": Drop(), "duplicate": Duplicate()}
+
 _WAITS: Final = (Pass, Hold, Delay)
 
 TAKES: Final[Mapping[FaultPoint, tuple[type[CrossingAction], ...]]] = {

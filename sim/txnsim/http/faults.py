@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import msgspec
 from starlette.requests import Request
 
+from txnsim.faults.meanings import FATES
 from txnsim.faults.plan import FaultRule
 from txnsim.http.messages import Fault, Released, fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
@@ -150,12 +151,25 @@ class FaultRoutes(Noun):
         with self._told("disarm-fault", rule=rule_id):
             return fault(self._cluster.injector.disarm(rule_id))
 
-    @Operation("post", f"{PREFIX}/faults/{{id}}/release", refusals=("404",))
+    @Operation(
+        "post",
+        f"{PREFIX}/faults/{{id}}/release",
+        query=(Query("as", "drop: what it holds is lost; duplicate: it arrives twice", "string"),),
+        refusals=("404", "422"),
+    )
     async def release(self, request: Request) -> Released:
         """Let go what a rule holds; it stays in force."""
         rule_id = self._known(request)
-        with self._told("release-fault", rule=rule_id):
-            return Released(released=self._cluster.injector.release(rule_id))
+        wanted = request.query_params.get("as", "pass")
+        if wanted not in FATES:
+            raise RefusedError(422, f"as: {wanted!r} is none of {', '.join(FATES)}")
+        told = {} if wanted == "pass" else {"as": wanted}
+        with self._told("release-fault", rule=rule_id, **told):
+            try:
+                done = self._cluster.injector.release(rule_id, FATES[wanted])
+            except CannotStrikeError as error:
+                raise RefusedError(422, str(error)) from error
+        return Released(released=done)
 
     @Operation(
         "get",

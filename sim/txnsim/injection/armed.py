@@ -10,12 +10,17 @@ import msgspec
 
 from txnsim.faults.actions import Reorder
 from txnsim.faults.crossings import Crossing
+from txnsim.faults.meanings import Fate
 from txnsim.faults.plan import FaultRule, spent
 
 Undo = Callable[[], Coroutine[Any, Any, None]]
 """Ends what lasts; done already, or too late because the cluster stops, it does nothing. It is
 called at most once: after the action's time, on release or on disarming.
 """
+
+
+Release = tuple[int, Fate]
+"""The trace index of a release, and what becomes of what it lets go."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +53,8 @@ class ArmedRule(msgspec.Struct, eq=False):
     """Those that were struck; an action on the cluster counts once it is done."""
     released: int = 0
     """Those that were held and have been let go, and things that lasted and have been ended."""
-    held: dict[asyncio.Future[int], Held] = {}
-    """Those that wait, oldest first; the future gets the trace index of the release."""
+    held: dict[asyncio.Future[Release], Held] = {}
+    """Those that wait, oldest first."""
     passed: int = 0
     """Crossings that have passed the one that waits for them (``reorder``)."""
     lasting: list[Lasting] = []

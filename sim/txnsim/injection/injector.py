@@ -33,10 +33,10 @@ from txnsim.faults.actions import (
 )
 from txnsim.faults.cluster_actions import ClusterAction
 from txnsim.faults.crossings import Crossing, Damage, FaultEffect, SubmitOutcome
-from txnsim.faults.meanings import can_wait
+from txnsim.faults.meanings import FATES, TAKES, Fate, can_wait
 from txnsim.faults.plan import Asked, FaultRule, asked_of, matches, strikes
 from txnsim.faults.points import FaultPoint
-from txnsim.injection.armed import ArmedRule, Held
+from txnsim.injection.armed import ArmedRule, Held, Release
 from txnsim.injection.running_actions import ClusterActs, ClusterControl
 from txnsim.injection.stalls import Stalls
 from txnsim.runtime.env import Clock, Rng, Tasks
@@ -143,16 +143,24 @@ class Injector:
         self._update_armed()
         return state
 
-    def release(self, rule_id: str) -> int:
+    def release(self, rule_id: str, fate: Fate = FATES["pass"]) -> int:
         """Let go what a rule holds and end what lasts of it; it stays armed and may hold again.
+
+        Args:
+            rule_id: The rule.
+            fate: What becomes of each message that it holds.
 
         Returns:
             How many crossings went on, and things ended.
 
         Raises:
             UnknownRuleError: No such rule.
+            CannotStrikeError: What it holds can't meet this fate.
         """
         state = self._known(rule_id)
+        point = state.rule.point
+        if type(fate) is not Pass and type(fate) not in TAKES[point]:
+            raise CannotStrikeError(f"what is held at {point} can't be lost or doubled so: {fate}")
         ended = self._acts.end_all(state)
         held = dict(state.held)
         if not held:
@@ -164,7 +172,7 @@ class Injector:
             state.released += len(held)
             for future, waiting in held.items():
                 if not future.done():
-                    future.set_result(self._trace_release(state, (waiting.hit,)))
+                    future.set_result((self._trace_release(state, (waiting.hit,)), fate))
         self._update_armed()
         return len(held) + ended
 
@@ -372,19 +380,25 @@ class Injector:
 
     # Waiting
 
-    def _hold(self, state: ArmedRule, crossing: Crossing, hit: int) -> asyncio.Future[int]:
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    def _hold(self, state: ArmedRule, crossing: Crossing, hit: int) -> asyncio.Future[Release]:
+        future: asyncio.Future[Release] = asyncio.get_running_loop().create_future()
         state.held[future] = Held(crossing=crossing, hit=hit)
         state.passed = 0
         # A waiting crossing may be cancelled (the cluster stops): then it is no longer held.
         future.add_done_callback(lambda done: state.held.pop(done, None))
         return future
 
-    async def _wait_for_release(self, future: asyncio.Future[int]) -> FaultEffect:
-        release = await future
+    async def _wait_for_release(self, future: asyncio.Future[Release]) -> FaultEffect:
+        release, fate = await future
         if self._tracer.on:
             self._tracer.caused_by(release)  # the cause of what follows in this context
-        return PASS
+        match fate:
+            case Drop():
+                return DROP
+            case Duplicate(times=times):
+                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=times)
+            case _:
+                return PASS
 
     async def _wait_for_line(self, state: ArmedRule, crossing: Crossing) -> FaultEffect:
         while True:
@@ -406,7 +420,7 @@ class Injector:
             if not future.done():
                 state.released += 1
                 # The loop wakes it after the present callback: the one that passes is ahead.
-                future.set_result(self._trace_release(state, (waiting.hit,)))
+                future.set_result((self._trace_release(state, (waiting.hit,)), Pass()))
 
     def _delay(self, delay_ms: int) -> Awaitable[FaultEffect]:
         future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()

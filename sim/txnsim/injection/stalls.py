@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from txnsim.faults.actions import Pass
 from txnsim.faults.crossings import Crossing
 from txnsim.injection.armed import ArmedRule
 from txnsim.runtime.env import Clock, TimerHandle
@@ -71,7 +72,7 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         for future, held in list(stall.by.held.items()):
             if held.crossing.line == stall.line and not future.done():
                 stall.by.released += 1
-                future.set_result(held.hit)
+                future.set_result((held.hit, Pass()))
         # Those that were woken go on in this turn of the loop. A crossing that comes before they
         # have waits behind them.
         asyncio.get_running_loop().call_soon(self._finish, stall)

@@ -116,7 +116,7 @@ class _Checks:
             if rule.id in self._rules:
                 yield (*place, act, "id"), f"{rule.id} is armed by a step before"
             self._rules.append(rule.id)
-        for field, name in (("release", step.release), ("disarm", step.disarm)):
+        for field, name in (("release", step.released), ("disarm", step.disarm)):
             if name is not None:
                 yield from self._known((*place, field), "rule", name, self._rules)
         if step.call is not None:

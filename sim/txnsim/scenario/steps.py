@@ -9,10 +9,13 @@ from typing import TypeVar
 import msgspec
 
 from txnsim.client.tracing import ClientTrace
+from txnsim.client.waiting import pause
 from txnsim.errors import ConfigError
-from txnsim.faults.actions import Hold, Pass
+from txnsim.faults.actions import Drop, Hold, Pass
+from txnsim.faults.meanings import FATES
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.injection.injector import CannotStrikeError
 from txnsim.scenario.actors.asking import ASKED_AGAIN
 from txnsim.scenario.actors.base import Actor
 from txnsim.scenario.answers import ANY, NONE, CallResult, StoryFailedError
@@ -20,7 +23,7 @@ from txnsim.scenario.conditions import expect, still_held, until_struck, wait_un
 from txnsim.scenario.fields import ByRun, OffsetByRun, Situation, by_run
 from txnsim.scenario.final_observation import look_at_everything
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
-from txnsim.scenario.steps_model import Awaited, Call, ClusterAct, Step
+from txnsim.scenario.steps_model import Awaited, Call, ClusterAct, ReleasedAs, Step
 from txnsim.suggestions import unknown
 from txnsim.trace.story import ONLOOKER_SUFFIX
 
@@ -274,14 +277,24 @@ async def _arm(stage: Stage, rule: FaultRule) -> None:
         stage.onlookers[rule.id] = onlooker.id
 
 
-async def _release(stage: Stage, rule_id: str) -> None:
+async def _release(stage: Stage, wanted: str | ReleasedAs) -> None:
     injector = stage.ground.injector
+    if isinstance(wanted, ReleasedAs):
+        rule_id, fate = wanted.rule, FATES[wanted.as_]
+    else:
+        rule_id, fate = wanted, FATES["pass"]
     armed = stage.in_force(rule_id)
     if armed.struck == 0:
         raise StoryFailedError(f"the fault {rule_id} never struck: there is nothing to release")
-    injector.release(rule_id)
+    try:
+        injector.release(rule_id, fate)
+    except CannotStrikeError as error:
+        raise StoryFailedError(str(error)) from error
     onlooker = stage.onlookers.pop(rule_id, None)
     if onlooker is not None:
-        await until_struck(stage, onlooker, count=armed.released)
+        if isinstance(fate, Drop):
+            await pause(stage.environment.clock, 1)  # the one who held it tells that it is lost
+        else:
+            await until_struck(stage, onlooker, count=armed.released)
         injector.disarm(onlooker)
     injector.disarm(rule_id)

@@ -390,6 +390,13 @@ class Awaited(Model):
     offset: OffsetByRun | None = None
 
 
+class ReleasedAs(Model):
+    """What a rule holds does not simply go on."""
+
+    rule: str
+    as_: Literal["drop", "duplicate"] = Field(alias="as")
+
+
 class Step(OneOf):
     """One step of a story."""
 
@@ -404,7 +411,7 @@ class Step(OneOf):
     """The client does not wait for this call any longer: its connection is closed."""
     hold: FaultRuleField | None = None
     arm: FaultRuleField | None = None
-    release: str | None = None
+    release: str | ReleasedAs | None = None
     disarm: str | None = None
     cluster: ClusterAct | None = None
     advance: Milliseconds | None = None
@@ -449,6 +456,11 @@ class Step(OneOf):
     def rule(self) -> FaultRule | None:
         """The rule that it puts in force."""
         return self.hold if self.hold is not None else self.arm
+
+    @property
+    def released(self) -> str | None:
+        """The rule that it releases."""
+        return self.release.rule if isinstance(self.release, ReleasedAs) else self.release
 
     @property
     def struck(self) -> str | None:

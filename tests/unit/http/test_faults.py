@@ -39,6 +39,21 @@ async def test_a_rule_holds_until_it_is_released_and_is_gone_when_taken_back(
 
 
 @within(run_story)
+async def test_what_is_held_is_lost_when_it_is_released_so(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    await client.post(FAULTS, json=HOLD | {"limit": 1})
+    async with cluster.client() as app, Producer(app) as producer:
+        lost = producer.send("orders", 0, b"lost")
+        await client.get(f"{FAULTS}/late/wait?struck=1")
+        wrong = await client.post(f"{FAULTS}/late/release?as=nothing")
+        assert (wrong.status_code, "pass, drop, duplicate" in wrong.text) == (422, True)
+        assert (await client.post(f"{FAULTS}/late/release?as=drop")).json() == {"released": 1}
+        await lost  # its client has sent it again
+    assert (await client.get(f"{FAULTS}/late")).json()["released"] == 1
+
+
+@within(run_story)
 async def test_a_rule_that_waits_for_one_that_nobody_armed_is_refused(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:

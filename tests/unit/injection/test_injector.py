@@ -265,6 +265,27 @@ async def test_a_held_crossing_waits_until_released_and_the_rule_holds_on(
 
 
 @within(run)
+async def test_what_is_held_is_lost_or_doubled_when_it_is_released_so(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule())
+    seen: list[FaultEffect] = []
+
+    async def cross() -> None:
+        seen.append(await wait(injector.cross(crossing(1))))
+
+    for fate in (Drop(), Duplicate()):
+        env.tasks.spawn(cross(), name="cross")
+        await asyncio.sleep(1)
+        assert injector.release("f", fate) == 1
+        await asyncio.sleep(0)
+    assert [one.outcome for one in seen] == [SubmitOutcome.DROP, SubmitOutcome.DUPLICATE]
+    injector.arm(rule("answers", point=FaultPoint.CLIENT_RESPONSE))
+    with pytest.raises(CannotStrikeError, match=r"what is held at client\.response can't be"):
+        injector.release("answers", Duplicate())
+
+
+@within(run)
 async def test_disarming_lets_go_what_is_held(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:

@@ -42,6 +42,26 @@ def test_what_is_held_goes_on_when_it_is_released_and_is_awaited() -> None:
     assert "hold" not in sentences(disarmed)
 
 
+def test_what_is_held_is_lost_where_the_story_wants_it() -> None:
+    steps = [
+        *BEGUN,
+        HOLD,
+        LATE,
+        {"wait-until": {"struck": "late"}},
+        {"release": {"rule": "late", "as": "drop"}},
+        {"give-up": "r1"},
+        call("abort"),
+    ]
+    lost = told(steps)
+    assert lost.as_declared
+    assert b'"msg.drop"' in lost.trace
+    assert b'"log.append"' not in lost.trace
+    held_answer = [*BEGUN, HOLD | {"hold": HOLD["hold"] | {"point": "client.response"}}, LATE]
+    wait = {"wait-until": {"struck": "late"}}
+    doubled = {"release": {"rule": "late", "as": "duplicate"}}
+    assert "can't be lost or doubled so" in because([*held_answer, wait, doubled])
+
+
 def test_who_gives_up_has_an_unknown_outcome_and_learns_nothing_later() -> None:
     steps = [
         *BEGUN,
