@@ -29,6 +29,7 @@ from txnsim.http.topics import partition_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.on_demand import OnDemand
 from txnsim.server.cluster import SimCluster
+from txnsim.server.request_trace import PAGE
 from txnsim.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches
 from txnsim.trace.faults_and_decisions import Remembered
 from txnsim.trace.reading import recording
@@ -45,8 +46,6 @@ PARTITIONS_MAX: Final = 200
 """So many are explained at once, unless one is named."""
 REPAIR_TIMEOUT_MS: Final = 5_000
 PRACTISE_TIMEOUT_MS: Final = 10_000
-REPAIRER: Final = "page"
-"""The client id of the cure."""
 
 RunTrace = Callable[[Request], bytes | None]
 """The trace of the run that a request names; None where it asks for the cluster's own."""
@@ -139,7 +138,7 @@ class ExplainRoutes(ClusterNoun):
         """
         wanted = await body.read()
         place = partition_of(self._cluster, wanted.topic, wanted.partition)
-        settings = ClientSettings(client_id=REPAIRER, api_timeout_ms=REPAIR_TIMEOUT_MS)
+        settings = ClientSettings(client_id=PAGE, api_timeout_ms=REPAIR_TIMEOUT_MS)
         now_ms = self._cluster.environment.clock.now_ms()
         try:
             async with outside_of(self._cluster, settings) as outside:

@@ -16,6 +16,11 @@ from txnsim.wire.apis import FETCH, api_name
 if TYPE_CHECKING:
     from txnsim.runtime.trace import LaterPayload, Tracer
 
+PAGE: Final = "page"
+"""The client id of the control port's own questions. They are no part of what happens, so brief
+leaves them out; what it has written stays.
+"""
+_WRITE_TXN_MARKERS: Final = 27
 PARTITIONS_TOLD_MAX: Final = 8
 """A summary is a line: of more partitions it has the number."""
 
@@ -82,8 +87,14 @@ class RequestTrace:
         self._is_ours = sent >= 0
         if is_new and not self._is_ours:
             tracer.node(self._peer)  # a foreign one: its request is a root
+        asks = self._client_id == PAGE and key != _WRITE_TXN_MARKERS
         self._received = tracer.emit(
-            "msg.recv", self._node, parents=(sent,), tx=self._tx, data=payload
+            "msg.recv",
+            self._node,
+            parents=(sent,),
+            tx=self._tx,
+            data=payload,
+            importance=0 if asks else None,
         )
         return self._received
 

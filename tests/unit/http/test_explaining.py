@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -42,6 +43,14 @@ async def test_a_hanging_transaction_is_explained_and_ended() -> None:
         assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
         (healed,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
         assert healed["cause"] == "nothing"
+        # What the control port asks for itself is no part of what happens.
+        lines = (await ask.get("/api/v1/trace")).text.splitlines()
+        asked = {
+            event["d"]["api"]
+            for event in map(json.loads, lines)
+            if event["k"] == "msg.recv" and event["d"]["peer"] == "client/page"
+        }
+        assert asked == {"WriteTxnMarkers"}
         (before,) = (await ask.get(f"{EXPLAIN}?partition=orders-0&at={told['at']}")).json()[
             "partitions"
         ]
