@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.page`` needs Debian's chromium and the dependency group ``browser``. It
 prints what was measured, the median of each and its range, as lines or with ``--json``.
-``--only streams`` measures what ten pages that listen cost the brokers (Go, for the load), and
-``--only size`` what the page adds to the wheel.
+``--only live`` looks at the page under load. ``--only streams`` measures what ten pages that listen
+cost the brokers (Go, for the load), and ``--only size`` what the page adds to the wheel.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.support.page_flood import FLOOD
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.http.page.files import MEDIA_TYPES, served
 
@@ -48,8 +49,10 @@ TARGETS: Final = {
     "longest task while scrubbing it, ms": 100,
     "the same, CPU ms": 100,
     "step back in it, ms": 16,
+    "longest task under load, CPU ms": 100,
     "page in the wheel, bytes": 200_000,
 }
+FLOOD_MS: Final = 4_000
 WATCH: Final = """() => {
   globalThis.__tasks = [];
   new PerformanceObserver((list) => {
@@ -69,7 +72,7 @@ SCRUB: Final = """async () => {
   __tasks.length = 0;
   const { choose } = __page["store.js"];
   const last = __sim.events.length - 1;
-  for (const view of ["log", "coordinator", "producers", "lanes", "events"]) {
+  for (const view of ["stage", "coordinator", "producers", "lanes", "events"]) {
     choose(view);
     for (let n = 0; n < 20; n += 1) {
       __sim.go(Math.round(last * ((n * 7919) % 1000) / 1000));
@@ -188,6 +191,26 @@ def long_trace(browser: Browser, found: dict[str, list[float]]) -> None:
                 found["100 moves while scrubbing, CPU ms"].append(cpu.ms())
                 found["step back in it, ms"].append(page.evaluate(STEP_BACK))
                 page.context.close()
+
+
+def live(browser: Browser, found: dict[str, list[float]]) -> None:
+    """A live cluster with much to tell: what 1,000 transactions per second leave at brief."""
+    with TxnsimServer(arguments=("--ui", "--http", "0")) as server:
+        page, cpu = ready(browser, str(server.http))
+        page.wait_for_selector(".link-state.live")
+        page.evaluate(WATCH)
+        for view in ("stage", "lanes", "events"):
+            page.evaluate("(view) => __page['store.js'].choose(view)", view)
+            page.evaluate(FLOOD)
+            page.wait_for_timeout(FLOOD_MS)
+            browser.start_tracing(page=page, categories=TASKS)
+            cpu.ms()
+            page.wait_for_timeout(FLOOD_MS)
+            found[f"{view} under load, CPU ms per s"].append(cpu.ms() / FLOOD_MS * 1e3)
+            found["longest task under load, CPU ms"].append(longest_task(browser.stop_tracing()))
+            page.evaluate("clearInterval(__flood)")
+        found["longest task under load, ms"].append(page.evaluate("Math.max(0, ...__tasks)"))
+        page.context.close()
 
 
 def longest_task(trace: bytes) -> float:
@@ -340,6 +363,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
                 found["page ready, ms"].append(took)
                 found["lesson L1, first picture, ms"].append(lesson)
         long_trace(browser, found)
+        live(browser, found)
     return found
 
 
@@ -347,7 +371,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("browser", "streams", "size"))
+    parser.add_argument("--only", choices=("browser", "live", "streams", "size"))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
@@ -356,6 +380,11 @@ def main() -> None:
         found["page in the wheel, bytes"] = [float(size())]
     if args.only in (None, "browser"):
         found |= measure(args.rounds)
+    if args.only == "live":
+        only: dict[str, list[float]] = defaultdict(list)
+        with chromium() as browser:
+            live(browser, only)
+        found |= only
     if args.only in (None, "streams"):
         found |= streams(args.rounds)
     if args.json:

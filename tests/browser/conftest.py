@@ -89,7 +89,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
                 complaints.append(text)
 
         context = browser.new_context(
-            viewport={"width": 1280, "height": 800}, reduced_motion="reduce", **options
+            **{"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce", **options}
         )
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)

@@ -37,7 +37,8 @@ def test_a_run_opens_where_coordinator_and_partition_disagree(
     page.wait_for_selector(".agreement.hanging")
     assert page.inner_text("#agreement") == (
         "They disagree: hanging. The coordinator has ended T1: aborted."
-        " payments-0 has a transaction open since offset 1. No timeout will mend this."
+        " payments-0 has a transaction open since offset 1. Timeouts are the coordinator's, which"
+        " does not know of that: no timeout will mend it."
     )
     assert page.inner_text(".story .now").startswith("The held request is released.")
     # The record's value, what became of it, whose it is.
@@ -73,6 +74,96 @@ def test_held_messages_look_held_and_the_story_is_walked_by_its_captions(
     assert page.inner_text(".story .now") == "It aborts the transaction."
     page.keyboard.press("ArrowLeft")
     assert page.inner_text(".story .now").startswith("No answer comes")
+
+
+def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    opened(page, "z01", "V-")
+    assert page.inner_text(".bracket.hangs em") == "T1 from here, and no marker will come"
+    assert page.locator("li:has(.end) .bracket.hangs.in").count() == 1
+    assert page.inner_text(".caret.lso") == "LSO 1"
+    assert page.inner_text(".readers .end-of") == "▲ reader waits at 1"
+    clients = page.locator(".clients .end-of").all_inner_texts()
+    assert clients == ["late-producer InitProducerId", "reader Fetch"]
+    assert "was held, released, 2 times" in page.inner_text(".message.released")
+    # A marker that is written again said nothing of why.
+    opened(page, "z12", "V-/before")
+    assert "It has decided to commit T1, and no marker is owed" in page.inner_text(".belief")
+    again = page.locator(".cell:has(.again)")
+    assert "COMMIT marker, again" in again.first.inner_text()
+    assert "its coordinator was loaded anew" in again.first.inner_text()
+
+
+PAUSED: Final = """async ([name, run, steps]) => {
+  const { play, command } = __page["api.js"];
+  await play(name, run, "armed", 1, { paused: true });
+  await command("go", { steps });
+}"""
+
+
+def test_what_is_held_is_lost_doubled_or_released_and_the_next_one_is_held_by_a_click(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    page.evaluate(PAUSED, ["z01", "V-", 4])
+    held = page.locator(".message.held")
+    held.locator(".what button").click()
+    held.get_by_role("button", name="Drop it").click()
+    page.wait_for_selector("#said:has-text('What late-produce held is lost.')")
+    page.wait_for_selector(".message.lost:has-text('“late”')")
+    page.click("#back")
+    held.locator(".what button").click()
+    held.get_by_role("button", name="Deliver it twice").click()
+    page.wait_for_selector(".message.doubled")
+    page.click("#back")
+    held.get_by_role("button", name="Release").click()
+    page.wait_for_selector(".message.released")
+    message = page.locator(".message").filter(has_text="AddPartitionsToTxn").first
+    message.locator(".what button").click()
+    message.get_by_role("button", name="Hold the next AddPartitionsToTxn of late-producer").click()
+    page.wait_for_selector("#said:has-text('The rule page-1 waits')")
+    assert page.evaluate("__sim.stateAt(__sim.at.value).faults['page-1'].point") == "client.request"
+
+
+def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    opened(page, "z01", "V-")
+    page.keyboard.press("Home")
+    page.click("#compare")
+    difference = page.wait_for_selector("#difference b").inner_text()
+    assert difference.startswith("They differ first in “The held request is released.")
+    assert difference.endswith(
+        "With V-, payments-0 has T1 of app open from offset 1 on, and no marker will come."
+        " With TV2, Produce is refused with INVALID_PRODUCER_EPOCH."
+    )
+    mine, theirs = page.locator(".side").all()
+    mine.locator(".agreement.hanging").wait_for()
+    assert "No transaction is open." in theirs.locator(".agreement").first.inner_text()
+    # One cursor: the other run is as far in the same step of the story.
+    page.get_by_role("button", name="It sends a record.").click()
+    held = "It has T1 open"
+    for side in (mine, theirs):
+        side.locator(f".belief:has-text('{held}')").wait_for()
+    page.wait_for_function("() => location.hash.includes('with=TV2')")
+    page.reload()
+    page.wait_for_selector("#difference")
+    page.click("#compare-end")
+    page.locator(".side").first.wait_for(state="detached")
+
+
+def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: Any) -> None:
+    moving = "document.getAnimations().filter((one) => one.animationName === 'travel').length"
+    for motion in ("no-preference", "reduce"):
+        page = new_page(server.http, reduced_motion=motion)
+        opened(page, "z01", "V-")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(".message.released")
+        assert (page.evaluate(moving) > 0) == (motion == "no-preference")
 
 
 def test_past_and_present_are_told_apart(server: TxnsimServer, new_page: Any) -> None:
@@ -132,6 +223,7 @@ def test_another_cluster_at_the_same_address_is_noticed(new_page: Any) -> None:
         page = new_page(first.http, expects=("net::ERR_", "503"))
         page.click("#practise")
         page.wait_for_selector(".agreement.hanging")
+        assert first.http
         port = first.http.rsplit(":", 1)[1].strip("/")
     page.wait_for_selector("#gone")
     with TxnsimServer(arguments=("--ui", "--http", port)):

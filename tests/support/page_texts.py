@@ -60,6 +60,7 @@ def words() -> str:
     anomalies = re.findall(r'^    [A-Z_]+ = "([a-z-]+)"\n    """(.+?)"""$', source, re.MULTILINE)
     tables = {
         "KINDS": {one.name: one.meaning for one in trace_kinds.KINDS.values()},
+        "IMPORTANCE": {one.name: one.importance for one in trace_kinds.KINDS.values()},
         "ANOMALIES": anomalies,
     }
     lines = [

@@ -91,7 +91,8 @@ class _Story:
             await self._identity()  # it is given once the ABORT marker is written
             self._tell(
                 "Now the Produce arrives. The leader takes it, as verification is off:"
-                " T1 is open again there, and nobody will end it."
+                " T1 is open again there, and nobody will end it. With verification the leader asks"
+                " the coordinator first, for whom T1 is over, and refuses the Produce (KIP-890)."
             )
             self._cluster.injector.release(RULE)
             await late

@@ -3,6 +3,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -103,9 +105,46 @@ def test_the_coordinators_machine_draws_every_move_of_kafkas_table() -> None:
         (WIRE_NAMES[before], WIRE_NAMES[state])
         for state, befores in VALID_PREVIOUS_STATES[TransactionVersion.TV_2].items()
         for before in befores
-        if before is not state
     }
     assert drawn == allowed
     boxes = re.search(r"const BOX = \{(.*?)\};", text, re.DOTALL)
     assert boxes is not None
     assert set(re.findall(r"(\w+): \[", boxes[1])) == set(WIRE_NAMES.values())
+
+
+def test_no_move_of_the_machine_is_drawn_behind_a_box() -> None:
+    text = files()["views/coordinator.js"].decode()
+    places = re.findall(r"(\w+): \[(\d+), (\d+)\]", text)
+    boxes = {name: (int(x), int(y), int(x) + 140, int(y) + 36) for name, x, y in places}
+    behind = [
+        (move, name)
+        for move, path in re.findall(r'"(\w+ \w+)": "(M[^"]+)"', text)
+        for name, (left, top, right, bottom) in boxes.items()
+        for x, y in _points(path)
+        if left < x < right and top < y < bottom
+    ]
+    assert behind == []
+
+
+def _points(path: str) -> Iterator[tuple[float, float]]:
+    """Places on a path, one a pixel or nearer."""
+    here = (0.0, 0.0)
+    for letter, words in re.findall(r"([MLHVC])([^MLHVC]*)", path):
+        numbers = [float(word) for word in words.split()]
+        if letter in "HV":
+            (to,) = numbers
+            ends = [(to, here[1]) if letter == "H" else (here[0], to)]
+        else:
+            ends = list(zip(numbers[::2], numbers[1::2], strict=True))
+        corners = [here, *ends]
+        for step in range(1_001 if letter != "M" else 0):
+            yield _bezier(corners, step / 1_000)
+        here = ends[-1]
+
+
+def _bezier(corners: Sequence[tuple[float, float]], t: float) -> tuple[float, float]:
+    while len(corners) > 1:
+        corners = [
+            (a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t) for a, b in pairwise(corners)
+        ]
+    return corners[0]

@@ -5,7 +5,7 @@
 import { effect } from "@preact/signals";
 import { act, listen, repeat } from "./api.js";
 import { addressed, wanted } from "./share.js";
-import { choose, count, cursor, filed, go, indexOf, lesson, live, partition, source, view } from "./store.js";
+import { choose, compared, count, cursor, filed, go, indexOf, lesson, live, partition, source, view } from "./store.js";
 import { resume } from "./views/lesson.js";
 
 /** So long the page stands still before its address is written: browsers refuse more than a few a second. */
@@ -15,7 +15,7 @@ let place = ""; // without the event: another one is a step that Back takes
 let timer = 0;
 let isRestoring = false;
 
-const placeOf = (where) => [where.get("run"), where.get("label"), where.get("take"), where.get("lesson"), where.get("view")].join(" ");
+const placeOf = (where) => [where.get("run"), where.get("label"), where.get("take"), where.get("lesson"), where.get("view"), where.get("with")].join(" ");
 
 function write() {
   const where = addressed();
@@ -67,7 +67,7 @@ export async function follow() {
     if (named.at !== undefined) onceThere(named.at);
   }
   effect(() => {
-    void [view.value, cursor.value, source.value, lesson.value];
+    void [view.value, cursor.value, source.value, lesson.value, compared.value];
     clearTimeout(timer);
     if (!filed.value) timer = setTimeout(write, REST_MS);
   });

@@ -4,8 +4,9 @@
 import { batch } from "@preact/signals";
 import { Book, readBook } from "./book.js";
 import { batchesOf } from "./rows.js";
-import { busy, count, driven, events, explained, filed, go, indexOf, lesson, link, lost, partition, problem, put, reading, replaced, source, take, view, violations } from "./store.js";
-import { decisive } from "./stage.js";
+import { asked, busy, compared, count, driven, events, explained, filed, go, indexOf, lesson, link, lost, notes, partition, problem, put, reading, replaced, said, source, take, view, violations } from "./store.js";
+import { firstDifference, rowsOf } from "./compare.js";
+import { decisive, stepAt } from "./stage.js";
 
 const PREFIX = "/api/v1";
 const RETRY_MS = 1000;
@@ -48,7 +49,7 @@ export const post = (path, body) =>
 /** Do something, and show why it did not work where it did not. */
 export async function act(doing) {
   try {
-    problem.value = "";
+    problem.value = said.value = "";
     return await doing();
   } catch (error) {
     problem.value = error.message;
@@ -84,6 +85,7 @@ async function kept(mine) {
   }
   if (!answer.ok) throw new Error(answer.statusText);
   const book = await readBook(answer, telling(mine));
+  reading.value = 0;
   return book && { book, identity: identityOf(answer) };
 }
 
@@ -165,15 +167,43 @@ export async function play(name, run, take_, seed = 1, { paused = false, inputs 
 }
 
 /** Play the run that a link names, up to where it was. */
-export async function repeat({ name, run, take: take_, seed, inputs, step, at, view: shown_, partition: place }) {
+export async function repeat({ name, run, take: take_, seed, inputs, step, at, view: shown_, partition: place, other }) {
   await play(name, run, take_, seed, { paused: step !== undefined, inputs });
   if (step) await command("go", { steps: step });
+  if (other) await beside(other);
   batch(() => {
     view.value = shown_;
     partition.value = place;
   });
   const index = indexOf(at);
   if (index !== undefined) go(index);
+}
+
+/** Play another run of the same story, with the same inputs, and show it beside the one that is shown; which
+ *  one, unless it is named: one whose verdict is of the other kind, with transactions v2 if it can be. */
+export async function beside(wanted) {
+  const { name, take: take_, seed, run: mine } = source.value;
+  const { runs } = (await ask("/scenarios")).find((one) => one.name === name || one.aliases.includes(name));
+  const others = Object.keys(runs).filter((one) => one !== mine);
+  const unlike = others.filter((one) => (runs[one] === "healthy") !== (runs[mine] === "healthy"));
+  const run = wanted ?? (unlike.includes("TV2") ? "TV2" : (unlike[0] ?? others[0]));
+  if (!run) throw new Error("this story has one run: there is nothing to compare it with");
+  const about = { kind: "run", name, run, take: take_, seed };
+  const begun = await post(`/runs?${WAIT}`, { name, runs: [run], takes: [take_], seed, inputs: driven.value?.inputs ?? [] });
+  if (begun.error) throw new Error(begun.error);
+  const answer = await fetch(`${PREFIX}/runs/${begun.id}/trace?${new URLSearchParams({ run, take: take_ })}`);
+  if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+  const book = await readBook(answer);
+  const both = { book, about: { ...about, id: begun.id, verdict: begun.runs[0] }, names: [mine, run], others };
+  laidOut(both);
+  const { first } = compared.value;
+  if (first) go(stepAt(notes()[first.row.left - 1]).to);
+}
+
+/** Steps side by side, and where they differ: anew when the run that is shown has gone on. */
+function laidOut(both) {
+  const rows = rowsOf(asked(), both.book);
+  compared.value = { ...both, rows, first: firstDifference({ ...both, rows }) };
 }
 
 const WAIT = "wait_ms=60000";
@@ -190,6 +220,7 @@ async function follow(about, run) {
   batch(() => {
     partition.value = before;
     driven.value = run.at;
+    if (compared.value) laidOut(compared.value);
   });
   if (run.at.next) link.value = "paused";
   if (run.at.error) throw new Error(run.at.error);
@@ -245,7 +276,14 @@ function answerOf(moments, event) {
   return { at: event.i, partitions: [], open: [], error };
 }
 
-let asked = 0;
+/** What the server's reader says of a run after an event. */
+export function explainOf(from, position) {
+  const where = new URLSearchParams({ at: String(position) });
+  if (from.kind === "run") for (const [name, value] of Object.entries({ of: from.id, run: from.run, take: from.take })) where.set(name, value);
+  return ask(`/explain?${where}`);
+}
+
+let questions = 0;
 /** What the server's reader says of the event under the cursor; the newest question wins. */
 export async function explain(index) {
   const event = events[index];
@@ -254,19 +292,13 @@ export async function explain(index) {
     explained.value = answerOf(source.value.moments, event);
     return;
   }
-  asked += 1;
-  const mine = asked;
-  const where = new URLSearchParams({ at: String(event.i) });
+  questions += 1;
+  const mine = questions;
   const from = source.value;
-  if (from.kind === "run") {
-    where.set("of", from.id);
-    where.set("run", from.run);
-    where.set("take", from.take);
-  }
   try {
-    const answer = await ask(`/explain?${where}`);
-    if (mine === asked && from === source.value) explained.value = answer;
+    const answer = await explainOf(from, event.i);
+    if (mine === questions && from === source.value) explained.value = answer;
   } catch (error) {
-    if (mine === asked && count.value) explained.value = { at: event.i, partitions: [], open: [], error: error.message };
+    if (mine === questions && count.value) explained.value = { at: event.i, partitions: [], open: [], error: error.message };
   }
 }

@@ -91,7 +91,7 @@ export function onKey(event) {
   if (typing && event.key !== "Escape") return;
   const found = KEYS.find(([key]) => key === event.key);
   if (!found) return;
-  if (event.target.closest?.("[type=range], [role=grid]") && NAVIGATE.includes(event.key)) return;
+  if (event.target.closest?.("[type=range], [role=grid], .lane-box") && NAVIGATE.includes(event.key)) return;
   if (found[0] === " " && event.target.closest?.("button, a, [type=radio], [type=checkbox], summary")) return; // Space presses it
   event.preventDefault();
   found[2]();

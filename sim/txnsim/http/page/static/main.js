@@ -2,14 +2,14 @@
 // The frame: where the events come from, the views, the inspector, the scrubber, the keys.
 
 import { render } from "preact";
-import { effect } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { follow } from "./address.js";
 import { explain, leave, listen, open, record, show, unpack } from "./api.js";
 import { html } from "./html.js";
 import { KEYS, onKey, over, views } from "./keys.js";
 import { SPEEDS, playing, speed, toggle } from "./player.js";
 import { decisive, stepAt } from "./stage.js";
-import { at, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, problem, reading, replaced, sharing, shown, source, state, view, violations, walk } from "./store.js";
+import { at, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -20,7 +20,7 @@ import { Event } from "./views/event.js";
 import { Lesson, Lessons } from "./views/lesson.js";
 import { Producers } from "./views/producers.js";
 import { Share } from "./views/share.js";
-import { Servers, Stage, inFocus } from "./views/stage.js";
+import { Servers, Stage, hasBegun, inFocus } from "./views/stage.js";
 import { Why } from "./views/why.js";
 import { Zoo } from "./views/zoo.js";
 import { KINDS } from "./meanings.js";
@@ -31,7 +31,7 @@ const SHOW = { stage: Stage, coordinator: Coordinator, producers: Producers, lan
 const NAMES = { " ": "Space", ArrowLeft: "←", ArrowRight: "→" };
 const LINK = {
   connecting: "connecting …", live: "● live", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
-  done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that `txnsim serve` printed",
+  done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that txnsim serve printed",
 };
 
 /** Nothing is known of this cluster: views would say that nothing is there. */
@@ -48,17 +48,19 @@ function App() {
       <button onClick=${() => over(help)} aria-expanded=${help.value}>Keys and words (?)</button></header>
     <nav aria-label="Views">${views().map(([name, label], n) => html`
       <button aria-current=${view.value === name && !help.value && !sharing.value ? "page" : undefined} onClick=${() => choose(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
-    <div class="notices">${lesson.value ? html`<${Lesson} />` : html`<${Drive} />`}${problem.value && html`<p class="problem" role="alert">${problem.value} <button onClick=${() => (problem.value = "")}>Close</button></p>`}
+    <section class="notices" aria-label="Notices">${lesson.value ? html`<${Lesson} />` : html`<${Drive} />`}${problem.value && html`<p class="problem" role="alert">${problem.value} <button onClick=${() => (problem.value = "")}>Close</button></p>`}
+    ${said.value && html`<p class="gap" id="said" role="status">${said.value} <button onClick=${() => (said.value = "")}>Close</button></p>`}
     <${Found} />
-    <${Gaps} /></div>
+    <${Gaps} /></section>
     <main class=${isPast() ? "past" : ""}>${sharing.value ? html`<${Share} />` : help.value ? html`<${Help} />` : html`<section class="view" tabindex="0" aria-label=${view.value}><${View} /></section>`}<${Inspector} /></main>
     <${Scrubber} />`;
 }
 
 /** What the judges found, in one box; each leads to where the tape shows it. */
 function Found() {
-  if (!violations.value.length) return null;
-  return html`<div class="problem">✖ The judges found ${violations.value.map((one, n) => html`${n > 0 && "; "}<b>${one.d.rule}</b>: ${one.d.found} <button
+  const found = new Map(violations.value.map((one) => [`${one.d.rule} ${one.d.found}`, one])); // before the cure and after it
+  if (!found.size) return null;
+  return html`<div class="problem">✖ The judges found ${[...found.values()].map((one, n) => html`${n > 0 && "; "}<b>${one.d.rule}</b>: ${one.d.found} <button
     class="link" onClick=${() => go(decisive([one]) ?? indexOf(one.i))}>see it<span class="sr">: ${one.d.rule}</span></button>`)}</div>`;
 }
 
@@ -112,15 +114,21 @@ function Title({ from }) {
     ${runs.map((one, n) => html`<option value=${n}>${one.title}</option>`)}</select></label>`;
 }
 
+/** Whether the stage still says how to begin: what the cluster did at its start greets nobody. */
+const isNew = () => view.value === "stage" && source.value.kind === "live" && cursor.value === null && !hasBegun(state.value.now);
+
+/** On a small screen the inspector is a sheet from below, up or down. */
+const sheet = signal(false);
+
 function Inspector() {
   const one = shown.value;
   void count.value;
-  if (!one) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
+  if (!one || isNew()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
   const chain = walk(one).slice(1);
   const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(state.value.now, explained.value?.open ?? []) : null;
-  return html`<aside aria-label="Event">${tp && html`<${Why} tp=${tp} />`}
+  return html`<aside aria-label="Event" class=${sheet.value ? "up" : ""}><button id="sheet" aria-expanded=${sheet.value} onClick=${() => (sheet.value = !sheet.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
     <h2>#${one.i} ${one.k}</h2>${KINDS[one.k] && html`<p class="hint">${KINDS[one.k]}</p>`}<p><code>${one.node}</code><br />${ms(one)}${one.tx ? html`<br />${one.tx}` : ""}</p>
-    <table><tbody>${Object.entries(one.d ?? {}).map(([name, value]) => html`<tr><th scope="row">${name}</th>
+    <table><tbody>${Object.entries(one.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
     <h3>Where does it come from?</h3>
     ${chain.length === 0 ? html`<p class="hint">It is a root: nothing in the trace caused it.</p>`
@@ -141,6 +149,8 @@ function Scrubber() {
     <input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, at.value); }} aria-label="time"
       aria-valuetext=${one ? `event ${one.i}: ${KINDS[one.k] ?? one.k}` : "no event"} onInput=${(e) => go(Number(e.target.value))} />
     <span class="where">${one ? `#${one.i} / ${events[newest].i} · ${ms(one)}` : "no events"}</span>
+    ${rate.value > 0 && html`<span id="rate" class="where">${rate.value.toLocaleString("en")} events/s</span>`}
+    ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => go(last())} title="Stand still at this event; more go on coming">Pause</button>`}
     <button id="live" aria-pressed=${cursor.value === null} onClick=${live} title="Stay at the newest event">${source.value.kind === "live" ? "Live" : "Newest"}</button></footer>`;
 }
 
@@ -150,13 +160,25 @@ function Help() {
     <div><h2>Words</h2><dl class="words">${Object.entries(WORDS).map(([word, what]) => html`<dt>${word}</dt><dd>${what}</dd>`)}</dl></div></div></section>`;
 }
 
-// The server's reader is asked once the cursor rests.
-let timer = 0;
+/** The server's reader is asked once the cursor rests; where events come without end, as often as it can
+ *  bear: a part of the time that it needs. */
+const REST_MS = 120, RESTS = 3;
+let timer = 0, askedMs = 0, tookMs = 0;
+const again = signal(0); // what came while it was asked
 effect(() => {
   const index = at.value;
-  void source.value;
+  void [source.value, again.value];
+  if (timer && cursor.value === null) return; // it is about to be asked for what is newest then
   clearTimeout(timer);
-  timer = setTimeout(() => explain(index), 120);
+  const wait = Math.max(REST_MS, cursor.value === null ? askedMs + RESTS * tookMs - performance.now() : 0);
+  const mine = setTimeout(async () => {
+    askedMs = performance.now();
+    await explain(cursor.value === null ? last() : index);
+    if (timer === mine) timer = 0;
+    tookMs = performance.now() - askedMs;
+    if (cursor.value === null && at.value !== index) again.value += 1;
+  }, wait);
+  timer = mine;
 });
 
 addEventListener("keydown", onKey);

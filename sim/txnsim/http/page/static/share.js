@@ -3,7 +3,7 @@
 // seed and inputs alone, so a link holds no trace.
 
 import { VIEWS } from "./keys.js";
-import { at, cursor, driven, events, explained, info, lesson, partition, source, view, violations } from "./store.js";
+import { at, compared, cursor, driven, events, explained, info, lesson, partition, source, view, violations } from "./store.js";
 import { line } from "./words.js";
 
 const LAST = 20;
@@ -34,6 +34,7 @@ export function addressed() {
     for (const [name, value] of Object.entries({ run: one.name, label: one.run, take: one.take, seed: one.seed })) where.set(name, String(value));
     if (one.inputs.length) where.set("in", encoded(one.inputs));
     if (one.step !== undefined) where.set("step", String(one.step));
+    if (compared.value) where.set("with", compared.value.about.run);
   }
   if (one || cursor.value !== null) where.set("at", String(events[at.value]?.i ?? 0));
   where.set("view", view.value);
@@ -88,6 +89,6 @@ export function wanted(hash) {
     lesson: found.get("lesson"), part: number("part"),
     name: found.get("run"), run: found.get("label"), take: found.get("take") ?? "armed", seed: number("seed") ?? 1,
     inputs: found.has("in") ? decoded(found.get("in")) : [], step: number("step"), at: number("at"),
-    view: VIEWS.some(([name]) => name === found.get("view")) ? found.get("view") : "stage", partition: found.get("p"),
+    view: VIEWS.some(([name]) => name === found.get("view")) ? found.get("view") : "stage", partition: found.get("p"), other: found.get("with"),
   };
 }

@@ -4,8 +4,8 @@
 
 import { upTo } from "./book.js";
 import { idOf } from "./reducer.js";
-import { begunOf, chainOf, events, holds, indexOf, movesOf, notes, releases } from "./store.js";
-import { outcomeOf, tape, transactionOf } from "./tape.js";
+import { begunOf, chainOf, events, hangsOnly, holds, indexOf, movesOf, notes, releases, stateAt } from "./store.js";
+import { outcomeOf, tape } from "./tape.js";
 
 /** So many of a kind are drawn; the rest is behind a list. */
 export const SHOWN_MAX = 3;
@@ -15,8 +15,13 @@ const MESSAGES_MAX = 4;
 const JUST_NOW = 40;
 /** Held messages and releases that are looked at, newest first. */
 const HELD_MAX = 200;
+/** So many events back clients and readers are looked for. */
+const LATELY = 400;
+const CLIENTS_MAX = 8;
+/** What clients ask only to find their way. */
+export const HOUSEKEEPING = new Set(["IncrementalAlterConfigs", "DescribeConfigs", "DescribeTransactions", "ListTransactions", "DescribeProducers", "ApiVersions", "Metadata", "FindCoordinator", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry", "DescribeCluster"]);
 /** What clients and coordinators send about transactions; the rest is housekeeping. */
-const TELLING = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn", "WriteTxnMarkers"]);
+export const TELLING = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn", "WriteTxnMarkers"]);
 const TROUBLE = { hanging: 0, unknown: 1, decided: 2, alive: 3 };
 const NO_TROUBLE = 4;
 
@@ -28,21 +33,25 @@ export function stepAt(index) {
   return { number, from: notes()[number - 1], to: (next ?? events.length) - 1 };
 }
 
-/** In trouble first, then what moved last. */
-function ranked(some, troubleOf, movedAt) {
-  return [...some].sort((a, b) => troubleOf(a) - troubleOf(b) || movedAt(b) - movedAt(a) || (a < b ? -1 : 1));
-}
+const rankOf = (one) => TROUBLE[one.verdict] ?? TROUBLE.unknown;
 
-const worst = (open, wanted) =>
-  Math.min(NO_TROUBLE, ...open.filter(wanted).map((one) => TROUBLE[one.verdict] ?? TROUBLE.unknown));
+const byName = new Intl.Collator("en", { numeric: true }).compare;
+
+/** In trouble first, then by name; where only what hangs is wanted, nothing else. */
+function ranked(some, open, nameOf, isBusy) {
+  const rank = new Map(some.map((name) => [name, isBusy(name) ? TROUBLE.alive : NO_TROUBLE]));
+  for (const one of open) rank.set(nameOf(one), Math.min(rank.get(nameOf(one)) ?? NO_TROUBLE, rankOf(one)));
+  const wanted = hangsOnly.value ? some.filter((name) => rank.get(name) < TROUBLE.decided) : some;
+  return wanted.sort((a, b) => rank.get(a) - rank.get(b) || byName(a, b));
+}
 
 /** Transactional ids, those in trouble first. */
 export const idsOf = (now, open) =>
-  ranked(Object.keys(now.transactions), (id) => worst(open, (one) => one.transactional_id === id), (id) => now.transactions[id].i);
+  ranked(Object.keys(now.transactions), open, (one) => one.transactional_id, (id) => /Ongoing|Prepare/.test(now.transactions[id].state));
 
 /** Partitions of users, those in trouble first. */
 export const partitionsOf = (now, open) =>
-  ranked(Object.keys(now.logs).filter((tp) => !tp.startsWith("__")), (tp) => worst(open, (one) => one.partition === tp), (tp) => now.logs[tp].end);
+  ranked(Object.keys(now.logs).filter((tp) => !tp.startsWith("__")), open, (one) => one.partition, (tp) => now.logs[tp].lso < now.logs[tp].end);
 
 /** What a coordinator believes of a transactional id. */
 export function coordinated(now, id, index) {
@@ -61,59 +70,77 @@ export function coordinated(now, id, index) {
 }
 
 /** What it says of its newest transaction, as the end of "The coordinator …". */
-export function belief({ t, entry, outcome }) {
+export function belief({ t, entry, outcome, owed }) {
   if (!t) return "has begun no transaction";
   const name = `T${t.number}`;
   if (entry.state === "Ongoing") return `has ${name} open`;
   if (outcome) return `has ended ${name}: ${outcome}`;
-  return `has decided to ${entry.state === "PrepareCommit" ? "commit" : "abort"} ${name}, and owes markers`;
+  return `has decided to ${entry.state === "PrepareCommit" ? "commit" : "abort"} ${name}, ${owed.length ? "and owes markers" : "and no marker is owed"}`;
 }
 
 const clientOf = (node) => node.replace(/^client\//, "").replace(/^broker\//, "broker ");
+
+/** The strike that has held a message. */
+const hitOf = (hold) => hold.p.map((i) => events[indexOf(i) ?? -1]).find((one) => one?.k === "fault.hit");
 
 /** Messages that are held at an index, oldest first. */
 function held(index) {
   const until = (some) => some.slice(Math.max(0, upTo(some, index) - HELD_MAX), upTo(some, index));
   const gone = new Set(until(releases()).map((n) => events[n].p[0]));
-  return until(holds()).map((n) => events[n]).filter((one) => !gone.has(one.p[0]));
+  return until(holds()).map((n) => events[n]).filter((one) => !gone.has(hitOf(one)?.i));
 }
 
-/** Who sent a held message, and to whom. */
+/** Who sent a message, and to whom: answers of brokers among themselves are told by the one who asked. */
 function sides({ node, d: { peer, response } }) {
-  return response ? { from: clientOf(node), to: clientOf(peer) } : { from: clientOf(peer), to: clientOf(node) };
+  const [here, there] = [clientOf(node), clientOf(peer)];
+  return response && peer.startsWith("client/") ? { from: here, to: there } : { from: there, to: here };
 }
 
 /** The message that a strike has held. */
 function holdOf(hit) {
   const some = holds();
-  for (let n = some.length - 1; n >= Math.max(0, some.length - HELD_MAX); n -= 1) if (events[some[n]].p[0] === hit) return events[some[n]];
+  for (let n = some.length - 1; n >= Math.max(0, some.length - HELD_MAX); n -= 1) if (events[some[n]].p.includes(hit)) return events[some[n]];
   return null;
 }
 
-/** Which rule holds a message. */
-function ruleOf(hold) {
-  const hit = events[indexOf(hold.p[0]) ?? -1];
-  return hit?.d?.rule ?? null;
-}
+const labelOf = ({ d: { api, response } }) => (response ? `answer to ${api}` : api);
+/** Where a message crosses, for a rule about the next one like it. */
+const likeOf = ({ d: { api, peer, response } }) => {
+  const isClient = peer?.startsWith("client/");
+  return { point: `${isClient ? "client" : "peer"}.${response ? "response" : "request"}`, api, ...(isClient ? { client_id: clientOf(peer) } : {}) };
+};
 
 /** What is on its way at an index, or was just now: what is held, markers that are owed, and what the
- *  step of the story has sent. */
+ *  step of the story has sent. `like` says what a rule about the next such message asks for. */
 export function messages(now, index) {
   const some = held(index).map((one) => ({
-    ...sides(one), key: one.i, how: "held",
-    label: one.d.response ? `answer to ${one.d.api}` : one.d.api, said: sentOf(one), rule: ruleOf(one), since: one,
+    ...sides(one), key: one.i, how: "held", label: labelOf(one), said: sentOf(one), rule: hitOf(one)?.d.rule ?? null, since: one, like: likeOf(one),
   }));
   const isMarkerHeld = some.some((one) => one.label === "WriteTxnMarkers");
   for (const [key, one] of Object.entries(now.owed)) {
     const cut = key.lastIndexOf(" ");
     const tp = key.slice(cut + 1);
+    const rule = isMarkerHeld ? some.find(({ label }) => label === "WriteTxnMarkers").rule : null;
     some.push({
       key: `${key} ${one.i}`, how: one.how === "refused" ? "refused" : isMarkerHeld ? "held" : "owed", from: `coordinator of ${idOf(key.slice(0, cut))}`, to: tp,
-      label: `${one.committed ? "COMMIT" : "ABORT"} marker`, said: one.error ? `${one.how}: ${one.error}` : one.how, since: events[indexOf(one.i) ?? -1],
+      label: `${one.committed ? "COMMIT" : "ABORT"} marker`, said: one.error ? `${one.how}: ${one.error}` : one.how, rule, since: events[indexOf(one.i) ?? -1],
+      like: { point: "peer.request", api: "WriteTxnMarkers" },
     });
   }
   const waiting = new Set(some.map((one) => one.since?.p?.length && received(one.since)?.i));
-  return [...some.filter((one) => one.label !== "WriteTxnMarkers"), ...lately(index, waiting)].slice(0, Math.max(some.length, MESSAGES_MAX));
+  return alike([...some.filter((one) => one.label !== "WriteTxnMarkers"), ...lately(index, waiting)]).slice(0, Math.max(some.length, MESSAGES_MAX));
+}
+
+/** The same message of the same client, sent again: once, with how often. */
+function alike(some) {
+  const found = new Map();
+  for (const one of some) {
+    const key = [one.from, one.to, one.label, one.said, one.how, one.rule].join("|");
+    const known = found.get(key);
+    if (known) known.times += 1;
+    else found.set(key, { ...one, times: 1 });
+  }
+  return [...found.values()];
 }
 
 const received = (event) => chainOf(event).find((one) => one.k === "msg.recv");
@@ -125,32 +152,70 @@ function sentOf(event) {
   return records.map((one) => `“${one}”`).join(", ");
 }
 
-/** What was delivered in this step of the story, newest first. */
+/** What was delivered in this step of the story, or lost or doubled, newest first. */
 function lately(index, waiting) {
   const from = stepAt(index)?.from ?? index - JUST_NOW;
   const answers = new Map();
   const some = [];
+  const add = (one, how, said = sentOf(one), key = one.i) => {
+    some.push({ ...sides(one), key, how, label: labelOf(one), said, rule: null, since: one, like: likeOf(one) });
+  };
   for (let n = index; n >= Math.max(0, from); n -= 1) {
     const one = events[n];
-    if (one.k === "fault.release" && one.p.length) {
+    const { k, d } = one;
+    if (k === "fault.release" && one.p.length) {
       const hold = holdOf(one.p[0]);
-      if (hold) some.push({ ...sides(hold), key: one.i, how: "released", label: hold.d.response ? `answer to ${hold.d.api}` : hold.d.api, said: sentOf(hold), rule: null, since: hold });
-    } else if (one.k === "msg.send" && one.d.response) answers.set(`${one.d.peer} ${one.d.correlation}`, one.d.error);
-    else if (one.k === "marker.written") {
-      some.push({ key: one.i, how: "delivered", from: "coordinator", to: one.d.tp, label: `${one.d.committed ? "COMMIT" : "ABORT"} marker`, said: `written at ${one.d.offset}`, since: one });
-    } else if (one.k === "msg.recv" && !one.d.response && TELLING.has(one.d.api) && one.d.peer?.startsWith("client/") && !waiting.has(one.i)) {
-      const error = answers.get(`${one.d.peer} ${one.d.correlation}`);
+      if (hold && !waiting.has(hold.i)) add(hold, "released", sentOf(hold), one.i);
+      if (hold) waiting.add(received(hold)?.i);
+    } else if (k === "msg.drop" || k === "msg.dup") {
+      for (const cause of chainOf(one)) if (cause.k === "msg.recv" || cause.k === "fault.hit") waiting.add(holdOf(cause.i)?.i ?? cause.i);
+      add(one, k === "msg.drop" ? "lost" : "doubled");
+    } else if (k === "msg.send" && d.response) answers.set(`${d.peer} ${d.correlation}`, d.error);
+    else if (k === "marker.written") {
+      const how = d.committed ? "COMMIT" : "ABORT";
+      some.push({ key: one.i, how: "delivered", from: "coordinator", to: d.tp, label: `${how} marker`, said: `written at ${d.offset}`, rule: null, since: one, like: { point: "peer.request", api: "WriteTxnMarkers" } });
+    } else if (k === "msg.recv" && !d.response && TELLING.has(d.api) && d.peer?.startsWith("client/") && !waiting.has(one.i)) {
+      const error = answers.get(`${d.peer} ${d.correlation}`);
       const isRefused = Boolean(error) && error !== "NONE";
-      some.push({ key: one.i, how: isRefused ? "refused" : "delivered", from: clientOf(one.d.peer), to: clientOf(one.node), label: one.d.api, said: isRefused ? error : sentOf(one), since: one });
+      add(one, isRefused ? "refused" : "delivered", isRefused ? error : sentOf(one));
     }
   }
   return some;
 }
 
+/** Programs that look from outside, or are the page itself: they are no part of what happens. */
+export const OUTSIDERS = new Set(["onlooker", "page", "operator"]);
+
+/** Clients that have asked for something lately, stock ones too, each with what it asked last. */
+export function clientsAt(index) {
+  const found = new Map();
+  for (let n = index; n >= Math.max(0, index - LATELY) && found.size < CLIENTS_MAX; n -= 1) {
+    const { k, d } = events[n];
+    if (k !== "msg.recv" || d.response || !d.peer?.startsWith("client/")) continue;
+    const name = clientOf(d.peer);
+    if (!OUTSIDERS.has(name) && !(found.has(name) && HOUSEKEEPING.has(d.api))) {
+      if (!found.has(name) || HOUSEKEEPING.has(found.get(name))) found.set(name, d.api);
+    }
+  }
+  return [...found].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** Consumers of ours that have read a partition lately, and the offset that each waits at. */
+export function readersAt(tp, index, lso) {
+  const found = new Map();
+  for (let n = index; n >= Math.max(0, index - LATELY); n -= 1) {
+    const { k, d, node } = events[n];
+    const name = clientOf(node);
+    if (found.has(name) || !(k === "client.deliver" ? d.tp === tp : k === "client.call" && d.call === "read" && d.args?.tp === tp)) continue;
+    found.set(name, k === "client.deliver" ? d.offset + 1 : null);
+  }
+  return [...found].map(([name, offset]) => ({ name, offset: Math.max(offset ?? 0, lso) }));
+}
+
 /** Whether coordinator and partition agree: {kind, title, text}. */
 export function agreement(now, tp, open, index) {
   const theirs = open.filter((one) => one.partition === tp);
-  const one = theirs.find((some) => worst([some], () => true) === worst(theirs, () => true));
+  const one = theirs.reduce((worst, some) => (worst && rankOf(worst) <= rankOf(some) ? worst : some), null);
   const other = otherwise(now, tp, index);
   if (other && one?.verdict !== "hanging") return other;
   if (!one) return { kind: "nothing", title: "They agree.", text: `No transaction is open on ${tp}.` };
@@ -158,17 +223,25 @@ export function agreement(now, tp, open, index) {
   const said = entry ? coordinated(now, one.transactional_id, index) : null;
   const who = said ? `The coordinator ${belief(said)}` : `No coordinator knows producer ${one.producer_id}`;
   const here = `${tp} has a transaction open since offset ${one.first}`;
-  if (one.verdict === "hanging") return { kind: "hanging", title: "They disagree: hanging.", text: `${who}. ${here}. No timeout will mend this.` };
+  if (one.verdict === "hanging") return { kind: "hanging", title: "They disagree: hanging.", text: `${who}. ${here}. Timeouts are the coordinator's, which does not know of that: no timeout will mend it.` };
   if (one.verdict === "decided") return { kind: "decided", title: "They will agree.", text: `${who}. ${here}: its marker is still to come.` };
   if (one.verdict === "alive") return { kind: "alive", title: "They agree.", text: `${who}. ${here}. Its producer can end it, or its timeout will.` };
   return { kind: "unknown", title: "It can't be told.", text: `${who}. ${here}. ${one.reason}` };
 }
 
+/** A decided transaction whose coordinator waits, though no marker is owed; null where there is none. */
+export function waiting(now, id, index) {
+  const said = coordinated(now, id, index);
+  if (!said.t || !said.entry.state.startsWith("Prepare") || said.entry.pending || said.owed.length) return null;
+  const what = said.entry.state === "PrepareCommit" ? "commit" : "abort";
+  return { kind: "unknown", title: "The coordinator waits.", text: `The coordinator of ${id} has decided to ${what} T${said.t.number}, and goes on waiting. Every partition has its marker, and none is owed.` };
+}
+
 /** Records whose end on a partition is not what their coordinator has decided. */
-function otherwise(now, tp, index) {
+export function otherwise(now, tp, index) {
   for (const cell of tape(tp, index, now.logs[tp].lso).cells) {
     if (cell.how !== "committed" && cell.how !== "aborted") continue;
-    const t = transactionOf(cell.event);
+    const { t } = cell;
     const outcome = t && outcomeOf(t, index);
     if (!outcome || outcome === cell.how) continue;
     return { kind: "hanging", title: "They disagree.", text: `The coordinator has ended T${t.number} of ${t.id}: ${outcome}. On ${tp} its record at ${cell.first} is ${cell.how}, and it stays so.` };
@@ -176,15 +249,39 @@ function otherwise(now, tp, index) {
   return null;
 }
 
+/** Whether the coordinator of a transactional id will send a partition no marker. */
+export function isOwnerless(now, tp, id) {
+  const entry = now.transactions[id];
+  const isOwed = entry?.state.startsWith("Prepare") && Object.keys(now.owed).some((key) => key.endsWith(` ${tp}`));
+  return !isOwed && !entry?.partitions?.includes(tp);
+}
+
+/** Where a transaction, which an append has opened, has no owner any more: the end of the first such step. */
+function ownerless(tp, n) {
+  const id = idOf(events[n].tx ?? "");
+  for (let number = stepAt(n)?.number ?? 0; number && number <= notes().length; number += 1) {
+    const { to } = stepAt(notes()[number - 1]);
+    if (isOwnerless(stateAt(to), tp, id)) return to;
+  }
+  return stepAt(n)?.to ?? n;
+}
+
 /** Index of the decisive event of a run that judges have refused: behind the step that holds the place
  *  they name. null where nothing was found, or no place is named. */
 export function decisive(violations) {
-  for (const { d } of violations) {
+  for (const { d, i } of violations) {
+    const [, id, state] = /^(\S+) has been (\w+) for /.exec(d.found) ?? [];
+    const moved = id && movesOf(id).findLast((n) => events[n].d.state === state);
+    if (moved >= 0) { // before the step in which it moves on
+      const cured = movesOf(id).find((n) => n > moved) ?? indexOf(i);
+      return Math.max(moved, (stepAt(cured)?.from ?? cured) - 1);
+    }
     const [, tp, offset] = /([\w.-]+-\d+)@(\d+)/.exec(d.found) ?? /^([\w.-]+-\d+): .* open since (\d+)/.exec(d.found) ?? [];
     if (!tp) continue;
     const n = events.findIndex((one) => one.k === "log.append" && one.d.tp === tp && one.d.base <= Number(offset) && Number(offset) <= one.d.last);
     if (n < 0) continue;
-    const ends = d.found.includes("open since") ? n : events.findIndex((one, m) => m > n && one.k === "marker.written" && one.d.tp === tp);
+    if (d.found.includes("open since")) return ownerless(tp, n);
+    const ends = events.findIndex((one, m) => m > n && one.k === "marker.written" && one.d.tp === tp);
     return stepAt(ends < 0 ? n : ends)?.to ?? n;
   }
   return null;

@@ -27,7 +27,11 @@ export const view = signal("stage");
 export const partition = signal(null);
 export const transaction = signal(null);
 export const query = signal("");
+/** Whether only what hangs is wanted on the stage. */
+export const hangsOnly = signal(false);
 export const problem = signal("");
+/** What was done last, for the one who did it. */
+export const said = signal("");
 export const help = signal(false);
 export const sharing = signal(false);
 /** What the server's reader says: {at, partitions, open, state}. */
@@ -49,6 +53,22 @@ export const canAct = computed(() => source.value.kind === "live" || Boolean(dri
 /** What judges found: the violations of the trace. */
 export const violations = signal([]);
 
+/** The run beside the one that is shown, and where the two are compared; null for none. */
+export const compared = signal(null);
+
+/** Ask as if another trace were shown: everything that is asked of it until this returns. */
+export function within(other, doing) {
+  const mine = book;
+  book = other;
+  try {
+    return doing();
+  } finally {
+    book = mine;
+  }
+}
+/** The trace that is shown, or asked. */
+export const asked = () => book;
+
 /** Show another trace. */
 export function put(other, kind) {
   batch(() => {
@@ -64,20 +84,37 @@ export function put(other, kind) {
     full.value = Boolean(book.isFull);
     lost.value = 0;
     driven.value = null;
+    if (kind.kind !== "run" || kind.id !== source.value.id) compared.value = null;
     source.value = kind;
   });
 }
 
+/** However quickly events come, they are drawn so often. */
+const DRAWN_MS = 100;
+let drawnMs = -DRAWN_MS;
+let drawing = 0;
+
 /** Take in more events, in order; what is there already is skipped. */
 export function take(some) {
-  const before = book.violations.length;
-  const isFull = !some.every((event) => book.add(event));
+  if (!some.every((event) => book.add(event))) full.value = true;
+  if (!drawing) drawing = setTimeout(drawn, Math.max(0, drawnMs + DRAWN_MS - performance.now()));
+}
+
+function drawn() {
+  [drawing, drawnMs] = [0, performance.now()];
   batch(() => {
-    if (isFull) full.value = true;
-    if (book.violations.length > before) violations.value = [...book.violations];
+    if (book.violations.length > violations.value.length) violations.value = [...book.violations];
     count.value = events.length;
   });
 }
+
+/** Events that came in the last second. */
+export const rate = signal(0);
+let countedSo = 0;
+setInterval(() => {
+  rate.value = source.value.kind === "live" ? Math.max(0, events.length - countedSo) : 0;
+  countedSo = events.length;
+}, 1000);
 
 export const indexOf = (position) => book.indexOf(position);
 export const last = () => events.length - 1;

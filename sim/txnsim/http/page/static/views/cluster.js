@@ -1,35 +1,80 @@
 // @ts-check
-// Brokers and leaders: stop, kill, start, move a leader.
+// Brokers, and partitions with their replicas: stop, kill, start, move a leader.
 
-import { act, drive, post } from "../api.js";
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import { act, ask, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { canAct, source, state } from "../store.js";
+import { canAct, partition, source, state } from "../store.js";
+
+/** So many partitions have a row each; of more, each is a box. */
+const ROWS = 10;
+const LEADS = 6;
+const LOOK_MS = 1000;
+/** Brokers that were told to start, and don't run yet. */
+const starting = signal([]);
 
 export function Cluster() {
   const { now } = state.value;
   const isLive = source.value.kind === "live";
+  const replicas = useReplicas(isLive);
   const brokers = Object.entries(now.brokers).sort();
-  const logs = Object.entries(now.logs).filter(([tp]) => !tp.startsWith("__")).sort();
-  const doing = (id, verb) => () => act(() => (isLive ? post(`/brokers/${id}/${verb}`) : drive({ cluster: { do: verb, broker: Number(id) } })));
+  const logs = Object.entries(now.logs).filter(([tp]) => !tp.startsWith("__")).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+  const doing = (id, verb) => () => act(async () => {
+    if (verb === "start") starting.value = [...starting.value, id];
+    try {
+      await (isLive ? post(`/brokers/${id}/${verb}`) : drive({ cluster: { do: verb, broker: Number(id) } }));
+    } finally {
+      starting.value = starting.value.filter((one) => one !== id);
+    }
+  });
   const ids = brokers.map(([node]) => Number(node.split("/")[1]));
+  const rows = logs.length <= ROWS ? logs : logs.filter(([tp]) => tp === partition.value);
   return html`
     <table class="wide"><caption>Brokers</caption><thead><tr><th>broker</th><th>state</th><th>leads</th><th>do</th></tr></thead><tbody>
       ${brokers.map(([node, how]) => {
         const id = node.split("/")[1];
-        return html`<tr><td>${node}</td><td>${how === "running" ? "● running" : `○ ${how}`}</td>
-          <td>${logs.filter(([, log]) => String(log.leader) === id).map(([tp]) => tp).join(", ") || "-"}</td>
+        const leads = logs.filter(([, log]) => String(log.leader) === id).map(([tp]) => tp);
+        return html`<tr><td>${node}</td><td>${how === "running" ? "● running" : starting.value.includes(id) ? "◌ starting …" : `○ ${how}`}</td>
+          <td>${leads.length > LEADS ? `${leads.length} partitions` : leads.join(", ") || "-"}</td>
           <td>${canAct.value && how === "running" && html`<button onClick=${doing(id, "stop")}>Stop<span class="sr"> ${node}</span></button>
             <button onClick=${doing(id, "kill")}>Kill<span class="sr"> ${node}</span></button>`}
-            ${canAct.value && how !== "running" && html`<button onClick=${doing(id, "start")}>Start<span class="sr"> ${node}</span></button>`}</td></tr>`;
+            ${canAct.value && how !== "running" && html`<button disabled=${starting.value.includes(id)} onClick=${doing(id, "start")}>Start<span class="sr"> ${node}</span></button>`}</td></tr>`;
       })}</tbody></table>
-    <table class="wide"><caption>Partitions</caption><thead><tr><th>partition</th><th>leader</th><th>epoch</th><th>move the leader to</th></tr></thead><tbody>
-      ${logs.length === 0 && html`<tr><td colspan="4">none</td></tr>`}
-      ${logs.map(([tp, log]) => {
+    ${logs.length > ROWS && html`<${Boxes} logs=${logs} replicas=${replicas} />`}
+    <table class="wide"><caption>Partitions</caption><thead><tr><th>partition</th><th>leader</th><th>replicas</th><th>in sync</th><th>epoch</th><th>move the leader to</th></tr></thead><tbody>
+      ${rows.length === 0 && html`<tr><td colspan="6">${logs.length ? "choose one above" : "none"}</td></tr>`}
+      ${rows.map(([tp, log]) => {
         const dash = tp.lastIndexOf("-");
         const where = { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)) };
-        return html`<tr><td>${tp}</td><td>broker ${log.leader}</td><td>${log.epoch}</td><td>${canAct.value
+        const { replicas: all = [], isr = [] } = replicas.get(tp) ?? {};
+        return html`<tr><td>${tp}</td><td>broker ${log.leader}</td><td>${all.join(", ") || "-"}</td><td class=${isr.length < all.length ? "short" : ""}>${isr.join(", ") || "-"}</td><td>${log.epoch}</td><td>${canAct.value
           ? ids.filter((id) => id !== log.leader).map((id) => html`<button onClick=${() => act(() => (isLive ? post("/leaders", { ...where, leader: id }) : drive({ cluster: { do: "move-leader", partition: tp, to: id } })))}>broker ${id}<span class="sr"> leads ${tp}</span></button> `)
           : "-"}</td></tr>`;
       })}</tbody></table>
+    ${!isLive && html`<p class="hint">A recording does not tell replicas.</p>`}
     ${!canAct.value && html`<p class="hint">This is a recorded run: brokers can be stopped in a live cluster, and in a run that waits at a step.</p>`}`;
+}
+
+/** Hundreds of partitions on one screen: its number, its leader, and a sign where a replica is not in sync. */
+const Boxes = ({ logs, replicas }) => html`<div class="boxes" role="group" aria-label="All partitions">${logs.map(([tp, log]) => {
+  const { replicas: all = [], isr = [] } = replicas.get(tp) ?? {};
+  const isShort = isr.length < all.length;
+  return html`<button class=${`box-of hue${log.leader % 5}${isShort ? " short" : ""}`} aria-pressed=${partition.value === tp} onClick=${() => (partition.value = tp)}
+    title=${`${tp}: leader broker ${log.leader}${all.length ? `, in sync ${isr.join(", ")} of ${all.join(", ")}` : ""}`}><span class="sr">${tp.slice(0, tp.lastIndexOf("-"))}-</span>${tp.slice(tp.lastIndexOf("-") + 1)}<small> b${log.leader}${isShort ? " !" : ""}</small></button>`;
+})}</div>`;
+
+/** Partition -> its replicas, as the controller has them now. */
+function useReplicas(isLive) {
+  const [found, setFound] = useState(new Map());
+  useEffect(() => {
+    if (!isLive) return undefined;
+    const look = () => ask("/topics").then(
+      (topics) => setFound(new Map(topics.flatMap(({ name, partitions }) => partitions.map((one) => [`${name}-${one.partition}`, one])))),
+      () => null); // the stream says what is wrong
+    void look();
+    const timer = setInterval(look, LOOK_MS);
+    return () => clearInterval(timer);
+  }, [isLive]);
+  return isLive ? found : new Map();
 }

@@ -8,24 +8,21 @@ import { ms } from "../words.js";
 import { Event } from "./event.js";
 
 const BOX = {
-  Empty: [10, 100], Ongoing: [200, 100], PrepareCommit: [390, 40], PrepareAbort: [390, 160],
-  CompleteCommit: [580, 40], CompleteAbort: [580, 160], PrepareEpochFence: [200, 220], Dead: [10, 220],
+  Empty: [20, 160], Ongoing: [230, 160], PrepareCommit: [450, 60], PrepareAbort: [450, 260],
+  CompleteCommit: [670, 60], CompleteAbort: [670, 260], PrepareEpochFence: [230, 260], Dead: [20, 330],
 };
-/** Moves of Kafka's table (transaction.version 2), and how each is drawn. A test holds the two together. */
+/** Moves of Kafka's table (transaction.version 2), and how each is drawn: around the boxes. Tests hold
+ *  the two together. */
 const EDGES = {
-  "Empty Ongoing": "M150 118H198", "Ongoing PrepareCommit": "M340 110L388 66", "Ongoing PrepareAbort": "M340 126L388 170",
-  "PrepareCommit CompleteCommit": "M530 58H578", "PrepareAbort CompleteAbort": "M530 178H578",
-  "Ongoing PrepareEpochFence": "M270 136V218", "PrepareEpochFence PrepareAbort": "M340 238L388 192", "Empty Dead": "M80 136V218",
-  "CompleteCommit Ongoing": "M620 40C600 -2 330 6 292 98", "CompleteCommit Empty": "M650 40C620 -34 120 -10 92 98",
-  "CompleteAbort Ongoing": "M600 160C570 116 420 112 342 116", "CompleteAbort Empty": "M700 160C690 84 560 -60 66 98",
-  "CompleteCommit Dead": "M718 76C740 300 240 300 152 250", "CompleteAbort Dead": "M650 196C640 300 240 290 152 244",
-  "Empty PrepareAbort": "M140 136C190 214 330 214 388 184", "CompleteCommit PrepareAbort": "M600 76L520 158",
-  "CompleteAbort PrepareAbort": "M578 190C560 202 548 198 532 188",
+  "Empty Ongoing": "M160 178H228", "Ongoing PrepareCommit": "M360 160L460 98", "Ongoing PrepareAbort": "M360 196L460 258",
+  "PrepareCommit CompleteCommit": "M590 78H668", "PrepareAbort CompleteAbort": "M590 270H668",
+  "Ongoing PrepareEpochFence": "M300 196V258", "PrepareEpochFence PrepareAbort": "M370 278H448", "Empty Dead": "M90 196V328",
+  "CompleteCommit Ongoing": "M720 60V32H310V158", "CompleteCommit Empty": "M745 60V12H60V158",
+  "CompleteAbort Ongoing": "M720 260V178H372", "CompleteAbort Empty": "M750 260V126H110V158",
+  "CompleteCommit Dead": "M810 78H828V360H162", "CompleteAbort Dead": "M745 296V344H162",
+  "Empty PrepareAbort": "M130 196V314H500V298", "CompleteCommit PrepareAbort": "M690 96L575 258",
+  "CompleteAbort PrepareAbort": "M670 287H592", "Empty Empty": "M20 168C-12 158 -12 202 18 190", "Ongoing Ongoing": "M240 160C232 134 276 134 268 158",
 };
-/** A move within a state is a bow below its box. */
-const within = (name) => `M${BOX[name][0] + 50} ${BOX[name][1] + 36}c0 26 40 26 40 2`;
-/** Drawn also where they are not the last move; the others would only tangle. */
-const USUAL = 10;
 const W = 140, H = 36;
 
 export function Coordinator() {
@@ -38,19 +35,19 @@ export function Coordinator() {
   const so = upTo(made, at.value);
   const move = so ? events[made[so - 1]] : null;
   const before = so > 1 ? events[made[so - 2]].d.state : null;
+  const last = before && `${before} ${entry.state}`;
   const chain = move ? walk(move) : [];
   const owed = Object.entries(now.owed).filter(([key]) => key.startsWith(`${id}/`));
   return html`
     <div class="bar"><label>Transactional id <select id="txn" value=${id} onChange=${(e) => (transaction.value = e.target.value)}>
       ${ids.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
       <span>at <code>${entry.node}</code></span></div>
-    <svg class="machine" viewBox="0 -12 730 274" role="img"
+    <svg class="machine" viewBox="-14 0 850 372" role="img"
       aria-label=${`${id} is ${entry.state}${entry.pending ? `, on its way to ${entry.pending}` : ""}`}>
       <defs>${["", "-last"].map((which) => html`<marker id=${`arrow${which}`} class=${`arrow${which}`} viewBox="0 0 8 8" refX="7" refY="4"
         markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" /></marker>`)}</defs>
-      ${Object.entries(EDGES).slice(0, USUAL).map(([move, path]) => html`<path class="edge" d=${path} marker-end="url(#arrow)" data-move=${move} />`)}
-      ${before && html`<path class="edge last" d=${before === entry.state ? within(before) : EDGES[`${before} ${entry.state}`]}
-        marker-end="url(#arrow-last)" />`}
+      ${Object.entries(EDGES).map(([move, path]) => html`<path class=${`edge${move === last ? " last" : ""}`} d=${path}
+        marker-end=${`url(#arrow${move === last ? "-last" : ""})`} data-move=${move}><title>${move.replace(" ", " → ")}</title></path>`)}
       ${Object.entries(BOX).map(([name, [x, y]]) => html`
         <g class=${`box${name === entry.state ? " now" : ""}${name === entry.pending ? " pending" : ""}`}>
           <rect x=${x} y=${y} width=${W} height=${H} rx="5" />

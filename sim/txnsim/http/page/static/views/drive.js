@@ -1,9 +1,9 @@
 // @ts-check
 // A run that is driven: what its story does next, and the buttons that let it go on or bring it back.
 
-import { act, command, listen } from "../api.js";
+import { act, beside, command, listen } from "../api.js";
 import { html } from "../html.js";
-import { busy, driven, source } from "../store.js";
+import { busy, compared, driven, source } from "../store.js";
 
 export function Drive() {
   const at = driven.value;
@@ -17,6 +17,7 @@ export function Drive() {
       <button id="to-end" disabled=${!next || busy.value} onClick=${doing("go", {})}>To the end</button>
       <button id="back" disabled=${!back || busy.value} onClick=${doing("back", { stops: 1 })}>Step back</button>
       <button id="from-start" disabled=${!back || busy.value} onClick=${doing("back", { stops: back })}>To the start</button>
+      ${!compared.value && html`<button id="compare" disabled=${busy.value} onClick=${() => act(() => beside())} title="The same story in another mode, side by side">Compare</button>`}
       <button id="leave" onClick=${() => listen()}>Leave the run</button>
     </span></section>`;
 }

@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
 import { upTo } from "../book.js";
 import { at, count, events, go, query, source } from "../store.js";
+import { IMPORTANCE } from "../meanings.js";
 import { failed, matches, ms, payload } from "../words.js";
 
 const ROW = 24;
@@ -16,12 +17,18 @@ let made = { text: "", of: null, upto: 0, found: [] };
 let timer = 0;
 const searched = signal(0);
 
+/** The least importance that is shown, and what it is called. */
+const LEAST = [[0, "all events"], [1, "without housekeeping"], [2, "what the story is about"]];
+const least = signal(0);
+
+const weightOf = ({ k, w }) => w ?? IMPORTANCE[k];
+
 function search(text) {
-  if (made.text !== text || made.of !== source.value) made = { text, of: source.value, upto: 0, found: [] };
+  if (made.text !== text || made.of !== source.value || made.least !== least.value) made = { text, of: source.value, upto: 0, found: [], least: least.value };
   const began = performance.now();
   while (made.upto < events.length && performance.now() - began < TURN_MS) {
     const end = Math.min(made.upto + 200, events.length);
-    for (; made.upto < end; made.upto += 1) if (matches(events[made.upto], text)) made.found.push(made.upto);
+    for (; made.upto < end; made.upto += 1) if (weightOf(events[made.upto]) >= made.least && matches(events[made.upto], text)) made.found.push(made.upto);
   }
   clearTimeout(timer);
   if (made.upto < events.length) timer = setTimeout(() => (searched.value += 1));
@@ -30,21 +37,26 @@ function search(text) {
 
 export function Events() {
   const box = useRef(null);
+  const seen = useRef(-1);
   const [top, setTop] = useState(0);
   const text = query.value;
   void count.value;
   void searched.value;
-  const found = text.trim() ? search(text) : null; // null: all of them, and no list is made
+  const found = text.trim() || least.value ? search(text) : null; // null: all of them, and no list is made
   const size = found ? found.length : events.length;
   const nth = (n) => (found ? found[n] : n);
   const here = found ? Math.max(0, upTo(found, at.value) - 1) : at.value;
   const height = box.current?.clientHeight ?? 480;
-  const from = Math.max(0, Math.floor(top / ROW) - 5);
+  let from = Math.max(0, Math.floor(Math.min(top, size * ROW - height) / ROW) - 5); // the list may have become shorter
+  const isElsewhere = seen.current !== here && (here * ROW < top || (here + 1) * ROW > top + height);
+  seen.current = here;
+  if (isElsewhere) from = Math.max(0, here - Math.ceil(height / ROW / 2) - 5); // drawn at once: where events come quickly, the next one is due before it is scrolled
   const rows = Array.from({ length: Math.max(0, Math.min(size - from, Math.ceil(height / ROW) + 10)) }, (_, n) => nth(from + n));
   useEffect(() => {
     const el = box.current;
     if (el && (here * ROW < el.scrollTop || (here + 1) * ROW > el.scrollTop + el.clientHeight)) {
       el.scrollTop = Math.max(0, here * ROW - el.clientHeight / 2);
+      setTop(el.scrollTop); // now: where events come quickly, the scroll's own event is late
     }
   }, [here, text]);
   const move = (event) => {
@@ -57,6 +69,7 @@ export function Events() {
   return html`
     <div class="bar"><label>Search <input id="query" type="search" value=${text} placeholder="kind:marker tx:app refused"
       onInput=${(e) => (query.value = e.target.value)} /></label>
+      <label>Show <select id="least" value=${least.value} onChange=${(e) => (least.value = Number(e.target.value))}>${LEAST.map(([n, name]) => html`<option value=${n}>${name}</option>`)}</select></label>
       <span role="status">${size.toLocaleString("en")} of ${events.length.toLocaleString("en")} events${found && made.upto < events.length ? ", searching …" : ""}</span></div>
     <div class="events" ref=${box} tabindex="0" role="grid" aria-label="Events" aria-rowcount=${size}
       onScroll=${(e) => setTop(e.target.scrollTop)} onKeyDown=${move}>

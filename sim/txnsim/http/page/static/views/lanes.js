@@ -1,97 +1,87 @@
 // @ts-check
-// Lanes: one per role, an arrow from the cause to its effect elsewhere. What is still on its way at
-// the cursor is dashed and ends in an open circle.
+// Lanes: one per client, coordinator and partition. Messages are arrows with their names; what is held is
+// dashed up to where it is released, or to the cursor.
 
+import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
-import { at, count, events, go, indexOf, shown, state, walk } from "../store.js";
-import { ms } from "../words.js";
+import { nameOf, picture } from "../lanes.js";
+import { at, count, explained, go, indexOf } from "../store.js";
+import { line, ms } from "../words.js";
+import { hueOf, nameOf as called } from "./tape.js";
 
-const WINDOW = 160, LANE = 26, LEFT = 190;
+const LANE = 52, TOP = 40, TICKS = 5;
+const STEPS = [14, 22, 34, 52, 80];
+const zoom = signal(3);
+const all = signal(false);
+const SIGN = { "log.append": "■", "log.reject": "✕", "log.truncate": "✂", "log.lso": "▸", "txn.complete": "●", "node.down": "✕", "node.up": "○", "fault.arm": "⚑", "fault.release": "▶", "client.deliver": "▼", "marker.refused": "✕", "msg.drop": "✕", "msg.dup": "‖" };
+const signOf = ({ k, d }) => (k === "marker.written" ? (d.committed ? "✓" : "✕") : SIGN[k] ?? "·");
+const hue = (t) => hueOf(t).split(" ")[0];
 
 export function Lanes() {
-  const canvas = useRef(null);
+  const box = useRef(null);
   void count.value;
   const end = at.value;
-  const from = Math.max(0, end - WINDOW);
-  // A coordinator's part that is only loaded or let go says nothing: no lane.
-  const inView = events.slice(from, end + 1).filter((one) => one.k !== "txn.load" && one.k !== "txn.unload");
-  const lanes = [...new Set(inView.map((one) => one.node))].sort();
-  const now = state.value.now;
-  const owed = Object.entries(now.owed);
-  useEffect(() => paint(canvas.current, from, end, lanes, owed));
-  const click = (event) => {
-    const box = canvas.current.getBoundingClientRect();
-    const width = box.width - LEFT - 20;
-    go(from + Math.round(((event.clientX - box.left - LEFT) / width) * Math.max(1, end - from)));
+  const it = picture(end, all.value);
+  const step = STEPS[zoom.value];
+  const width = (it.shown.length + 1.5) * step;
+  const height = it.lanes.length * LANE + TOP;
+  const x = (n) => (n + 1) * step;
+  const row = new Map(it.lanes.map((name, n) => [name, n * LANE + TOP + 22]));
+  useEffect(() => {
+    box.current.scrollLeft = width;
+  }, [end, step, it.lanes.length]);
+  const nearer = (by) => (zoom.value = Math.max(0, Math.min(STEPS.length - 1, zoom.value + by)));
+  const keys = (event) => {
+    if (event.key === "+" || event.key === "=") nearer(1);
+    else if (event.key === "-") nearer(-1);
+    else return;
+    event.preventDefault();
   };
-  const one = shown.value;
+  const hangs = new Set((explained.value?.open ?? []).filter((one) => one.verdict === "hanging").map((one) => `${one.partition} ${one.producer_id}`));
+  const draw = { x, row, end: it.shown.length, step };
   return html`
-    <p class="hint" role="status">${one ? `#${one.i} ${one.k} at ${one.node}, ${ms(one)}; markers owed: ${owed.length}` : "no events"}</p>
-    <canvas ref=${canvas} class="lanes" role="img" style=${{ height: `${lanes.length * LANE + 30}px` }} onClick=${click}
-      aria-label=${`The last ${end - from + 1} events on ${lanes.length} lanes; the view Events has the same as text`}></canvas>
-    <p class="hint">x is the order of events, not time. ◇ a marker is owed · ✓ COMMIT and ✕ ABORT marker written · ✕ in red: refused or lost · dashed: on its way · thick line: the causes of this event. A click goes to that event.</p>`;
+    <div class="bar"><span role="status">${it.shown.length ? `${it.shown.length} events, from ${ms(it.shown[0])} to ${ms(it.shown.at(-1))}` : "No event to draw."}</span>
+      <span><button id="farther" disabled=${zoom.value === 0} onClick=${() => nearer(-1)}>− farther</button> <button id="nearer" disabled=${zoom.value === STEPS.length - 1} onClick=${() => nearer(1)}>+ nearer</button></span>
+      <label><input type="checkbox" id="housekeeping" checked=${all.value} onChange=${(e) => (all.value = e.target.checked)} /> housekeeping, too</label></div>
+    <div class="lanes"><div class="lane-names" aria-hidden="true" style=${{ paddingTop: `${TOP}px` }}>${it.lanes.map((name) => html`<div title=${name} style=${{ height: `${LANE}px` }}>${nameOf(name)}</div>`)}</div>
+      <div class="lane-box" ref=${box} tabindex="0" role="region" aria-label="Lanes" onKeyDown=${keys}>
+      <svg width=${width} height=${height} aria-hidden="true">
+        <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" /></marker></defs>
+        ${it.shown.map((one, n) => n % TICKS === 0 && html`<text class="tick" x=${x(n)} y="12">${ms(one)}</text>`)}
+        ${it.steps.map(({ one, x: n }) => html`<g class="story-step"><title>${one.d.text}</title><line x1=${x(n)} x2=${x(n)} y1="18" y2=${height} /></g>`)}
+        ${it.lanes.map((name) => html`<line class="lane" x1="0" x2=${width} y1=${row.get(name)} y2=${row.get(name)} />`)}
+        ${it.states.map((one) => html`<${Bar} ...${draw} one=${one} dy=${7} text=${one.text} title=${`${one.id}: ${one.text}`} />`)}
+        ${it.open.map((one) => html`<${Bar} ...${draw} one=${one} dy=${7} text=${`${one.t ? called(one.t) : `producer ${one.pid}`} open`} hanging=${one.x1 === null && hangs.has(`${one.lane.slice(one.lane.indexOf("/log/") + 5)} ${one.pid}`)} title="An open transaction on the partition" />`)}
+        ${it.arrows.map((one) => html`<${Arrow} ...${draw} one=${one} />`)}
+        ${it.held.map((one) => html`<${Held} ...${draw} one=${one} />`)}
+        ${it.marks.map((one) => html`<g class=${`mark ${hue(one.t)}${one.bad ? " bad" : ""}${indexOf(one.one.i) === end ? " now" : ""}`} onClick=${() => go(indexOf(one.one.i))}>
+          <title>${line(one.one)}</title><circle cx=${x(one.x)} cy=${row.get(one.lane)} r="8" /><text x=${x(one.x)} y=${row.get(one.lane) + 4}>${signOf(one.one)}</text></g>`)}
+      </svg>
+      <ol class="sr">${it.shown.slice(-12).map((one) => html`<li>${nameOf(one.node)}: ${line(one)}</li>`)}</ol></div></div>
+    <p class="hint">From left to right the order of events, above it their time; thin lines are the steps of the story. ■ a batch · ✓ COMMIT and ✕ ABORT marker · ● the coordinator's state moved · dashed: held. A click goes to that event; + and − zoom, arrow keys pan.</p>`;
 }
 
-function paint(canvas, from, end, lanes, owed) {
-  if (!canvas) return;
-  const scale = devicePixelRatio || 1;
-  const { width, height } = canvas.getBoundingClientRect();
-  canvas.width = width * scale;
-  canvas.height = height * scale;
-  const pen = canvas.getContext("2d");
-  pen.scale(scale, scale);
-  const style = getComputedStyle(canvas);
-  const ink = style.color, faint = style.borderTopColor, hot = style.caretColor, accent = style.outlineColor; // resolved for the theme
-  pen.font = "12px system-ui, sans-serif";
-  pen.clearRect(0, 0, width, height);
-  const y = new Map(lanes.map((name, n) => [name, n * LANE + 20]));
-  const x = (n) => LEFT + ((n - from) / Math.max(1, end - from)) * (width - LEFT - 20);
-  pen.fillStyle = ink;
-  for (const [name, at_] of y) {
-    pen.fillText(name.length > 28 ? `…${name.slice(-27)}` : name, 4, at_ + 4);
-    line(pen, faint, 1, [LEFT, at_], [width - 10, at_]);
-  }
-  const cone = new Set(walk(events[end]).map((one) => one.i));
-  for (let n = from; n <= end; n += 1) {
-    const one = events[n];
-    if (!y.has(one.node)) continue;
-    const here = [x(n), y.get(one.node)];
-    const index = one.p.length ? indexOf(one.p[0]) : undefined;
-    if (index !== undefined && index >= from && events[index].node !== one.node && y.has(events[index].node)) {
-      const strong = cone.has(one.i);
-      line(pen, strong ? accent : ink, strong ? 3 : 0.6, [x(index), y.get(events[index].node)], here);
-    }
-    const bad = one.k === "msg.drop" || one.k.endsWith(".refused") || one.k === "log.reject";
-    pen.fillStyle = bad ? hot : ink;
-    if (bad) pen.fillText("✕", here[0] - 4, here[1] + 4);
-    else if (one.k === "marker.owed") pen.fillText("◇", here[0] - 4, here[1] + 4);
-    else if (one.k === "marker.written") pen.fillText(one.d.committed ? "✓" : "✕", here[0] - 4, here[1] + 4);
-    else {
-      pen.beginPath();
-      pen.arc(here[0], here[1], n === end ? 5 : 2, 0, 7);
-      pen.fill();
-    }
-  }
-  pen.setLineDash([5, 4]);
-  for (const [key, one] of owed) {
-    const index = indexOf(one.i);
-    const to = [...y.keys()].find((name) => name.endsWith(`/log/${key.slice(key.lastIndexOf(" ") + 1)}`));
-    if (index === undefined || index < from) continue;
-    const target = [x(end), y.get(to ?? events[index].node)];
-    line(pen, ink, 1.5, [x(index), y.get(events[index].node)], target);
-    pen.beginPath();
-    pen.arc(target[0], target[1], 5, 0, 7);
-    pen.stroke();
-  }
-  pen.setLineDash([]);
+function Bar({ one, x, row, end, dy, text, title, hanging }) {
+  const from = x(one.x0), to = x(one.x1 ?? end);
+  return html`<g class=${`bar-of ${hanging ? "hangs" : hue(one.t)}`}><title>${title}</title><rect x=${from} y=${row.get(one.lane) + dy} width=${Math.max(2, to - from)} height="13" rx="2" />
+    <svg x=${from} y=${row.get(one.lane) + dy} width=${Math.max(2, to - from)} height="13"><text x="3" y="10">${text}${hanging ? ": hanging" : ""}</text></svg></g>`;
 }
 
-function line(pen, colour, thick, [x1, y1], [x2, y2]) {
-  pen.strokeStyle = colour;
-  pen.lineWidth = thick;
-  pen.beginPath();
-  pen.moveTo(x1, y1);
-  pen.lineTo(x2, y2);
-  pen.stroke();
+function Arrow({ one, x, row }) {
+  const [x0, x1, y0, y1] = [x(one.x0), x(one.x1), row.get(one.from), row.get(one.to)];
+  const short = (y1 > y0 ? -1 : 1) * 8;
+  return html`<g class=${`arrow-of ${hue(one.t)}${one.bad ? " bad" : ""}`} onClick=${() => go(indexOf(one.one.i))}><title>${line(one.one)}</title>
+    <path d=${`M${x0} ${y0}L${x1} ${y1 + short}`} marker-end="url(#head)" />${one.text && html`<text x=${x0 + (x1 - x0) * 0.4 + 5} y=${y0 + (y1 - y0) * 0.4 + (y1 > y0 ? 3 : 8)}>${one.text}</text>`}</g>`;
+}
+
+/** Half the way, then it waits; to its end where it was released. */
+function Held({ one, x, row, end }) {
+  const [x0, y0, y1] = [x(one.x0), row.get(one.from), row.get(one.to)];
+  const mid = (y0 + y1) / 2 + (y1 > y0 ? 10 : -10);
+  const to = x(one.x1 ?? end - 0.4);
+  return html`<g class=${`held-of ${hue(one.t)}`} onClick=${() => go(indexOf(one.one.i))}><title>${line(one.one)}</title>
+    <path d=${`M${x0} ${y0}L${x0 + 12} ${mid}`} /><path class="waits" d=${`M${x0 + 12} ${mid}H${to}`} />
+    <text x=${x0 + 18} y=${mid - 4}>❚❚ ${one.text} held${one.rule ? ` by ${one.rule}` : ""}</text>
+    ${one.x1 !== null && html`<path d=${`M${to} ${mid}L${to + 8} ${y1 + (y1 > y0 ? -8 : 8)}`} marker-end="url(#head)" />`}</g>`;
 }

@@ -1,37 +1,47 @@
 // @ts-check
-// Producers as the partition and as the coordinator see them, and where the two disagree.
+// Producers: what the partition's leader says of each, what its coordinator says, and where they disagree.
 
 import { html } from "../html.js";
 import { choose, explained, partition, state } from "../store.js";
 import { Event } from "./event.js";
 
-const ROWS = 100;
+const SHOWN = 100;
+
+/** Producer id -> what partitions say of it; those with an open transaction first. */
+function producersOf(logs) {
+  const found = new Map();
+  for (const [tp, log] of Object.entries(logs)) {
+    if (tp.startsWith("__")) continue;
+    for (const [pid, one] of Object.entries(log.producers)) found.set(pid, [...(found.get(pid) ?? []), { tp, one }]);
+  }
+  const isOpen = ([, some]) => some.some(({ one }) => one.first >= 0);
+  return [...found].sort((a, b) => Number(isOpen(b)) - Number(isOpen(a)));
+}
 
 export function Producers() {
   const { now } = state.value;
   const ids = new Map(Object.entries(now.transactions).map(([id, one]) => [String(one.pid), [id, one]]));
-  const rows = Object.entries(now.logs).flatMap(([tp, log]) =>
-    tp.startsWith("__") ? [] : Object.entries(log.producers).map(([pid, one]) => ({ tp, pid, one })));
-  rows.sort((a, b) => Number(b.one.first >= 0) - Number(a.one.first >= 0)); // open transactions first
-  const left = rows.splice(ROWS);
+  const all = producersOf(now.logs);
   const verdicts = new Map((explained.value?.open ?? []).map((one) => [`${one.partition} ${one.producer_id}`, one]));
-  return html`<table class="wide"><caption>Producers by partition</caption><thead><tr>
-      <th>partition</th><th>producer id</th><th>epoch</th><th>last sequence</th><th>open since</th>
-      <th>transactional id</th><th>state at the coordinator</th><th>epoch</th><th>lists it</th><th>mismatch</th></tr></thead>
-    <tbody>
-    ${rows.length === 0 && html`<tr><td colspan="10">none</td></tr>`}
-    ${rows.map(({ tp, pid, one }) => {
+  const said = (tp, pid) => {
+    const open = verdicts.get(`${tp} ${pid}`);
+    return open && open.verdict !== "alive" ? { ...open, text: `${tp}: ${open.verdict}: ${open.reason}` } : null;
+  };
+  return html`<table class="wide producers"><caption>Producers</caption>
+    <thead><tr><th colspan="4" scope="colgroup">the partition says</th><th colspan="4" scope="colgroup">the coordinator says</th></tr>
+      <tr><th>partition</th><th>epoch</th><th>last sequence</th><th>open since</th><th>transactional id</th><th>state at the coordinator</th><th>epoch</th><th>lists it</th></tr></thead>
+    ${all.length === 0 && html`<tbody><tr><td colspan="8">none</td></tr></tbody>`}
+    ${all.slice(0, SHOWN).map(([pid, some]) => {
       const [id, entry] = ids.get(pid) ?? ["-", null];
-      const open = verdicts.get(`${tp} ${pid}`);
-      const mismatch = open && open.verdict !== "alive" ? `${open.verdict}: ${open.reason}` : one.first >= 0 && open ? "none" : "-";
-      return html`<tr class=${open?.verdict ?? ""}>
-        <td><button class="link" onClick=${() => { partition.value = tp; choose("stage"); }}>${tp}</button></td>
-        <td>${pid}</td><td>${one.epoch}</td><td>${one.seq}</td>
-        <td>${one.first >= 0 ? html`${one.first} ${one.i >= 0 && html`<${Event} i=${one.i} />`}` : "-"}</td>
-        <td>${id}</td><td>${entry?.state ?? "-"}</td><td>${entry?.epoch ?? "-"}</td>
-        <td>${entry ? (entry.partitions.includes(tp) ? "yes" : "no") : "-"}</td><td>${mismatch}</td></tr>`;
-    })}</tbody></table>
-    ${left.length > 0 && html`<p class="hint">${left.length} more producers are not shown, ${left.filter(({ one }) => one.first >= 0).length} of them with an open transaction.</p>`}
-    <p class="hint">The left half is what the partition's leader knows, the right half what the coordinator knows.
-      A hanging transaction is a disagreement between the two.</p>`;
+      const mismatches = some.map(({ tp }) => said(tp, pid)).filter(Boolean);
+      return html`<tbody><tr class=${`title ${mismatches[0]?.verdict ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b> ${mismatches.length
+          ? html`<b>They disagree.</b> ${mismatches.map((one) => one.text).join("; ")}` : "They agree."}</th></tr>
+        ${some.map(({ tp, one }, n) => html`<tr><td><button class="link" onClick=${() => { partition.value = tp; choose("stage"); }}>${tp}</button></td>
+          <td>${one.epoch}</td><td>${one.seq}</td>
+          <td>${one.first >= 0 ? html`${one.first} ${one.i >= 0 && html`<${Event} i=${one.i} />`}` : "-"}</td>
+          <td class="coordinator">${n ? "" : id}</td><td>${n ? "" : (entry?.state ?? "-")}</td><td>${n ? "" : (entry?.epoch ?? "-")}</td>
+          <td>${entry ? (entry.partitions.includes(tp) ? "yes" : "no") : "-"}</td></tr>`)}</tbody>`;
+    })}</table>
+    ${all.length > SHOWN && html`<p class="hint">${all.length - SHOWN} more producers are not shown.</p>`}
+    <p class="hint">A hanging transaction is a disagreement between the two halves.</p>`;
 }

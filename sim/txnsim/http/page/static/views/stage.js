@@ -2,13 +2,17 @@
 // The stage: the story, and two truths side by side. What coordinators believe, what is on its way, what
 // partitions believe, and one sentence where they disagree.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { act, ask, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, agreement, belief, coordinated, idsOf, messages, partitionsOf, stepAt } from "../stage.js";
-import { at, canAct, choose, driven, events, explained, go, indexOf, live, notes, partition, source, state, transaction } from "../store.js";
+import { SHOWN_MAX, agreement, clientsAt, coordinated, idsOf, messages, partitionsOf, readersAt, stepAt, waiting } from "../stage.js";
+import { at, canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, live, notes, partition, said, source, state, transaction } from "../store.js";
+import { tape } from "../tape.js";
+import { Compare } from "./compare.js";
+import { Event } from "./event.js";
 import { Lessons } from "./lesson.js";
-import { SAY, Tape, hueOf, nameOf } from "./tape.js";
+import { Coordinated, HOW, gets } from "./strip.js";
+import { Tape } from "./tape.js";
 import { jump } from "./why.js";
 
 export function Stage() {
@@ -16,22 +20,26 @@ export function Stage() {
   const open = explained.value?.open ?? [];
   const ids = idsOf(now, open);
   const all = partitionsOf(now, open);
-  const nothing = !ids.length && !all.length;
+  const nothing = !hasBegun(now);
   return html`<div class=${`stage${nothing ? " empty" : ""}`}>
     <${Story} />
     <div class="picture">
-    ${nothing ? html`<${Beginning} />` : html`
-      <${Agreement} now=${now} tps=${chosen(all, inFocus(now, open))} open=${open} />
+    ${compared.value ? html`<${Compare} />` : nothing ? html`<${Beginning} />` : html`
+      <${Agreement} now=${now} tps=${chosen(all, inFocus(now, open))} ids=${chosen(ids, transaction.value)} open=${open} />
+      ${(hangsOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${hangsOnly.value} onChange=${(e) => (hangsOnly.value = e.target.checked)} /> only what hangs</label></p>`}
       <section class="believes"><h2>The coordinator believes</h2>
-        ${ids.length === 0 && html`<p class="hint">No transactional id yet: a client gets one with InitProducerId.</p>`}
+        ${ids.length === 0 && html`<p class="hint">${hangsOnly.value ? "Nothing hangs." : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
         ${chosen(ids, transaction.value).map((id) => html`<${Coordinated} key=${id} it=${coordinated(now, id, at.value)} />`)}
         <${More} all=${ids} label="Transactional id" id="stage-txn" choice=${transaction} /></section>
       <${OnItsWay} now=${now} />
       <section class="believes"><h2>The partition believes</h2>
-        ${all.length === 0 && html`<p class="hint">Nothing is written yet.</p>`}
+        ${all.length === 0 && html`<p class="hint">${hangsOnly.value ? "Nothing hangs." : "Nothing is written yet."}</p>`}
         <${Partitions} now=${now} all=${all} open=${open} /></section>`}
     </div></div>`;
 }
+
+/** Whether there is something to see: a transactional id, or a partition. */
+export const hasBegun = (now) => Object.keys(now.transactions).length > 0 || Object.keys(now.logs).some((tp) => !tp.startsWith("__"));
 
 /** The first ones, and the one that was chosen. */
 const chosen = (all, one) => (all.includes(one) ? [one, ...all.filter((name) => name !== one)] : all).slice(0, SHOWN_MAX);
@@ -44,8 +52,12 @@ export function inFocus(now, open) {
 /** The rest, behind a list that can be searched. */
 function More({ all, label, id, choice }) {
   if (all.length <= SHOWN_MAX) return null;
-  return html`<p class="hint"><label>${label}, of ${all.length}: <input id=${id} list=${`${id}-all`} size="24" placeholder="search …"
-    onChange=${(e) => { if (all.includes(e.target.value)) choice.value = e.target.value; }} /></label>
+  const choose_ = ({ target }) => {
+    if (!all.includes(target.value)) return;
+    choice.value = target.value;
+    target.value = "";
+  };
+  return html`<p class="hint"><label>${all.length - SHOWN_MAX} more. ${label} <input id=${id} list=${`${id}-all`} size="24" placeholder="search …" onInput=${choose_} /></label>
     <datalist id=${`${id}-all`}>${all.map((name) => html`<option value=${name}></option>`)}</datalist></p>`;
 }
 
@@ -53,87 +65,106 @@ function More({ all, label, id, choice }) {
 
 function Story() {
   const told = notes();
-  if (!told.length) return null;
+  const list = useRef(null);
   const step = stepAt(at.value)?.number ?? 0;
+  useEffect(() => {
+    const now = list.current?.querySelector(".now");
+    if (now) list.current.scrollTop = now.offsetTop - list.current.offsetTop - now.offsetHeight;
+  }, [step, told.length]);
+  if (!told.length) return null;
   const next = driven.value?.next;
-  return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${toNow}>
+  return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${list}>
     ${told.map((index, n) => html`<li class=${n + 1 === step ? "now" : n + 1 > step ? "later" : ""} aria-current=${n + 1 === step ? "step" : undefined}>
       <button class="caption" onClick=${() => go((told[n + 1] ?? events.length) - 1)}>${events[index].d.text}</button></li>`)}
     ${next && html`<li class="later">${next.text}</li>`}</ol>
     ${source.value.kind === "live" && html`<p><${Practise} again=${true} /></p>`}</section>`;
 }
 
-const toNow = (list) => list?.querySelector(".now")?.scrollIntoView?.({ block: "nearest" });
-
 // Where they disagree
 
 /** One sentence for each partition in question; where all is well, one for all of them. */
-function Agreement({ now, tps, open }) {
-  const all = tps.map((tp) => agreement(now, tp, open, at.value));
+function Agreement({ now, tps, ids, open }) {
+  const all = [...ids.map((id) => waiting(now, id, at.value)).filter(Boolean), ...tps.map((tp) => agreement(now, tp, open, at.value))];
   const some = all.filter(({ kind }) => kind !== "nothing");
   const nothing = { kind: "nothing", title: "They agree.", text: "No transaction is open." };
   return html`<section id="agreement" aria-label="Do they agree?" aria-live="polite">${(some.length ? some : all.length ? [nothing] : []).map(({ kind, title, text }) =>
     html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</section>`;
 }
 
-// The coordinator
-
-function Coordinated({ it }) {
-  const { id, entry, passed, t, owed } = it;
-  return html`<div class="strip"><h3>${id} <small>${entry.node.startsWith("broker/") ? `coordinator: broker ${entry.node.split("/")[1]}` : "no coordinator has it loaded"}</small></h3>
-    <p class="states">${passed.map((name, n) => html`${n > 0 && html`<span aria-hidden="true"> → </span>`}
-      <span class=${`state${n === passed.length - 1 ? " now" : ""}`}>${name}</span>`)}
-      ${entry.pending && html`<span aria-hidden="true"> → </span><span class="state pending">${entry.pending}<span class="sr">, being written</span></span>`}
-      <span class="belief">${t && html`<span class=${`t ${hueOf(t)}`}>${nameOf(t)}</span>`} <b>It ${belief(it)}.</b></span></p>
-    <p class="facts">producer ${entry.pid}, epoch ${entry.epoch} · partitions: ${(entry.partitions ?? []).join(", ") || "none"} · markers owed: ${owed.map((one) => one.tp).join(", ") || "none"} · <button class="link" onClick=${() => { transaction.value = id; choose("coordinator"); }}>all moves<span class="sr"> of ${id}</span></button></p></div>`;
-}
-
 // Between
-
-const HOW = { held: "held", released: "was held, released", owed: "on its way", delivered: "delivered", refused: "refused" };
 
 function OnItsWay({ now }) {
   const some = messages(now, at.value);
+  const clients = clientsAt(at.value);
   return html`<section class="way" aria-label="On its way"><h2>On its way</h2>
     ${some.length === 0 && html`<p class="hint">Nothing just now.</p>`}
-    <ul>${some.map((one) => html`<li key=${one.key} class=${`message ${one.how}`}>
-      <span class="end-of">${one.from}</span>
-      <span class="arrow"><span class="what">${one.since ? html`<button class="link" onClick=${() => go(indexOf(one.since.i))}>${one.label}</button>` : one.label} ${one.said}</span>
-        <span class="how">${HOW[one.how]}${one.rule ? ` by ${one.rule}` : ""}</span></span>
-      <span class="end-of">${one.to}</span>
-      ${one.rule && canAct.value && html`<button onClick=${() => release(one.rule)}>Release<span class="sr"> what ${one.rule} holds</span></button>`}</li>`)}</ul></section>`;
+    <ul>${some.map((one) => html`<${Message} key=${one.key} one=${one} now=${now} />`)}</ul>
+    ${clients.length > 0 && html`<p class="clients"><small>Clients lately:</small> ${clients.map(([name, api]) => html`<span class="end-of">${name} <small>${api}</small></span> `)}</p>`}</section>`;
 }
 
-function release(rule) {
-  live(); // whatever is done is done now
-  return act(() => (source.value.kind === "live" ? post(`/faults/${encodeURIComponent(rule)}/release`) : drive({ release: rule })));
+/** A message; a click on it tells what can be done to it, or to the next one like it. */
+function Message({ one, now }) {
+  const [isOpen, setOpen] = useState(false);
+  const { how, like, rule, since, times } = one;
+  const next = `the next ${like.api}${like.client_id ? ` of ${like.client_id}` : ""}`;
+  return html`<li class=${`message ${how}`}>
+    <span class="end-of">${one.from}</span>
+    <span class="arrow"><span class="what"><button class="link" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${one.label}</button> ${one.said}</span>
+      <span class="how">${HOW[how]}${rule ? ` by ${rule}` : ""}${times > 1 ? `, ${times} times` : ""}</span></span>
+    <span class="end-of">${one.to}</span>
+    ${rule && canAct.value && html`<button onClick=${() => release(rule)}>Release<span class="sr"> what ${rule} holds</span></button>`}
+    ${isOpen && html`<p class="doing">${since && html`<${Event} i=${since.i} />`}
+      ${!canAct.value && html`<span class="hint">This run has ended: nothing can be done to its messages.${driven.value?.back ? " Step back, and you can." : ""}</span>`}
+      ${canAct.value && rule && html`<button onClick=${() => release(rule, "drop")}>Drop it</button> <button onClick=${() => release(rule, "duplicate")}>Deliver it twice</button>`}
+      ${canAct.value && !rule && html`${["hold", "drop", ...(like.point.endsWith("request") ? ["duplicate"] : [])].map((what) => html`<button onClick=${() => arm(now, like, what)}>${NEXT[what]} ${next}</button> `)}`}</p>`}</li>`;
+}
+
+const NEXT = { hold: "Hold", drop: "Drop", duplicate: "Deliver twice" };
+
+/** What somebody does is done now, and said. */
+const doNow = (doing, what) => {
+  live();
+  return act(async () => {
+    await doing();
+    said.value = what;
+  });
+};
+
+function release(rule, as) {
+  const isLive = source.value.kind === "live";
+  const path = `/faults/${encodeURIComponent(rule)}`;
+  return doNow(async () => {
+    if (!isLive) return drive({ release: as ? { rule, as } : rule });
+    await post(`${path}/release${as ? `?as=${as}` : ""}`);
+    if (as === "duplicate") await ask(path, { method: "DELETE" }); // it would hold the copy, too
+  }, `What ${rule} held ${{ drop: "is lost", duplicate: "arrives twice" }[as] ?? "goes on"}.`);
+}
+
+function arm(now, like, what) {
+  const free = (n) => (now.faults[`page-${n}`] ? free(n + 1) : `page-${n}`);
+  const rule = { id: free(1), ...like, limit: 1, action: { do: what } };
+  return doNow(() => (source.value.kind === "live" ? post("/faults", rule) : drive({ arm: rule })), `The rule ${rule.id} waits for the next ${like.api}.`);
 }
 
 // The partition
 
 function Partitions({ now, all, open }) {
   const focus = inFocus(now, open);
-  const marks = new Map(open.map((one) => [one.partition, `: ${SAY[one.verdict] ?? one.verdict}`]));
-  const choose_ = (e) => (partition.value = e.target.value);
-  return html`
-    ${all.length > 1 && html`<div class="bar"><label>Partition <select id="partition" value=${focus} onChange=${choose_}>
-      ${[...all].sort().map((name) => html`<option value=${name}>${name}${marks.get(name) ?? ""}</option>`)}</select></label>
-      <span class="hint">“Why” on the right is about this one.</span></div>`}
-    ${chosen(all, focus).map((tp) => html`<${Partition} key=${tp} tp=${tp} log=${now.logs[tp]} open=${open} now=${now} isFocus=${tp === focus} />`)}`;
+  return html`${chosen(all, focus).map((tp) => html`<${Partition} key=${tp} tp=${tp} log=${now.logs[tp]} now=${now} isFocus=${tp === focus} />`)}
+    <${More} all=${all} label="Partition" id="partition" choice=${partition} />`;
 }
 
-function Partition({ tp, log, open, now, isFocus }) {
-  const behind = log.end - log.lso;
+function Partition({ tp, log, now, isFocus }) {
+  const readers = readersAt(tp, at.value, log.lso);
   return html`<div class=${`strip partition${isFocus ? " focus" : ""}`}>
-    <h3><button class="link" onClick=${() => (partition.value = tp)} aria-pressed=${isFocus}>${tp}</button> <small>leader: broker ${log.leader}, epoch ${log.epoch}</small></h3>
+    <h3><button class="link" onClick=${() => (partition.value = tp)} aria-pressed=${isFocus} title="Why is its last stable offset here?">${tp}</button> <small>leader: broker ${log.leader}, epoch ${log.epoch}</small></h3>
     <dl class="figures">
       <dt>log start</dt><dd>${log.start}</dd>
       <dt>last stable offset</dt><dd><button class="value" onClick=${() => jump(tp, "log.lso")} title="Where does this value come from?">${log.lso}</button></dd>
       ${now.level === "full" && html`<dt>high watermark</dt><dd>${log.hw}</dd>`}
       <dt>log end</dt><dd>${log.end}</dd></dl>
-    <${Tape} tp=${tp} log=${log} />
-    <p class="readers">${behind > 0 ? html`A read_committed consumer stops at ${log.lso}: it gets nothing from here on, ${behind} ${behind === 1 ? "offset" : "offsets"} before the log end.`
-      : "A read_committed consumer gets everything up to the log end."}</p></div>`;
+    <${Tape} tp=${tp} log=${log} hw=${now.level === "full" ? log.hw : null} of=${tape(tp, at.value, log.lso)} open=${(explained.value?.open ?? []).filter((one) => one.partition === tp)} onChoose=${(cell) => go(indexOf(cell.i))} />
+    <p class="readers">${readers.map(({ name, offset }) => html`<span class="end-of">▲ ${name} waits at ${offset}</span> `)}${gets(log)}</p></div>`;
 }
 
 // Nothing yet

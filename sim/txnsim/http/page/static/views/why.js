@@ -3,7 +3,7 @@
 
 import { act, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { at, canAct, driven, events, explained, go, live, source } from "../store.js";
+import { at, canAct, driven, events, explained, go, lesson, live, source } from "../store.js";
 import { Event } from "./event.js";
 
 /** What the causes of txnsim.txn.open_txn_verdict are called here. */
@@ -13,20 +13,25 @@ export function Why({ tp }) {
   const now = events[at.value]?.i;
   const isStale = explained.value?.at !== now;
   const found = explained.value?.partitions.find((one) => one.partition === tp);
+  const asks = lesson.value?.goal && lesson.value.part < lesson.value.parts.length; // the cure is the learner's own to find
   return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
     <h2>Why is the last stable offset here?</h2>
     ${!found && html`<p class="hint">${explained.value?.error ?? "Reading the trace …"}</p>`}
     ${found && html`
       <p class=${`cause ${found.cause.split(" ")[0]}`}><b>${CAUSES[found.cause] ?? found.cause}</b></p>
-      ${found.sentences.map((one) => html`<p>${one}</p>`)}
-      ${found.evidence.length > 0 && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
-      ${found.repair && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp)}>
+      ${told(found, asks).map((one) => html`<p>${one}</p>`)}
+      ${found.repair && !asks && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp)}>
         ${found.marker ? `End it: write the ${found.marker} marker` : "End it: the decision is unknown, write an ABORT marker"}</button> <code>${found.repair}</code></p>`}
-      ${found.repair && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
+      ${found.repair && !asks && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
         ${driven.value?.back ? " Step back, and you can." : ""}</p>`}
+      ${found.evidence.length > 0 && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
       <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${explained.value.at}.</p>`}
   </section>`;
 }
+
+/** What the server says, without the command, which stands below its button; and without the cure, where
+ *  it is asked for. */
+const told = ({ sentences }, asks) => sentences.filter((one) => !asks || !one.includes("To end it:")).map((one) => one.replace(/ To end it: .*$/, ""));
 
 /** Where a bound was moved to where it stands. */
 export function jump(tp, kind) {

@@ -13,6 +13,11 @@ const FIRST = "z27";
 const sorted = (some) => [...some].sort((a, b) =>
   (alias(b) === FIRST) - (alias(a) === FIRST) || alias(a).localeCompare(alias(b), "en", { numeric: true }));
 
+/** Generations of the protocol: a column each; a run is one of them, or a variant as V-/before. */
+const MODES = ["V-", "V+", "TV2", "TV2+"];
+const modeOf = (run) => run.split("/")[0];
+const modesOf = (known) => [...new Set([...MODES, ...known.flatMap((one) => Object.keys(one.runs).map(modeOf))])];
+
 export function Zoo() {
   const [known, setKnown] = useState(null);
   const [busy, setBusy] = useState("");
@@ -37,10 +42,10 @@ export function Zoo() {
     <p>Lessons: <${Lessons} /></p>
     <p role="status">${busy}</p>
     ${!known && html`<p class="hint">Reading the scenarios …</p>`}
-    ${known && html`<table class="wide zoo"><caption>Scenarios</caption><thead><tr><th>animal</th><th>what happens</th><th>runs and their verdicts</th></tr></thead><tbody>
-      ${sorted(known).map((one) => html`<tr><td>${one.aliases.join(", ") || one.name}</td><td>${one.title}</td><td>
-        ${Object.entries(one.runs).map(([run, verdict]) => html`
+    ${known && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>animal</th><th>what happens</th>${modesOf(known).map((mode) => html`<th>${mode}</th>`)}</tr></thead><tbody>
+      ${sorted(known).map((one) => html`<tr><td>${one.aliases.join(", ") || one.name}</td><td>${one.title}</td>${modesOf(known).map((mode) => html`<td>
+        ${Object.entries(one.runs).filter(([run]) => modeOf(run) === mode).map(([run, verdict]) => html`
           <button class=${verdict === "healthy" ? "run healthy" : "run bad"} disabled=${busy !== ""} onClick=${() => start(one.name, run, "armed")}>
-            ${verdict === "healthy" ? "✓" : "✖"} ${run}<small>${verdict}</small></button> `)}</td></tr>`)}
+            ${verdict === "healthy" ? "✓" : "✖"} ${run}<small>${verdict}</small></button> `)}</td>`)}</tr>`)}
     </tbody></table>`}`;
 }

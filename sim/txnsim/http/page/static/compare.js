@@ -1,0 +1,104 @@
+// @ts-check
+// Two runs of one story beside each other: their steps by caption, what each shows at a step, and the
+// first step at which they differ, in one sentence.
+
+import { SHOWN_MAX, TELLING, agreement, coordinated, idsOf, isOwnerless, messages, otherwise, partitionsOf, stepAt } from "./stage.js";
+import { asked, events, notes, stateAt, within } from "./store.js";
+import { tape } from "./tape.js";
+
+/** Answers after which clients ask again: they tell no difference. */
+const PASSING = new Set(["NONE", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION"]);
+
+const captions = (book) => within(book, () => notes().map((n) => events[n].d.text.trim()));
+
+/** The first and last event of a step of a trace; `number` counts from 1. */
+function span(book, number) {
+  return within(book, () => ({ from: notes()[number - 1], to: (notes()[number] ?? events.length) - 1 }));
+}
+
+/** Steps of two stories in one order, those with the same caption side by side: {text, left, right}. */
+export function rowsOf(mine, theirs) {
+  const [a, b] = [captions(mine), captions(theirs)];
+  const common = Array.from({ length: a.length + 1 }, () => new Array(b.length + 1).fill(0));
+  for (let n = a.length - 1; n >= 0; n -= 1) {
+    for (let m = b.length - 1; m >= 0; m -= 1) common[n][m] = a[n] === b[m] ? common[n + 1][m + 1] + 1 : Math.max(common[n + 1][m], common[n][m + 1]);
+  }
+  const rows = [];
+  for (let n = 0, m = 0; n < a.length || m < b.length; ) {
+    if (n < a.length && m < b.length && a[n] === b[m]) rows.push({ text: a[n], left: ++n, right: ++m });
+    else if (m === b.length || (n < a.length && common[n + 1][m] >= common[n][m + 1])) rows.push({ text: a[n], left: ++n, right: null });
+    else rows.push({ text: b[m], left: null, right: ++m });
+  }
+  return rows;
+}
+
+/** Where the other trace stands when the one that is shown is at an index: as far in the same step. */
+export function besides({ book, rows }, index) {
+  const number = stepAt(index)?.number ?? 0;
+  const row = rows.findIndex(({ left }) => left === number);
+  const last = rows.slice(0, row + 1).findLast(({ right }) => right !== null);
+  if (!last) return within(book, () => (notes()[0] ?? events.length) - 1);
+  const there = span(book, last.right);
+  if (rows[row].right === null) return there.to;
+  const here = span(asked(), number);
+  return there.from + Math.floor(((index - here.from) / Math.max(1, here.to - here.from)) * (there.to - there.from));
+}
+
+/** What a trace shows at an index, as plain values; `open` is what the server says of it. */
+export const moment = (book, index, open) => within(book, () => {
+  const now = stateAt(index);
+  return {
+    index, now, open,
+    ids: idsOf(now, open).slice(0, SHOWN_MAX).map((id) => coordinated(now, id, index)),
+    logs: partitionsOf(now, open).slice(0, SHOWN_MAX).map((tp) => ({ tp, log: now.logs[tp], of: tape(tp, index, now.logs[tp].lso), said: agreement(now, tp, open, index) })),
+    messages: messages(now, index),
+  };
+});
+
+/** What of a step could tell two runs apart: what disagrees at its end, what was refused in it, records. */
+function signs(book, number) {
+  const { from, to } = span(book, number);
+  return within(book, () => {
+    const now = stateAt(to);
+    /** What does not agree at the end of the step. */
+    const trouble = [];
+    const records = [];
+    for (const [tp, log] of Object.entries(now.logs).sort()) {
+      if (tp.startsWith("__")) continue;
+      const torn = otherwise(now, tp, to);
+      if (torn) trouble.push(torn.text);
+      for (const { how, t, first, values, isMarker, pid } of tape(tp, to, log.lso).cells) {
+        if (isMarker) continue;
+        records.push(`${tp} ${values ?? ""} ${how}`);
+        if (how === "open" && isOwnerless(now, tp, t?.id)) trouble.push(`${tp} has ${t ? `T${t.number} of ${t.id}` : `a transaction of producer ${pid}`} open from offset ${first} on, and no marker will come.`);
+      }
+    }
+    const refused = new Map();
+    for (let n = from; n <= to; n += 1) {
+      const { k, d } = events[n];
+      const api = k === "log.reject" ? "Produce" : k === "marker.refused" ? "WriteTxnMarkers" : k === "msg.send" && d.response && TELLING.has(d.api) ? d.api : null;
+      if (api && d.error && !PASSING.has(d.error)) refused.set(`${api} ${d.error}`, `${api} is refused with ${d.error}${d.reason ? `: ${d.reason}` : ""}.`);
+    }
+    return { trouble, refused, names: [...refused.keys()].sort(), states: Object.entries(now.transactions).map(([id, { state }]) => `${id} is ${state}`).sort(), records };
+  });
+}
+
+const said = (sign, other) => {
+  const [mine] = sign.trouble.filter((one) => !other.trouble.includes(one));
+  const refusal = sign.refused.get(sign.names.find((name) => !other.refused.has(name)));
+  return mine ?? refusal ?? sign.trouble[0] ?? "nothing disagrees, and nothing is refused.";
+};
+
+/** The first step at which two runs differ: its row, and a sentence; null where the stage shows none. What
+ *  disagrees counts most, then what is refused, then what is written. */
+export function firstDifference({ book, rows, names }) {
+  const both = rows.flatMap((row, n) => (row.left && row.right ? [{ row, n, a: signs(asked(), row.left), b: signs(book, row.right) }] : []));
+  for (const kind of ["trouble", "names", "states", "records"]) {
+    const found = both.find(({ a, b }) => (kind === "trouble" ? (a.trouble.length > 0) !== (b.trouble.length > 0) : String(a[kind]) !== String(b[kind])));
+    if (!found) continue;
+    const { row, a, b } = found;
+    const sides = kind === "states" || kind === "records" ? [a, b].map((one) => `${one[kind].join(", ") || "nothing is written"}.`) : [said(a, b), said(b, a)];
+    return { row, text: `They differ first in “${row.text}” With ${names[0]}, ${sides[0]} With ${names[1]}, ${sides[1]}` };
+  }
+  return null;
+}

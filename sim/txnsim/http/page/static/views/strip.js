@@ -1,0 +1,24 @@
+// @ts-check
+// What one coordinator believes of one transactional id; and what readers of a partition get.
+
+import { html } from "../html.js";
+import { belief } from "../stage.js";
+import { choose, transaction } from "../store.js";
+import { hueOf, nameOf } from "./tape.js";
+
+export function Coordinated({ it }) {
+  const { id, entry, passed, t, owed } = it;
+  return html`<div class="strip"><h3>${id} <small>${entry.node.startsWith("broker/") ? `coordinator: broker ${entry.node.split("/")[1]}` : "no coordinator has it loaded"}</small></h3>
+    <p class="states">${passed.map((name, n) => html`${n > 0 && html`<span aria-hidden="true"> → </span>`}
+      <span class=${`state${n === passed.length - 1 ? " now" : ""}`}>${name}</span>`)}
+      ${entry.pending && html`<span aria-hidden="true"> → </span><span class="state pending">${entry.pending}<span class="sr">, being written</span></span>`}
+      <span class="belief">${t && html`<span class=${`t ${hueOf(t)}`}>${nameOf(t)}</span>`} <b>It ${belief(it)}.</b></span></p>
+    <p class="facts">producer ${entry.pid}, epoch ${entry.epoch} · partitions: ${(entry.partitions ?? []).join(", ") || "none"} · markers owed: ${owed.map((one) => one.tp).join(", ") || "none"} · <button class="link" onClick=${() => { transaction.value = id; choose("coordinator"); }}>all moves<span class="sr"> of ${id}</span></button></p></div>`;
+}
+
+/** How far a read_committed consumer gets. */
+export const gets = ({ end, lso }) => (lso < end
+  ? `A read_committed consumer stops at ${lso}: it gets nothing from here on, ${end - lso} ${end - lso === 1 ? "offset" : "offsets"} before the log end.`
+  : "A read_committed consumer gets everything up to the log end, but no aborted record.");
+
+export const HOW = { held: "held", released: "was held, released", owed: "on its way", delivered: "delivered", refused: "refused", lost: "lost", doubled: "arrives twice" };
