@@ -87,7 +87,7 @@ const NAVIGATE = ["Home", "End", "ArrowLeft", "ArrowRight"];
 
 export function onKey(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
-  const typing = event.target.closest?.("input:not([type=range]), textarea, select");
+  const typing = event.target.closest?.("input:not([type=range], [type=checkbox], [type=radio]), textarea, select");
   if (typing && event.key !== "Escape") return;
   const found = KEYS.find(([key]) => key === event.key);
   if (!found) return;

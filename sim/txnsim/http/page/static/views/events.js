@@ -2,7 +2,7 @@
 // All events as text: a grid of which only the rows on the screen exist.
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
 import { upTo } from "../book.js";
 import { at, count, events, go, query, source } from "../store.js";
@@ -52,7 +52,7 @@ export function Events() {
   seen.current = here;
   if (isElsewhere) from = Math.max(0, here - Math.ceil(height / ROW / 2) - 5); // drawn at once: where events come quickly, the next one is due before it is scrolled
   const rows = Array.from({ length: Math.max(0, Math.min(size - from, Math.ceil(height / ROW) + 10)) }, (_, n) => nth(from + n));
-  useEffect(() => {
+  useLayoutEffect(() => {
     const el = box.current;
     if (el && (here * ROW < el.scrollTop || (here + 1) * ROW > el.scrollTop + el.clientHeight)) {
       el.scrollTop = Math.max(0, here * ROW - el.clientHeight / 2);

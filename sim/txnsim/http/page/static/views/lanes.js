@@ -45,7 +45,7 @@ export function Lanes() {
       <span><button id="farther" disabled=${zoom.value === 0} onClick=${() => nearer(-1)}>− farther</button> <button id="nearer" disabled=${zoom.value === STEPS.length - 1} onClick=${() => nearer(1)}>+ nearer</button></span>
       <label><input type="checkbox" id="housekeeping" checked=${all.value} onChange=${(e) => (all.value = e.target.checked)} /> housekeeping, too</label></div>
     <div class="lanes"><div class="lane-names" aria-hidden="true" style=${{ paddingTop: `${TOP}px` }}>${it.lanes.map((name) => html`<div title=${name} style=${{ height: `${LANE}px` }}>${nameOf(name)}</div>`)}</div>
-      <div class="lane-box" ref=${box} tabindex="0" role="region" aria-label="Lanes" onKeyDown=${keys}>
+      <div class="lane-box" ref=${box} tabindex="0" role="figure" aria-label="What happened, in lanes" onKeyDown=${keys}>
       <svg width=${width} height=${height} aria-hidden="true">
         <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" /></marker></defs>
         ${it.shown.map((one, n) => n % TICKS === 0 && html`<text class="tick" x=${x(n)} y="12">${ms(one)}</text>`)}
