@@ -65,6 +65,7 @@ export const IMPORTANCE = {
   "node.state": 1,
   "conn.open": 0,
   "conn.close": 0,
+  "conn.refuse": 1,
   "msg.send": 1,
   "msg.recv": 1,
   "msg.drop": 2,
