@@ -9,19 +9,20 @@ import asyncio
 from collections import Counter
 from enum import Enum
 from random import Random  # noqa: TID251 - the type of a stream, which txnsim.runtime draws from the seed
-from typing import Any
 
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
-from txnsim.broker.marker_writes import MarkerWrites
 from txnsim.client.errors import AbortableError, ClientError
 from txnsim.client.producer import Producer
-from txnsim.errors import ErrorCode
+from txnsim.errors import Rejection
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
 from txnsim.faults.plan import Action
 from txnsim.faults.points import FaultPoint
 from txnsim.interbroker.transactions import TxnMarker
+from txnsim.log.answers import Appended
+from txnsim.log.leader_append import append_marker
+from txnsim.log.partition_log import PartitionLog
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 PRODUCERS = ("tx-a", "tx-b", "tx-c")
@@ -160,19 +161,21 @@ def test_chaos_breaks_no_transaction(level: int, seed: int) -> None:
 
 def forget_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on one marker in ten is acknowledged and never written."""
-    write = MarkerWrites._write
     seen = 0
 
-    async def forget(
-        writes: MarkerWrites, marker: TxnMarker, topic_partition: TopicPartition, written: Any
-    ) -> ErrorCode:
+    def forget(log: PartitionLog, marker: TxnMarker, *, now_ms: int) -> Appended | Rejection:
         nonlocal seen
         seen += 1
-        if seen % 10 == 0:
-            return ErrorCode.none
-        return await write(writes, marker, topic_partition, written)
+        if seen % 10:
+            return append_marker(log, marker, now_ms=now_ms)
+        return Appended(
+            base_offset=log.log_end_offset,
+            last_offset=log.log_end_offset - 1,
+            log_append_time_ms=-1,
+            log_start_offset=log.log_start_offset,
+        )
 
-    monkeypatch.setattr(MarkerWrites, "_write", forget)
+    monkeypatch.setattr("txnsim.broker.marker_writes.append_marker", forget)
 
 
 @pytest.mark.slow
