@@ -71,6 +71,13 @@ def test_arguments_win_over_the_file_and_topics_add_up(tmp_path: Path) -> None:
     )
 
 
+def test_the_budget_of_logs_is_a_size() -> None:
+    settings = options_from(arguments("--log-budget", "128MiB")).settings
+    assert settings == Settings(log_budget_bytes=128 * 2**20)
+    with pytest.raises(ConfigError, match="--log-budget 'much' is no size such as 128MiB"):
+        options_from(arguments("--log-budget", "much"))
+
+
 def test_the_text_of_the_kips_is_asked_for_by_argument_or_file(tmp_path: Path) -> None:
     options = options_from(arguments("--kip-text", "--kip-text-port", "0"))
     assert (options.settings.kip_text, options.kip_text_port) == (True, 0)

@@ -14,6 +14,7 @@ from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
 from txnsim.replica.log_budget import by_partition, held_bytes
+from txnsim.replication.budget_keeper import BudgetKeeper
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import TopicPartition
 
@@ -113,3 +114,16 @@ def test_an_open_transaction_keeps_its_records() -> None:
             return [record.value for record in read.records][:1]
 
     assert run_cluster(main, log_budget_bytes=BUDGET, brokers=1) == [b"first of the transaction"]
+
+
+def test_what_was_on_the_disks_before_is_allowed_beside_the_budget() -> None:
+    async def main(cluster: VirtualCluster) -> tuple[int, int]:
+        async with cluster.client() as app:
+            await write(app, 5)
+        disks = {broker_id: one.disk for broker_id, one in cluster.sim.members.items()}
+        keeper = BudgetKeeper(BUDGET, cluster.env, list)
+        keeper.begin(disks)
+        return keeper.budget, BUDGET + held(cluster)
+
+    found, expected = run_cluster(main, brokers=1)
+    assert found == expected > BUDGET
