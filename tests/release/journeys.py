@@ -5,7 +5,8 @@ promised.
 Caches of pip, Go, npm and Maven are empty, so downloads are part of it. The wheel and the image are
 what a user is handed: to build them is not counted. One line per journey; the last line counts::
 
-    python -m tests.release.journeys [python] [go] [node] [java] [operator] [story] [container]
+    python -m tests.release.journeys [python] [go] [node] [java] [spring] [demo]
+        [author] [operator] [story] [container]
 
 Standard library only.
 """
@@ -181,6 +182,36 @@ def _java(place: Place) -> None:
     place.step("mvn test", *maven, "test", directory=project)
 
 
+def _spring(place: Place) -> None:
+    """docs/recipes/spring.md: copy the folder, and lose a commit's marker in a Spring test."""
+    place.install(extras="[http]")
+    helper = place.copy("java", "txnsim-junit")
+    maven = (tool("mvn"), "-B", "-ntp", f"-Dmaven.repo.local={place.folder / 'm2'}")
+    place.step("mvn install", *maven, "-q", "-DskipTests", "install", directory=helper)
+    project = place.folder / "shop"
+    recipe = REPOSITORY / "tests" / "recipes" / "spring"
+    shutil.copytree(recipe, project, ignore=_NEVER_COPIED)
+    printed = place.step("mvn test", *maven, "test", directory=project)
+    _expect("Tests run: 2, Failures: 0, Errors: 0, Skipped: 0" in printed, printed)
+
+
+def _demo(place: Place) -> None:
+    """The README's first screen: the demo, and the first lesson."""
+    place.install()
+    told = place.step("demo", "txnsim", "lesson", "demo")
+    _expect(told.strip().endswith("next: txnsim lesson L1"), told)
+
+
+def _author(place: Place) -> None:
+    """docs/raw-requests.md: three requests as bytes, for a client that is not there yet."""
+    place.install("pytest")
+    (place.folder / "docs").mkdir()
+    (place.folder / "tests").mkdir()
+    for name in ("docs/raw-requests.md", "tests/test_raw_requests_page.py"):
+        shutil.copy(REPOSITORY / name, place.folder / name)
+    place.step("pytest", "python", "-m", "pytest", "-q", "tests")
+
+
 def _operator(place: Place) -> None:
     """docs/practise.md: find a hanging transaction, ask why, repair it."""
     place.install(extras="[http]")
@@ -249,6 +280,9 @@ JOURNEYS: Final[Mapping[str, Journey]] = {
     "go": Journey(180, _go),
     "node": Journey(180, _node),
     "java": Journey(180, _java),
+    "spring": Journey(300, _spring),
+    "demo": Journey(60, _demo),
+    "author": Journey(60, _author),
     "operator": Journey(60, _operator),
     "story": Journey(300, _story),
     "container": Journey(300, _container),

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script; returns the exit status."""
-    tree = levels()
+    tree = _with_words(levels())
     match args.shell:
         case "bash":
             print_data(_bash(tree))
@@ -64,6 +64,31 @@ def levels() -> dict[str, Level]:
     found: dict[str, Level] = {}
     _walk(top, "", found)
     return found
+
+
+def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
+    """With the words that a parser does not list, as it would have to import too much for them."""
+    from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, name_of
+    from txnsim.scenario.catalog import heads
+    from txnsim.scenario.lessons import lessons
+    from txnsim.wire.apis import APIS
+
+    stories = tuple(
+        str(name) for head in heads() for name in (head["name"], *head.get("aliases", ()))
+    )
+    actions = tuple(name_of(one) for one in (*CROSSING_ACTIONS, *CLUSTER_ACTIONS))
+    arm = tree["faults arm"]
+    choices = {**arm.choices, "--do": actions, "--api": tuple(name for name, _ in APIS.values())}
+    return {
+        **tree,
+        "faults arm": arm._replace(choices=choices),
+        "lesson": tree["lesson"]._replace(words=tuple(lessons())),
+        **{
+            path: tree[path]._replace(words=stories)
+            for path in ("scenario run", "scenario show", "scenario check", "scenario matrix")
+            if path in tree
+        },
+    }
 
 
 def _walk(parser: argparse.ArgumentParser, path: str, found: dict[str, Level]) -> None:

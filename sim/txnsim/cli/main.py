@@ -8,6 +8,8 @@ values from the environment, has ``rewrite(arguments)`` too.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import gc
 import importlib
 import os
@@ -193,7 +195,22 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
         # What Python would still flush at its end goes nowhere instead of failing again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _complain_of_space(error)
+        return 1
     return status
+
+
+def _complain_of_space(error: OSError) -> None:
+    """Say what is not whole; nothing more is written there, so that Python does not fail again."""
+    where = "standard output or a file that was named" if error.filename is None else error.filename
+    with contextlib.suppress(OSError):
+        complain(f"{where}: {error.strerror}; what was written is not whole")
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -74,3 +74,10 @@ def test_other_shells_take_their_script(
         pytest.skip(f"no {shell} on this machine: its script is made and not run")
     done = subprocess.run([program, "-n", str(file)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_bash_completes_stories_lessons_actions_and_apis(script: Path) -> None:
+    assert {"z01", "late-produce-after-abort"} <= set(completed(script, "scenario", "run", ""))
+    assert "L1" in completed(script, "lesson", "")
+    assert "hold" in completed(script, "faults", "arm", "late", "--do", "h")
+    assert completed(script, "faults", "arm", "late", "--api", "EndT") == ["EndTxn"]

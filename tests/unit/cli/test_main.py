@@ -203,3 +203,17 @@ def test_ctrl_c_during_a_start_says_nothing(place: str) -> None:
         check=False,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (INTERRUPTED_STATUS, "", "")
+
+
+def test_a_full_disk_is_said_in_one_line() -> None:
+    """It was a traceback, or ``None: No space left on device``."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "txnsim", "scenario", "list"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == (
+        "txnsim: standard output or a file that was named: No space left on device; what was "
+        "written is not whole\n"
+    )

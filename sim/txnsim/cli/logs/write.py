@@ -217,6 +217,8 @@ def _told(error: Exception) -> str:
             return f"no control port answers ({error.reason}); start one with `serve --http`"
         case FileExistsError():
             return f"{error.filename} is there already; name another directory"
+        case OSError(filename=None):  # the disk is full, say, in the middle of a file
+            return f"{error.strerror}; what was written is not whole"
         case OSError():
             return f"{error.filename}: {error.strerror}"
     return str(error)
