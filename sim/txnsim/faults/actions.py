@@ -25,6 +25,7 @@ BEHIND_MAX: Final = 1_000_000
 
 _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "delay_ms": (0, PAUSE_MS_MAX),
+    "jitter_ms": (0, PAUSE_MS_MAX),
     "behind": (1, BEHIND_MAX),
     "stall_ms": (0, PAUSE_MS_MAX),
     "times": (1, COPIES_MAX),
@@ -80,10 +81,12 @@ class Hold(_Action, frozen=True, kw_only=True, tag_field="do", tag="hold"):
     """Wait until the rule is released, then go on."""
 
 
-class Delay(_Action, frozen=True, kw_only=True, tag_field="do", tag="delay"):
-    """Wait ``delay_ms`` of monotonic time, then go on."""
+class Delay(_Action, frozen=True, kw_only=True, tag_field="do", tag="delay", omit_defaults=True):
+    """Wait ``delay_ms`` of monotonic time, then go on; with ``jitter_ms`` up to so much longer."""
 
     delay_ms: int
+    jitter_ms: int | None = None
+    """Drawn anew for each crossing."""
 
 
 class Reorder(_Action, frozen=True, kw_only=True, tag_field="do", tag="reorder"):

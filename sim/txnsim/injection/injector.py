@@ -355,7 +355,9 @@ class Injector:
             case Stall(stall_ms=stall_ms):
                 self._stalls.begin(crossing.line, state, stall_ms)
                 return self._wait_for_release(self._hold(state, crossing, hit))
-            case Delay(delay_ms=delay_ms):
+            case Delay(delay_ms=delay_ms, jitter_ms=jitter_ms):
+                if jitter_ms is not None:
+                    delay_ms += self._rng.stream(_stream(state.rule)).randint(0, jitter_ms)
                 return self._delay(delay_ms)
             case Drop():
                 return DROP

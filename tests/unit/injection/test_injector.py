@@ -207,6 +207,20 @@ async def test_a_delay_is_monotonic_time(env: VirtualEnvironment, injector: Inje
 
 
 @within(run)
+async def test_jitter_is_drawn_for_each_crossing(
+    env: VirtualEnvironment, injector: Injector, /
+) -> None:
+    injector.arm(rule(action=Delay(delay_ms=40, jitter_ms=30)))
+    took = set()
+    for _ in range(20):
+        start_ms = env.clock.monotonic_ms()
+        assert await wait(injector.cross(crossing())) == PASS
+        took.add(env.clock.monotonic_ms() - start_ms)
+    assert len(took) > 5
+    assert 40 <= min(took) < max(took) <= 70
+
+
+@within(run)
 async def test_disarming_leaves_delayed_crossings_to_their_delay(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:

@@ -24,7 +24,7 @@ export const POINTS = {
 export const ACTIONS = {
   "pass": {"about": "Let it go on: the rule only counts, can be waited for and named by `after` and `until`.", "fields": {}},
   "hold": {"about": "Wait until the rule is released, then go on.", "fields": {}},
-  "delay": {"about": "Wait `delay_ms` of monotonic time, then go on.", "fields": {"delay_ms": "number"}},
+  "delay": {"about": "Wait `delay_ms` of monotonic time, then go on; with `jitter_ms` up to so much longer.", "fields": {"delay_ms": "number", "jitter_ms": "number"}},
   "reorder": {"about": "Wait until `behind` later crossings that match the rule have passed, then go on.", "fields": {"behind": "number"}},
   "stall": {"about": "Let the whole connection or link stand still, for `stall_ms` (monotonic) or until released.", "fields": {"stall_ms": "number"}},
   "drop": {"about": "Lose it.", "fields": {}},
