@@ -324,7 +324,12 @@ class _Run:
                 if unknown:
                     return
             elif unknown or track.on_error == "anew":
-                await self._act(built, cluster, track, _call(track, "init-producer-id"))
+                anew = _call(track, "init-producer-id")
+                answer = await self._act(built, cluster, track, anew)
+                if answer.outcome is Outcome.UNKNOWN and not await self._begins_after_all(
+                    built, cluster, track, anew
+                ):
+                    return
 
     async def _begins_after_all(
         self, built: Stage, cluster: SimCluster, track: Track, one: Act
