@@ -101,6 +101,9 @@ class ManualClock:
         heapq.heappush(self._later, (self._monotonic_ms + delay_ms, next(self._order), timer))
         return timer
 
+    async def advance_with_breaks(self, ms: int) -> None:
+        self.advance(ms)
+
     def advance(self, ms: int) -> None:
         """Move the cluster clock; timers see the time they were set for."""
         until_ms = self._now_ms + ms
