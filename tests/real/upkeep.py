@@ -37,6 +37,16 @@ COMPACTED: Final = {
     "min_cleanable_dirty_ratio": "0.0",
 }
 
+NOT_YET_COMPACTED: Final = {**LASTING, "min_cleanable_dirty_ratio": "0.0"}
+"""The cleaner waits until ``compact`` is said: then one round sees all that was written."""
+
+
+def compact(player: Player, topic: Topic) -> None:
+    """From now on the topic is compacted."""
+    change = {"name": "cleanup.policy", "config_operation": 0, "value": "compact"}
+    resource = {"resource_type": 2, "resource_name": topic[0], "configs": [change]}
+    player.quiet("IncrementalAlterConfigs", 1, resources=[resource])
+
 
 def put(
     player: Player,
@@ -230,10 +240,24 @@ def compaction(player: Player) -> None:
         read_all(player, packed, f"codec {codec}")
 
 
+def end_of_a_round(player: Player) -> None:
+    """A batch at the end of a round that leaves nothing of it (KAFKA-20452)."""
+    topic = player.plain_topic("t", 1, **NOT_YET_COMPACTED)
+    put(player, topic, ("a", "1"), at=0)
+    put(player, topic, (None, "1"), (None, "2"), at=10)  # of no use without a key
+    put(player, topic, ("z", "1"), at=2_000)
+    compact(player, topic)
+    until_read(
+        player, topic, lambda found: not any(one.records_count for one in found if one.base_offset)
+    )
+    read_all(player, topic, "one round")
+
+
 def compaction_of_transactions(player: Player) -> None:
     """Aborted records go, markers stay as long as they end something, producers stay known."""
     future = {"message_timestamp_after_max_ms": str(2**63 - 1)}
-    topic = player.plain_topic("t", 1, **{**COMPACTED, **future, "delete_retention_ms": "0"})
+    lasting = {**NOT_YET_COMPACTED, **future, "delete_retention_ms": "0"}
+    topic = player.plain_topic("t", 1, **lasting)
     partitions = [{"name": topic[0], "partitions": [0]}]
     tid = player.name("app")
     producer = player.producer(tid)
@@ -280,6 +304,7 @@ def compaction_of_transactions(player: Player) -> None:
     transaction(2, "b", committed=False)
     transaction(3, "c", committed=True)
     put(player, topic, ("z", "1"), at=10**12)
+    compact(player, topic)
     until_read(player, topic, lambda found: found[0].base_offset > 0)
     read_all(player, topic, "first round", isolation=1)
     player.ask("DescribeProducers", 0, topics=[{"name": topic[0], "partition_indexes": [0]}])
@@ -362,6 +387,7 @@ STORIES: Final = (
     segments_of_a_small_index,
     retention,
     compaction,
+    end_of_a_round,
     compaction_of_transactions,
     lies,
     codecs_of_topics,
