@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
@@ -25,6 +26,8 @@ public final class SimulatedBrokers implements AutoCloseable {
     private static final long START_TIMEOUT_MS = 60_000;
     private static final int STOP_TIMEOUT_MS = 20_000;
     private static final int POLL_MS = 20;
+    private static final Set<String> AUTHORIZER =
+        Set.of("allow.everyone.if.no.acl.found", "super.users");
 
     private final Process process;
     private final Path directory;
@@ -36,7 +39,8 @@ public final class SimulatedBrokers implements AutoCloseable {
             directory = Files.createTempDirectory("txnsim-peer-");
             // What no broker knows, a broker ignores, and txnsim would refuse.
             Map<String, String> known = new TreeMap<>(properties);
-            known.keySet().retainAll(CollectionConverters.asJava(KafkaConfig.configNames()));
+            var names = CollectionConverters.asJava(KafkaConfig.configNames());
+            known.keySet().removeIf(each -> !names.contains(each) && !isKnownBesides(each));
             Path config = directory.resolve("server.properties");
             Files.writeString(config, known.entrySet().stream()
                 .map(each -> each.getKey() + "=" + each.getValue() + "\n")
@@ -48,6 +52,7 @@ public final class SimulatedBrokers implements AutoCloseable {
                     "--brokers", String.valueOf(brokers),
                     "--transaction-version", String.valueOf(transactionVersion),
                     "--config", config.toString(),
+                    "--until-eof",  // our end of the pipe closes also where this JVM is killed
                     "--ready-file", readyFile.toString()))
                 .redirectErrorStream(true)
                 .redirectOutput(log)
@@ -56,6 +61,11 @@ public final class SimulatedBrokers implements AutoCloseable {
         } catch (IOException | InterruptedException failure) {
             throw new IllegalStateException(failure);
         }
+    }
+
+    /** Configs of listeners have names of their own, and the authorizer reads its own ones. */
+    private static boolean isKnownBesides(String name) {
+        return name.startsWith("listener.name.") || AUTHORIZER.contains(name);
     }
 
     private JsonNode await(Path readyFile, Path log) throws IOException, InterruptedException {
