@@ -11,7 +11,9 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import importlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +30,7 @@ from txnsim.cli.serving import long_running
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE, RELEASES
 from txnsim.runtime import real
+from txnsim.runtime.polite_threads import politely
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
@@ -479,6 +482,7 @@ async def _serve_until(
                 exercise = await args.prepare(cluster, None if server is None else server.url)
             announce(cluster, server, args, demo, exercise=exercise)
             pass_over_present()
+            threading.Thread(target=politely, args=(_import_log,), daemon=True).start()
             _watch_memory(cluster)
             await stop.wait()
     finally:
@@ -487,6 +491,13 @@ async def _serve_until(
         await cluster.stop()
         tell_left_out(at_once=True)
     return 0
+
+
+def _import_log() -> None:
+    """What the first line of the log needs takes a quarter of a second to import: it was a stranger
+    who caused that line, and the loop that stood still.
+    """
+    importlib.import_module("structlog")
 
 
 def _watch_memory(cluster: SimCluster) -> None:
