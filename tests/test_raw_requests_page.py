@@ -7,8 +7,6 @@ import socket  # noqa: TID251 - a client that has nothing else
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from txnsim.testing import SimulatedKafka
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "raw-requests.md"
@@ -33,11 +31,9 @@ def exchanged(address: str, request: bytes) -> bytes:
         return answer
 
 
-def test_the_bytes_of_the_page_are_answered_as_it_shows(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_bytes_of_the_page_are_answered_as_it_shows() -> None:
     sections = PAGE.read_text("utf-8").split("\n## ")[1:4]
-    with SimulatedKafka(brokers=1, settings={"kip_text": False}) as kafka:
+    with SimulatedKafka(brokers=1, trace="brief") as kafka:
         for section in sections:
             request = bytes_of(section, ">")
             assert int.from_bytes(request[:4], "big") == len(request) - 4, section
@@ -47,4 +43,5 @@ def test_the_bytes_of_the_page_are_answered_as_it_shows(
             if not shown:
                 assert answer == b"", "the connection is closed"
                 reason = section.split("bad request\n")[1].splitlines()[0]
-                assert reason in capsys.readouterr().out
+                (refused,) = kafka.trace.events(kind="conn.refuse")
+                assert refused.d["reason"] == reason
