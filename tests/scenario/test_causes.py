@@ -33,6 +33,8 @@ SCENARIOS = tuple(catalog.scenarios().values())
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "goal": "",  # the page's
+    "conn.refuse": "tests/unit/server/test_connection.py::"
+    "test_why_a_connection_is_closed_is_in_the_trace",
     "snapshot": "tests/unit/runtime/test_trace.py::"
     "test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot",
     "msg.dup": "tests/unit/runtime/test_peer_links.py::test_a_copy_is_traced_before_it_arrives",

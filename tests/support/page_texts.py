@@ -58,10 +58,10 @@ def words() -> str:
     """The text of ``meanings.js``: what kinds of events and of anomalies mean."""
     source = (ROOT / "sim/txnsim/check/anomaly.py").read_text("utf-8")
     anomalies = re.findall(r'^    [A-Z_]+ = "([a-z-]+)"\n    """(.+?)"""$', source, re.MULTILINE)
-    tables = {
+    tables: dict[str, Mapping[str, object]] = {
         "KINDS": {one.name: one.meaning for one in trace_kinds.KINDS.values()},
         "IMPORTANCE": {one.name: one.importance for one in trace_kinds.KINDS.values()},
-        "ANOMALIES": anomalies,
+        "ANOMALIES": dict(anomalies),
     }
     lines = [
         "// @ts-check",
@@ -70,7 +70,7 @@ def words() -> str:
     for name, table in tables.items():
         rows = "".join(
             f"  {json.dumps(word)}: {json.dumps(meaning, ensure_ascii=False)},\n"
-            for word, meaning in dict(table).items()
+            for word, meaning in table.items()
         )
         lines.append(f"\nexport const {name} = {{\n{rows}}};")
     return "\n".join(lines) + "\n"

@@ -43,13 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=on|off",
         help="turn a switch of docs/releases.md; may be repeated",
     )
-    parser.add_argument("--out", type=Path, default=Path("simulated"), metavar="DIR",
-                        help="where traces, histories and stories of findings go")  # fmt: skip
-    parser.add_argument("--rows", type=Path, metavar="FILE",
-                        help="keep a row of each seed there; go on where it ends")  # fmt: skip
-    parser.add_argument("--no-shrink", action="store_true", help="only tell which seeds find what")
+    written = parser.add_argument_group("what is written")
+    written.add_argument("--out", type=Path, default=Path("simulated"), metavar="DIR",
+                         help="where traces, histories and stories of findings go")  # fmt: skip
+    written.add_argument("--rows", type=Path, metavar="FILE",
+                         help="keep a row of each seed there; go on where it ends")  # fmt: skip
+    written.add_argument("--no-shrink", action="store_true", help="only tell which seeds find what")
+    written.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--first", action="store_true", help="end with the first finding")
-    parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""ApiVersions v0 to v4: the ranges, features by version, refusals; the casebook has the rest."""
+"""ApiVersions v0 to v5: the ranges, features by version, refusals; the casebook has the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from txnsim.errors import ErrorCode
 CLIENT = {"client_software_name": "x", "client_software_version": "1.0"}
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_every_version_lists_what_is_advertised(api: Api, version: int) -> None:
     answer = await api.ask("ApiVersions", version, **CLIENT)
     assert answer.error_code is ErrorCode.none
@@ -28,7 +28,7 @@ async def test_level_zero_features_are_shown_from_v4(api: Api) -> None:
         }
         for version in (3, 4)
     }
-    assert shown[3] == {"metadata.version": (7, 30)}
+    assert shown[3] == {"metadata.version": (7, 33)}
     assert shown[4]["transaction.version"] == (0, 2)
     assert shown[4]["kraft.version"] == (0, 1)
 
@@ -37,7 +37,7 @@ async def test_a_version_of_the_future_gets_this_apis_own_range(api: Api) -> Non
     answer = api.refuse("ApiVersions", 0, ErrorCode.unsupported_version)
     (own,) = answer.api_keys
     assert answer.error_code is ErrorCode.unsupported_version
-    assert (own.api_key, own.min_version, own.max_version) == (18, 0, 4)
+    assert (own.api_key, own.min_version, own.max_version) == (18, 0, 5)
 
 
 async def test_any_other_refusal_lists_nothing(api: Api) -> None:
