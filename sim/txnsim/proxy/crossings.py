@@ -69,8 +69,10 @@ def decoded(frame: bytes, names: TopicNames) -> Request | None:
         message = handler.decode(header, frame[4:])
     except BadInputError:
         return None
+    image = SimpleNamespace(topic_names=names.names, partition=lambda _partition: None)
     stand_in = SimpleNamespace(
-        image=SimpleNamespace(topic_names=names.names, partition=lambda _partition: None),
+        image=image,
+        replicas=SimpleNamespace(image=image),  # handlers on the hot path ask here
         fetch_sessions=SimpleNamespace(find=lambda _session: None),
     )
     return Request(
