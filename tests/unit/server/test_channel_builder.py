@@ -174,10 +174,10 @@ async def test_a_client_of_the_future_asks_again_before_it_shakes_hands(
     await wire.close()
 
 
-@within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
+@within(run_cluster, cluster_options=options(as_version=("4.3",), security=USERS))
 async def test_a_broker_that_starts_again_has_its_listeners_again(cluster: VirtualCluster) -> None:
     await cluster.sim.stop_broker(BrokerId(1))
-    await cluster.sim.start_broker(BrokerId(1), as_version="4.3")
+    await cluster.sim.start_broker(BrokerId(1), as_version="4.4")
     wire = await sasl_wire(cluster)
     assert (await log_in(wire)).error_code is ErrorCode.none
     wire.send(wire.metadata())
