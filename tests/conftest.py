@@ -1,4 +1,4 @@
-"""What all tests share: the seeds.
+"""What all tests share: the seeds, and a log that can be captured.
 
 A test that asks for ``seed`` runs once per seed; its id and its failure name the seed and the
 command that runs it again.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from tempfile import TemporaryDirectory
 
 import hypothesis
 import pytest
+import structlog
 
 pytest.register_assert_rewrite("tests.support")
 
@@ -52,6 +53,15 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
     if is_told or request.node.get_closest_marker("clients") is not None:
         gc.collect()
         gc.freeze()
+
+
+@pytest.fixture
+def all_levels() -> Iterator[None]:
+    """Another test may have set a level below which nothing is captured."""
+    before = structlog.get_config()
+    structlog.reset_defaults()
+    yield
+    structlog.configure(**before)
 
 
 def pytest_configure(config: pytest.Config) -> None:

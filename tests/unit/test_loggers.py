@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from txnsim.loggers import Logger, before_first_line
 
-
-@pytest.fixture(autouse=True)
-def all_levels() -> Iterator[None]:
-    """Another test may have set a level below which nothing is captured."""
-    before = structlog.get_config()
-    structlog.reset_defaults()
-    yield
-    structlog.configure(**before)
+pytestmark = pytest.mark.usefixtures("all_levels")
 
 
 def test_the_first_line_sets_up(monkeypatch: pytest.MonkeyPatch) -> None:

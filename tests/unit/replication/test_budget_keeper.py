@@ -38,6 +38,7 @@ async def write(app: Cluster, transactions: int, name: str = "app") -> None:
             await producer.commit()
 
 
+@pytest.mark.usefixtures("all_levels")
 def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range() -> None:
     async def main(cluster: VirtualCluster) -> tuple[list[int], int, list[str]]:
         async with cluster.client() as app:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from tests.support.within import within
@@ -48,6 +47,7 @@ async def test_while_the_trace_is_off_only_the_deed_is_done(env: VirtualEnvironm
     assert (env.clock.advanced_ms, len(env.tracer)) == (5_000, 0)
 
 
+@pytest.mark.usefixtures("all_levels")
 def test_what_a_user_does_is_logged_also_without_a_trace() -> None:
     async def main(env: VirtualEnvironment) -> None:
         with input_event(env, "kill", broker=2, lose_unflushed=False):
@@ -60,7 +60,6 @@ def test_what_a_user_does_is_logged_also_without_a_trace() -> None:
         with pytest.raises(ConfigError), input_event(env, "stop", broker=9):
             raise ConfigError("there is no broker 9")
 
-    structlog.reset_defaults()  # other tests have set a least level
     with capture_logs() as logs:
         run_virtual(main, seed=1, trace_level=TraceLevel.OFF)
     said = [(one["event"], one["log_level"]) for one in logs]
