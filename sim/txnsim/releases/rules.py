@@ -422,6 +422,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         after="an unknown operation on a logger's level is INVALID_REQUEST",
         before="UNKNOWN_SERVER_ERROR",
     )
+    brokers_guard_their_configs: bool = _switch(
+        "seen on a real 4.4.0",
+        "4.4",
+        after="who may not alter configs of brokers is refused without words",
+        before="the refusal says: Cluster authorization failed.",
+    )
     quotas_are_finite: bool = _switch(
         "seen on a real 4.4.0",
         "4.4",

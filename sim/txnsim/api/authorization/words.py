@@ -33,7 +33,9 @@ _SILENT: Final = frozenset(
 )
 """API keys whose refusals say nothing."""
 _MESSAGE: Final = "error_message"
-_DESCRIBE_CONFIGS: Final = 32
+_ALTER_CONFIGS: Final = frozenset({33, 44})
+"""AlterConfigs and IncrementalAlterConfigs."""
+_BROKER: Final = 4
 _BROKER_LOGGER: Final = 8
 
 
@@ -48,7 +50,7 @@ async def worded(request: Request, answer: Any) -> Any:
             changes[name] = tuple([await worded(request, one) for one in value])
     error = getattr(answer, "error_code", ErrorCode.none)
     if _MESSAGE in fields and error in TEXTS:
-        text = _text(request.api_key, answer, ErrorCode(error))
+        text = _text(request, answer, ErrorCode(error))
         if text != answer.error_message:
             changes[_MESSAGE] = text
     await request.have_done(1)
@@ -63,8 +65,13 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
-def _text(api_key: int, answer: Any, error: ErrorCode) -> str | None:
-    is_logger = getattr(answer, "resource_type", None) == _BROKER_LOGGER
-    if api_key in _SILENT or (is_logger and api_key != _DESCRIBE_CONFIGS):
+def _text(request: Request, answer: Any, error: ErrorCode) -> str | None:
+    if request.api_key in _SILENT:
         return None
+    if request.api_key in _ALTER_CONFIGS:
+        kind = answer.resource_type
+        # These a broker refuses itself, the rest the controller (ConfigAdminManager.preprocess).
+        rules = request.broker.release.rules
+        if kind == _BROKER_LOGGER or (kind == _BROKER and rules.brokers_guard_their_configs):
+            return None
     return TEXTS[error]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.handlers import handlers
 from tests.support.security import GuardedApi
 from txnsim.api.authorization.parts import REFUSED_AT_ONCE
 from txnsim.api.authorization.words import worded
@@ -53,6 +54,22 @@ async def test_some_say_what_is_missing(
     answer = await api.ask(name, version, **values)
     told = answer if field is None else getattr(answer, field)[0]
     assert told.error_message == text
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [({}, None), ({"brokers_guard_their_configs": False}, "Cluster authorization failed.")],
+)
+@pytest.mark.parametrize(("name", "version"), [("AlterConfigs", 2), ("IncrementalAlterConfigs", 1)])
+async def test_a_broker_refuses_without_words_since_it_guards_its_configs(
+    name: str, version: int, rules: dict[str, bool], text: str | None
+) -> None:
+    kinds = [(4, "1"), (4, ""), (16, "metrics")]
+    resources = [{"resource_type": kind, "resource_name": what} for kind, what in kinds]
+    async with handlers(rules=rules) as found:
+        answer = await GuardedApi(found).ask(name, version, resources=resources)
+    told = [one.error_message for one in answer.responses]
+    assert told == [text, text, "Cluster authorization failed."]
 
 
 async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> None:
