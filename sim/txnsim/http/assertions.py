@@ -20,7 +20,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
 from txnsim.client.inspection.exactly_once import Value
 from txnsim.client.inspection.reading import SETTLE_MS, Fate, read_topic
-from txnsim.client.inspection.survey import ANY_AGE, survey
+from txnsim.client.inspection.survey import ANY_AGE, Survey, survey
 from txnsim.http.judging import LookedAt
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import Body, RefusedError, WithStatus, number_of, word_of
@@ -109,7 +109,14 @@ class AssertionRoutes(LookedAt):
         why it hangs, and what ends it.
         """
         now_ms = self._environment.clock.now_ms()
-        found = await self._asked(lambda admin: survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE))
+
+        async def ask(admin: Admin) -> Survey:
+            found = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
+            if found.unread and not found.hanging:  # where nobody looked, something may hang
+                raise next(iter(found.unread.values()))
+            return found
+
+        found = await self._asked(ask)
         return _answer(about_hanging(found.hanging, bootstrap=self._bootstrap()))
 
     async def _asked(self, ask: Callable[[Admin], Awaitable[T]]) -> T:

@@ -2,7 +2,8 @@
 
 An input reads like HTTP: method, a blank, target; headers, one a line; an empty line; the body.
 Scenarios are told in threads, each with a virtual time of its own: the target ``scenarios`` reads
-them. What else is read in a thread is read at once here, and its time is not the loop's.
+them. What else is read in a thread is read at once here, and its time is not the loop's. No page
+starts the helper process of runs: nobody runs any.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from tests.support.clusters import options
 from tests.support.virtual_environment import around
 from txnsim.http.app import OPERATIONS, ControlApi
 from txnsim.http.openapi import document
+from txnsim.runtime.forked_processes import Nursery
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.loop import VirtualLoop
+from txnsim.scenario.commands import MODULE
 from txnsim.server.cluster import SimCluster
 
 _START_MS: Final = 1_700_000_000_000
@@ -84,7 +87,7 @@ class _World:
         )
         self.cluster = SimCluster(self.environment, options(brokers=1))
         self.run(self.cluster.start())
-        self.api = ControlApi(self.cluster)
+        self.api = ControlApi(self.cluster, Nursery(MODULE))
         self.app = self.api.app()
 
     def run(self, awaitable: Any) -> Any:

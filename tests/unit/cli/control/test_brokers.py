@@ -24,7 +24,7 @@ def test_a_broker_is_stopped_in_order(txnsim: Ask) -> None:
     refused = txnsim("brokers", "start", "3", "--as-version", "4.2")
     assert refused.status == 1
     assert "does not support finalized version" in refused.err
-    assert txnsim("brokers", "start", "3", "--as-version", "4.3", "--json").json["release"] == "4.3"
+    assert txnsim("brokers", "start", "3", "--as-version", "4.4", "--json").json["release"] == "4.4"
 
 
 def test_a_broker_is_cut_off_and_healed(txnsim: Ask) -> None:
