@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.logs.spark import add_master, misused, session
-from txnsim.cli.output import complain, format_table, progress, tell
+from txnsim.cli.output import Table, complain, format_table, progress, tell
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.traces import text
 
@@ -132,7 +132,7 @@ def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
             found[name] = [_cells(row) for row in answer.toLocalIterator()]
         drawn = [] if args.plots is None else draw_all(spark, args.plots)
     figures = [str(path) for path in drawn]
-    tables = [f"{ANALYSES[name].title}\n{_table(rows)}" for name, rows in found.items()]
+    tables = [Table(f"{ANALYSES[name].title}\n{_table(rows)}") for name, rows in found.items()]
     tell(args, {**summary, "analyses": found, "plots": figures}, lambda _: [*tables, *figures])
     return _warned(summary)
 
