@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
+from unittest.mock import patch
 from urllib.parse import unquote
 
 from tests.fuzz.target import Target, Violation
@@ -21,6 +22,7 @@ from tests.support.clusters import options
 from tests.support.virtual_environment import around
 from txnsim.http.app import OPERATIONS, ControlApi
 from txnsim.http.openapi import document
+from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.forked_processes import Nursery
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.loop import VirtualLoop
@@ -79,6 +81,10 @@ class _Loop(VirtualLoop):
         return done
 
 
+async def _at_once(_: WorkThread, work: Callable[[], Any]) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
 class _World:
     def __init__(self) -> None:
         self.loop = _Loop()
@@ -91,7 +97,8 @@ class _World:
         self.app = self.api.app()
 
     def run(self, awaitable: Any) -> Any:
-        return self.loop.run_until_complete(awaitable)
+        with patch.object(WorkThread, "do", _at_once):
+            return self.loop.run_until_complete(awaitable)
 
     def end(self) -> None:
         try:

@@ -179,7 +179,7 @@ def _topic(request: Request, topic: Any) -> tuple[Any, str | None]:
     """(what the answer calls the topic, its name if it is known)."""
     if request.api_version < TOPIC_IDS_FROM:
         return topic.name, topic.name
-    return topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
+    return topic.topic_id, request.broker.replicas.image.topic_names.get(topic.topic_id)
 
 
 def _part(request: Request, name: str | None, data: Any) -> ProducePartition | ProduceOutcome:
@@ -187,7 +187,7 @@ def _part(request: Request, name: str | None, data: Any) -> ProducePartition | P
     if name is None:
         return ProduceOutcome(error=ErrorCode.unknown_topic_id)
     topic_partition = TopicPartition(name, data.index)
-    if request.broker.image.partition(topic_partition) is None:
+    if request.broker.replicas.image.partition(topic_partition) is None:
         return ProduceOutcome(error=ErrorCode.unknown_topic_or_partition)
     header = _header(data.records)
     if isinstance(header, ProduceOutcome):

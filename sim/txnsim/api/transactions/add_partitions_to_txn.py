@@ -182,7 +182,7 @@ def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> Partit
     """Internal, forbidden and unknown partitions; if there are any, all others are not even
     attempted.
     """
-    image = request.broker.image
+    image = request.broker.replicas.image
     access = request.access
     bad: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
