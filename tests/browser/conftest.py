@@ -84,6 +84,9 @@ def new_page(browser: Browser) -> Iterator[Any]:
         asked: list[str] | None = None,
         **options: Any,
     ) -> Page:
+        def where(said: Any) -> str:
+            return f"{said.text} {said.location['url']}"
+
         def hear(text: str) -> None:
             if text and not any(one in text for one in expects):
                 complaints.append(text)
@@ -94,7 +97,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda said: hear(said.text if said.type == "error" else ""))
+        page.on("console", lambda said: hear(where(said) if said.type == "error" else ""))
         page.on("request", lambda one: None if asked is None else asked.append(one.url))
         page.on("pageerror", lambda error: hear(str(error)))
         page.goto(url)

@@ -127,6 +127,20 @@ def test_what_is_held_is_lost_doubled_or_released_and_the_next_one_is_held_by_a_
     assert page.evaluate("__sim.stateAt(__sim.at.value).faults['page-1'].point") == "client.request"
 
 
+def test_a_question_about_what_is_taken_back_is_taken_back_too(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    page.evaluate(PAUSED, ["z01", "V-", 4])
+    late: list[Any] = []
+    page.route("**/api/v1/explain*", lambda one: late.append(one) if not late else one.continue_())
+    while not late:
+        page.wait_for_timeout(10)
+    page.evaluate("""async () => __page["api.js"].command("back", { stops: 1 })""")
+    late[0].continue_()
+    page.wait_for_function("() => __sim.explained.value?.at === __sim.events[__sim.at.value].i")
+
+
 def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     server: TxnsimServer, new_page: Any
 ) -> None:

@@ -81,6 +81,11 @@ class RunRequest:
         self.has_ended = False
         self._waiting: list[asyncio.Future[None]] = []
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.has_ended
+
     def end(self) -> None:
         """Tell who waits."""
         self.has_ended = True

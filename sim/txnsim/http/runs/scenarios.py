@@ -369,7 +369,7 @@ class ScenarioRoutes(Noun):
         if len(self._requests) < TELLINGS_KEPT_MAX:
             return
         for key, one in self._requests.items():
-            if one.has_ended:
+            if one.is_over:
                 del self._requests[key]
                 return
         raise RefusedError(409, f"{TELLINGS_KEPT_MAX} runs are waiting: wait for GET {PREFIX}/runs")

@@ -110,6 +110,21 @@ async def test_a_run_is_cancelled_and_only_so_many_wait(monkeypatch: pytest.Monk
         assert (await client.post(RUNS, json=Z01)).json()["state"] == "paused"
 
 
+async def test_a_run_that_stands_still_makes_no_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scenarios, "TELLINGS_KEPT_MAX", 1)
+    async with port() as client:
+        begun = (await client.post(RUNS, json=Z01)).json()
+        full = await client.post(RUNS, json={"name": "z01", "runs": ["V-"]})
+        assert (full.status_code, "wait for" in full.json()["error"]) == (409, True)
+        at = f"/api/v1/runs/{begun['id']}"
+        assert (await client.get(at)).json()["state"] == "paused"
+        assert (await client.delete(at)).status_code == 204
+        assert (await client.post(RUNS, json=Z01)).json()["state"] == "paused"
+        assert (await client.get(at)).status_code == 404
+
+
 async def test_one_run_and_one_take_are_driven() -> None:
     async with port() as client:
         many = await client.post(RUNS, json={"name": "z01", "paused": True})

@@ -66,6 +66,7 @@ export async function follow() {
     partition.value = named.partition;
     if (named.at !== undefined) onceThere(named.at);
   }
+  if (!filed.value) write(); // at once, so that Back leads here from what is shown next
   effect(() => {
     void [view.value, cursor.value, source.value, lesson.value, compared.value];
     clearTimeout(timer);

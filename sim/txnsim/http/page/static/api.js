@@ -230,6 +230,7 @@ async function follow(about, run) {
 export async function command(verb, body) {
   const about = source.value;
   busy.value = true;
+  hush();
   try {
     await follow(about, await post(`/runs/${about.id}/${verb}?${WAIT}`, body));
   } finally {
@@ -239,7 +240,10 @@ export async function command(verb, body) {
 export const drive = (step) => command("inputs", { step });
 
 /** The run that was shown is not needed any more: its process ends. */
-export const leave = () => ask(`/runs/${source.value.id}`, { method: "DELETE", keepalive: true }).catch(() => null);
+export function leave() {
+  hush();
+  return ask(`/runs/${source.value.id}`, { method: "DELETE", keepalive: true }).catch(() => null);
+}
 
 /** What a page in a file holds under a name, packed. */
 function unpacked(id) {
@@ -277,28 +281,32 @@ function answerOf(moments, event) {
 }
 
 /** What the server's reader says of a run after an event. */
-export function explainOf(from, position) {
+export function explainOf(from, position, signal) {
   const where = new URLSearchParams({ at: String(position) });
   if (from.kind === "run") for (const [name, value] of Object.entries({ of: from.id, run: from.run, take: from.take })) where.set(name, value);
-  return ask(`/explain?${where}`);
+  return ask(`/explain?${where}`, { signal });
 }
 
-let questions = 0;
+let question = new AbortController();
+/** Nobody wants the answer any more: the run may lose the event that was asked about. */
+const hush = () => question.abort();
+
 /** What the server's reader says of the event under the cursor; the newest question wins. */
 export async function explain(index) {
   const event = events[index];
-  if (!event) return;
+  if (!event || busy.value) return; // once it is no longer busy, it is asked again
   if (source.value.kind === "file") {
     explained.value = answerOf(source.value.moments, event);
     return;
   }
-  questions += 1;
-  const mine = questions;
+  hush();
+  question = new AbortController();
+  const { signal } = question;
   const from = source.value;
   try {
-    const answer = await explainOf(from, event.i);
-    if (mine === questions && from === source.value) explained.value = answer;
+    const answer = await explainOf(from, event.i, signal);
+    if (!signal.aborted && from === source.value) explained.value = answer;
   } catch (error) {
-    if (mine === questions && count.value) explained.value = { at: event.i, partitions: [], open: [], error: error.message };
+    if (!signal.aborted && count.value) explained.value = { at: event.i, partitions: [], open: [], error: error.message };
   }
 }

@@ -9,7 +9,7 @@ import { html } from "./html.js";
 import { KEYS, onKey, over, views } from "./keys.js";
 import { SPEEDS, playing, speed, toggle } from "./player.js";
 import { decisive, stepAt } from "./stage.js";
-import { at, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
+import { at, busy, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -167,7 +167,7 @@ let timer = 0, askedMs = 0, tookMs = 0;
 const again = signal(0); // what came while it was asked
 effect(() => {
   const index = at.value;
-  void [source.value, again.value];
+  void [source.value, busy.value, again.value];
   if (timer && cursor.value === null) return; // it is about to be asked for what is newest then
   clearTimeout(timer);
   const wait = Math.max(REST_MS, cursor.value === null ? askedMs + RESTS * tookMs - performance.now() : 0);
