@@ -4,7 +4,8 @@ again and again beside processes that burn CPU::
     python -m tests.ci.patience http --times 20 --load 8
     python -m tests.ci.patience gate --times 3 --load 4
 
-As many burn as the machine's load lacks: what others do counts. Each run has its line here and in
+As many burn as the machine's load lacks: what others do counts, and so do other runs, with
+``--at-once``. Each run has its line here and in
 ``.cache/patience/runs.jsonl``, with the commit, the seconds and the mean load. The first run that
 fails, or takes an hour, ends it with exit status 1; its output is kept beside that.
 """
@@ -19,6 +20,7 @@ import sys
 import threading
 import time  # noqa: TID251 - minutes on the real machine
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import Any, Final
 
@@ -66,24 +68,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("question", nargs="+", choices=QUESTIONS, metavar="QUESTION")
     parser.add_argument("--times", type=int, default=20, metavar="N", help="in a row")
     parser.add_argument("--load", type=float, default=8, metavar="L", help="of the machine")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="side by side")
     options = parser.parse_args(argv)
-    with Load(options.load) as load:
-        for question in options.question:
-            for number in range(1, options.times + 1):
-                done = asked(question, load)
-                word = "ok" if done["ok"] else "FAILED"
-                where = f"{done['commit']}, load {done['load']}"
-                say(f"{question} {number}/{options.times}: {word}, {done['seconds']} s, {where}")
-                if not done["ok"]:
-                    say(f"  {done['output']}")
-                    return 1
-    return 0
+    wanted = [question for question in options.question for _ in range(options.times)]
+    has_failed = threading.Event()
+
+    def ask(question: str) -> None:
+        if has_failed.is_set():
+            return
+        done = asked(question, load)
+        word = "ok" if done["ok"] else "FAILED"
+        say(f"{question}: {word}, {done['seconds']} s, {done['commit']}, load {done['load']}")
+        if not done["ok"]:
+            has_failed.set()
+            say(f"  {done['output']}")
+
+    with Load(options.load) as load, ThreadPoolExecutor(options.at_once) as pool:
+        list(pool.map(ask, wanted))
+    return int(has_failed.is_set())
 
 
 def asked(question: str, load: Load) -> dict[str, Any]:
     """Ask once, and keep what came out."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    load.wait()
+    first_look = load.wait()
     begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     begun_s = time.monotonic()
     finished = run(QUESTIONS[question], deadline=Deadline(TOO_LATE_MINUTES))
@@ -95,7 +103,7 @@ def asked(question: str, load: Load) -> dict[str, Any]:
         "begun": begun,
         "seconds": round(seconds),
         "wanted_load": load.wanted,
-        "load": round(load.mean(), 1),
+        "load": round(load.mean(first_look), 1),
         "ok": is_ok,
     }
     if not is_ok:
@@ -141,16 +149,16 @@ class Load:
             each.kill()
             each.wait()
 
-    def wait(self) -> None:
-        """Until it is there, some minutes at most; what is seen from here on is a run's."""
+    def wait(self) -> int:
+        """Until it is there, some minutes at most. Returns the number of the first look at it."""
         end_s = time.monotonic() + _LOADED_WITHIN_S
         while os.getloadavg()[0] < self.wanted and time.monotonic() < end_s:
             self._over.wait(_LOOKS_EVERY_S)
-        self._seen.clear()
+        return len(self._seen)
 
-    def mean(self) -> float:
-        """What was seen since."""
-        return fmean(self._seen or [os.getloadavg()[0]])
+    def mean(self, since: int) -> float:
+        """Of what was seen since that look."""
+        return fmean(self._seen[since:] or [os.getloadavg()[0]])
 
     def _keep(self) -> None:
         while not self._over.wait(_LOOKS_EVERY_S):

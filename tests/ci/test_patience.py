@@ -35,7 +35,12 @@ def test_each_run_is_kept_and_the_first_that_fails_ends_them(
     ]
     assert runs[0]["commit"] == patience.commit()
     assert Path(runs[-1]["output"]).read_text() == "because\n"
-    assert "badly 1/2: FAILED" in capsys.readouterr().out
+    assert "badly: FAILED" in capsys.readouterr().out
+
+
+def test_runs_side_by_side_are_all_kept(kept: Path) -> None:
+    assert main(["well", "--times", "4", "--load", "0", "--at-once", "2"]) == 0
+    assert len((kept / "runs.jsonl").read_text().splitlines()) == 4
 
 
 def test_a_run_that_takes_an_hour_fails(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
