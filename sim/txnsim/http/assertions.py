@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -20,7 +21,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
 from txnsim.client.inspection.exactly_once import Value
 from txnsim.client.inspection.reading import SETTLE_MS, Fate, read_topic
-from txnsim.client.inspection.survey import ANY_AGE, Survey, survey
+from txnsim.client.inspection.survey import hanging_ones
 from txnsim.http.judging import LookedAt
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import Body, RefusedError, WithStatus, number_of, word_of
@@ -109,15 +110,8 @@ class AssertionRoutes(LookedAt):
         why it hangs, and what ends it.
         """
         now_ms = self._environment.clock.now_ms()
-
-        async def ask(admin: Admin) -> Survey:
-            found = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
-            if found.unread and not found.hanging:  # where nobody looked, something may hang
-                raise next(iter(found.unread.values()))
-            return found
-
-        found = await self._asked(ask)
-        return _answer(about_hanging(found.hanging, bootstrap=self._bootstrap()))
+        found = await self._asked(partial(hanging_ones, now_ms=now_ms))
+        return _answer(about_hanging(found, bootstrap=self._bootstrap()))
 
     async def _asked(self, ask: Callable[[Admin], Awaitable[T]]) -> T:
         try:

@@ -11,7 +11,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.reading import SETTLE_MS, Fate, ReadRecord, read_topic
 from txnsim.client.inspection.repair import Repair, repair
-from txnsim.client.inspection.survey import ANY_AGE, survey
+from txnsim.client.inspection.survey import hanging_ones
 from txnsim.client.inspection.txn_views import (
     ProducerState,
     TransactionDescription,
@@ -256,7 +256,8 @@ class AsyncTransactions(ClusterPart):
         """The open transactions that no marker will end, however young, each with the reason.
 
         Raises:
-            ClientError: A coordinator did not answer.
+            ClientError: A coordinator did not answer; or a partition's leader did not, and nothing
+                hangs on the others.
         """
         return await self._hanging()
 
@@ -277,7 +278,7 @@ class AsyncTransactions(ClusterPart):
     async def _hanging(self) -> tuple[JudgedTransaction, ...]:
         now_ms = self._rebuilt.environment.clock.now_ms()
         admin = await self._rebuilt.admin()
-        return (await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)).hanging
+        return await hanging_ones(admin, now_ms=now_ms)
 
     async def _described(self, transactional_id: str) -> TransactionDescription | None:
         admin = await self._rebuilt.admin()

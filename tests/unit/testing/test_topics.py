@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.testing_plays import aborted, client, committed
 from tests.support.within import within
+from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.placement import partition_for
@@ -78,6 +79,14 @@ def test_what_hangs_is_found_and_repaired() -> None:
         await kafka.assert_no_hanging_transactions()
 
     run_virtual(main, topics=["orders"], **GHOST)
+
+
+@within(run_virtual, topics=["orders"])
+async def test_where_nobody_could_look_something_may_hang(kafka: AsyncSimulatedKafka) -> None:
+    await committed(kafka, "orders", "a")
+    await kafka.faults.arm(point="client.request", api="DescribeProducers", action="drop")
+    with pytest.raises(ClientError):
+        await kafka.assert_no_hanging_transactions()
 
 
 def test_topics_are_grown_and_deleted_in_the_middle_of_a_test() -> None:

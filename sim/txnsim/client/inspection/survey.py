@@ -107,6 +107,19 @@ async def survey(
     )
 
 
+async def hanging_ones(admin: TransactionAdmin, *, now_ms: int) -> tuple[JudgedTransaction, ...]:
+    """What hangs in a cluster, however young.
+
+    Raises:
+        ClientError: As of ``survey``; or nothing hangs where a leader answered, and one did not.
+    """
+    found = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
+    for failure in found.unread.values():
+        if not found.hanging:
+            raise failure
+    return found.hanging
+
+
 async def _with_decision(admin: TransactionAdmin, one: JudgedTransaction) -> JudgedTransaction:
     """What was decided about one that hangs, by its coordinator's log where that tells it."""
     if one.verdict is not OpenTxnStatus.HANGING or one.transactional_id is None:
