@@ -101,6 +101,7 @@ def played(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str]
         yield example, re.sub(r"\n+\Z", "\n", printed.getvalue())
 
 
+@pytest.mark.nightly  # Spark takes it half a minute and more
 def test_every_example_prints_what_the_page_shows(spark: SparkSession, tmp_path: Path) -> None:
     shot(tmp_path / "shot")
     examples = list(played(spark, tmp_path))

@@ -313,6 +313,7 @@ def test_who_is_killed_between_a_commit_and_sparks_own_does_not_write_it_again(
     assert values(tmp_path / "sink") == committed
 
 
+@pytest.mark.nightly  # Spark takes it half a minute and more
 def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:

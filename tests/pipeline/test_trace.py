@@ -379,6 +379,7 @@ def test_one_large_file_is_read_by_several_tasks(export: Path) -> None:
 # Commands and documents
 
 
+@pytest.mark.nightly  # Spark takes it half a minute and more
 def test_the_command_tells_what_the_functions_find(
     views: SparkSession, export: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -409,6 +410,7 @@ def test_the_page_shows_what_is_found(views: SparkSession) -> None:
     assert filled(text, made) == text, "python -m tests.pipeline.analysis_page --write"
 
 
+@pytest.mark.nightly  # Spark takes it half a minute and more
 def test_the_page_shows_the_figures_that_are_drawn(views: SparkSession, tmp_path: Path) -> None:
     for drawn in draw_all(views, tmp_path):
         kept, made = (PLOTS / drawn.name).read_text("utf-8"), drawn.read_text("utf-8")
