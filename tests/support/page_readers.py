@@ -31,6 +31,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Authors of clients": (
         "clients.md",
+        "exam.md",
         "raw-requests.md",
         "peers.md",
         "apis.md",

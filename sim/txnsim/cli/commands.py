@@ -26,6 +26,7 @@ COMMANDS: Final = {
         "runs drawn from seeds: find, shrink and name what is wrong",
     ),
     "scenario": ("txnsim.cli.scenario.command", "list, show and run stories about transactions"),
+    "exam": ("txnsim.cli.exam", "an exam for client libraries: what they do when it goes wrong"),
     "faults": (
         "txnsim.cli.control.faults",
         "arm faults in a running cluster, watch them, release what they hold",
@@ -56,7 +57,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "start a cluster": ("serve", "practise"),
     "ask and move a running one, by its control port": ("faults", "clock", "brokers", "topics"),
     "any Kafka cluster, this one or a real one": ("txns", "proxy", "stream", "logs"),
-    "stories, lessons, and judges": ("scenario", "simulate", "lesson", "check"),
+    "stories, lessons, and judges": ("scenario", "simulate", "lesson", "check", "exam"),
     "traces of a run": ("trace", "explain", "diff"),
     "your editor and shell": ("schema", "completion"),
 }
@@ -77,6 +78,15 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "practise": ("txnsim practise", "txnsim practise copies/broker-1 copies/broker-2"),
     "lesson": ("txnsim lesson", "txnsim lesson L1"),
     "check": ("txnsim check history.jsonl", "txnsim check --json - < history.jsonl"),
+    "exam": (
+        "txnsim exam run --driver 'python helpers/exam/aiokafka_driver.py'",
+        "txnsim exam list --only readers",
+    ),
+    "exam run": (
+        "txnsim exam run --driver 'python helpers/exam/aiokafka_driver.py' --report exam.html",
+        "txnsim exam run --driver ./driver --only 'end unknown' --known known.txt",
+    ),
+    "exam list": ("txnsim exam list", "txnsim exam list --only readers --json"),
     "diff": ("txnsim diff good.jsonl bad.jsonl", "txnsim diff --json good.jsonl bad.jsonl"),
     "explain": (
         "txnsim explain lso orders-0 trace.jsonl",

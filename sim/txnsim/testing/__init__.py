@@ -8,6 +8,7 @@
 - ``virtual`` runs a test with an asynchronous client in virtual time, ``scenarios`` runs a story.
 - ``plugin`` is the pytest plugin, ``report`` what a failing test shows, ``repeating`` how its
   virtual run is seen again. ``container`` starts the cluster of the container image.
+- ``exam`` asks client libraries in any language what they do when it goes wrong.
 
 The names below are imported when they are first used: pytest loads the plugin in every run where
 txnsim is installed, and most tests don't want a cluster.

@@ -1,0 +1,54 @@
+"""The contract of an exam's driver in Python: reads commands, writes answers (docs/exam.md).
+
+A driver is an object with a method for each command that its library knows. What a method returns
+goes into the answer; what it raises becomes the answer's error. Standard library only.
+"""
+
+import json
+import os
+import sys
+
+CONTRACT = 1
+
+
+def serve(driver):
+    """Answer commands until standard input ends.
+
+    Args:
+        driver: ``describe()``, ``error(raised)`` and the commands as methods.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # a library that prints must not write between the answers
+    for line in sys.stdin:
+        command = json.loads(line)
+        number, verb = command.pop("id"), command.pop("do")
+        answers.write(json.dumps({"id": number, **answer(driver, verb, command)}) + "\n")
+        answers.flush()
+        if verb == "quit":
+            break
+    os._exit(0)  # threads of a library that hangs must not keep the process
+
+
+def answer(driver, verb, arguments):
+    """What one command comes to."""
+    if verb == "quit":
+        return {"ok": True}
+    method = getattr(driver, verb.replace("-", "_"), None)
+    if method is None:
+        return {"ok": False, "error": {"name": "UNSUPPORTED_COMMAND", "message": verb}}
+    try:
+        return {"ok": True, **(method(**arguments) or {})}
+    except Exception as raised:  # whatever a library raises is its answer
+        return {"ok": False, "error": {**described(raised), **driver.error(raised)}}
+
+
+def described(raised):
+    """What is the same for every library."""
+    return {
+        "name": type(raised).__name__,
+        "class": f"{type(raised).__module__}.{type(raised).__qualname__}",
+        "message": str(raised)[:500],
+        "retriable": False,
+        "abortable": False,
+        "fatal": False,
+    }

@@ -1,0 +1,133 @@
+"""kafka-python sits the exam of txnsim: docs/exam.md."""
+
+import time
+
+import kafka
+from contract import CONTRACT, serve
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import (
+    AuthorizationError,
+    KafkaError,
+    KafkaTimeoutError,
+    OutOfOrderSequenceNumberError,
+    ProducerFencedError,
+    UnsupportedVersionError,
+)
+from kafka.structs import OffsetAndMetadata
+
+FATAL = (
+    ProducerFencedError,
+    OutOfOrderSequenceNumberError,
+    UnsupportedVersionError,
+    AuthorizationError,
+)
+"""The library's guide is that of the Java client: close on these, abort on every other error."""
+
+
+class Driver:
+    """Producers and consumers by name."""
+
+    def __init__(self):
+        self.producers, self.consumers = {}, {}
+        self.patience_s = 30.0
+
+    def describe(self, contract):
+        """Who sits the exam."""
+        return {
+            "contract": min(contract, CONTRACT),
+            "library": "kafka-python",
+            "version": kafka.__version__,
+            "language": "Python",
+        }
+
+    def error(self, raised):
+        """The library's own word on an error; a call that ran out of time may be repeated."""
+        retriable, fatal = isinstance(raised, KafkaTimeoutError), isinstance(raised, FATAL)
+        return {
+            "retriable": retriable,
+            "abortable": isinstance(raised, KafkaError) and not fatal and not retriable,
+            "fatal": fatal,
+        }
+
+    def init(self, producer, bootstrap, client_id, transactional_id, transaction_timeout_ms,
+             request_timeout_ms, patience_ms):  # fmt: skip
+        """A transactional producer, ready."""
+        self.patience_s = patience_ms / 1000
+        self.producers[producer] = KafkaProducer(
+            bootstrap_servers=bootstrap.split(","),
+            client_id=client_id,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            delivery_timeout_ms=patience_ms,
+            max_block_ms=patience_ms,
+        )
+        self.producers[producer].init_transactions()
+
+    def begin(self, producer):
+        """Begin a transaction."""
+        self.producers[producer].begin_transaction()
+
+    def send(self, producer, topic, partition, value, wait):
+        """One record; with ``wait`` until it is acknowledged."""
+        future = self.producers[producer].send(topic, value.encode(), partition=partition)
+        return {"offset": future.get(timeout=self.patience_s).offset} if wait else {}
+
+    def send_offsets(self, producer, group, offsets):
+        """Positions of a group into the transaction."""
+        places = {
+            TopicPartition(topic, index): OffsetAndMetadata(at, "", -1)
+            for topic, index, at in offsets
+        }
+        self.producers[producer].send_offsets_to_transaction(places, group)
+
+    def commit(self, producer):
+        """Commit."""
+        self.producers[producer].commit_transaction()
+
+    def abort(self, producer):
+        """Abort."""
+        self.producers[producer].abort_transaction()
+
+    def consumer(self, consumer, bootstrap, client_id, group, topic, partitions, isolation):
+        """A reader of partitions, from their beginning."""
+        reader = KafkaConsumer(
+            bootstrap_servers=bootstrap.split(","),
+            client_id=client_id,
+            group_id=group,
+            isolation_level=isolation,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=100,
+        )
+        reader.assign([TopicPartition(topic, index) for index in range(partitions)])
+        reader.seek_to_beginning()
+        self.consumers[consumer] = reader
+
+    def poll(self, consumer, timeout_ms):
+        """What comes within the time, and where the reader stands."""
+        reader, found = self.consumers[consumer], []
+        until = time.monotonic() + timeout_ms / 1000
+        while (left := until - time.monotonic()) > 0:
+            for records in reader.poll(timeout_ms=int(left * 1000)).values():
+                found += [[one.partition, one.offset, one.value.decode()] for one in records]
+        places = {str(at.partition): reader.position(at) for at in reader.assignment()}
+        return {"records": found, "positions": places}
+
+    def seek(self, consumer, topic, partition, offset):
+        """Go on from there."""
+        self.consumers[consumer].seek(TopicPartition(topic, partition), offset)
+
+    def commit_positions(self, consumer):
+        """Commit where the reader stands, as the library does it by itself."""
+        self.consumers[consumer].commit()
+
+    def close(self, name):
+        """Close a producer or a consumer."""
+        if name in self.producers:
+            self.producers.pop(name).close(timeout=1)
+        elif name in self.consumers:
+            self.consumers.pop(name).close()
+
+
+serve(Driver())

@@ -1,0 +1,153 @@
+"""``txnsim exam``: a client library sits the exam, by a driver of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cli.output import print_json, print_line, print_table
+from txnsim.errors import ConfigError
+
+if TYPE_CHECKING:
+    from txnsim.testing.exam.results import Result, Sitting
+    from txnsim.testing.exam.situation import Situation
+
+MISSED_STATUS: Final = 1
+LEVELS: Final = (0, 1, 2)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``exam`` takes."""
+    parts = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
+    run = parts.add_parser("run", description="Have a library sit the exam (docs/exam.md).")
+    run.epilog = (
+        "Exit status: 0 nothing was missed but what --known has, 1 something was,"
+        " 2 a wrong argument, or the driver does not speak the contract."
+    )
+    run.add_argument("--driver", required=True, metavar="CMD", help="starts the library's driver")
+    _add_choice(run)
+    run.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
+    run.add_argument("--known", type=Path, metavar="FILE",
+                     help="misses that don't count, a line each: commit-late@1")  # fmt: skip
+    run.add_argument("--report", type=Path, metavar="FILE", help="write a page of it: FILE.html")
+    run.add_argument("--json", action="store_true", help="results as JSON")
+    listed = parts.add_parser("list", description="Say which situations there are.")
+    _add_choice(listed)
+    listed.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", action="append", default=[], metavar="WORD",
+                        help="situations or classes that begin so; may be repeated")  # fmt: skip
+    parser.add_argument("--transaction-version", type=int, action="append", default=[],
+                        choices=LEVELS, help="only this level; may be repeated")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: The driver can't be started, or an argument is wrong.
+    """
+    from txnsim.simulation.play import quieten
+    from txnsim.testing.exam.sitting import chosen, sit
+    from txnsim.testing.exam.situations import SITUATIONS
+
+    situations = chosen(SITUATIONS, args.only)
+    levels = sorted(set(args.transaction_version)) or LEVELS
+    if args.part == "list":
+        _list(situations, args)
+        return 0
+    quieten()
+    known = _known(args.known)
+    total = sum(level in one.levels for one in situations for level in levels)
+    progress = _Progress(total, quiet=args.json)
+    sitting = asyncio.run(
+        sit(args.driver, situations, levels=levels, as_version=args.as_version, tell=progress.show)
+    )
+    progress.end()
+    if args.report is not None:
+        from txnsim.testing.exam.report import page
+
+        args.report.write_text(page(sitting), encoding="utf-8")
+    if args.json:
+        print_json(msgspec.to_builtins(sitting))
+    else:
+        _show(sitting, known, args)
+    return MISSED_STATUS if any(one.id not in known for one in sitting.misses()) else 0
+
+
+def _list(situations: list[Situation], args: argparse.Namespace) -> None:
+    if args.json:
+        rows = [msgspec.structs.asdict(one) for one in situations]
+        print_json([{name: row[name] for name in row if name != "play"} for row in rows])
+        return
+    print_table(
+        ("Class", "Situation", "Levels", "Question"),
+        [(one.kind, one.name, ",".join(map(str, one.levels)), one.asks) for one in situations],
+    )
+
+
+def _known(path: Path | None) -> frozenset[str]:
+    from txnsim.testing.exam.results import known_misses
+
+    try:
+        return frozenset() if path is None else known_misses(path.read_text().splitlines())
+    except OSError as error:
+        raise ConfigError(f"--known {path}: {error.strerror}") from None
+
+
+def _show(sitting: Sitting, known: frozenset[str], args: argparse.Namespace) -> None:
+    from txnsim.testing.exam.results import Outcome
+
+    print_table(
+        ("Class", "Situation", "Level", "Outcome", "Seconds"),
+        [
+            (one.kind, one.situation, str(one.level), one.outcome, f"{one.seconds:.1f}")
+            for one in sitting.results
+        ],
+    )
+    for one in sitting.misses():
+        print_line(f"{one.id}{' (known)' if one.id in known else ''}: {one.asks}")
+        for line in (*one.because, *(f"the library: {error}" for error in one.errors[:6])):
+            print_line(f"  {line}")
+        print_line(
+            f"  again: txnsim exam run --driver '{args.driver}' --only {one.situation}"
+            f" --transaction-version {one.level}"
+        )
+    healed = known & {one.id for one in sitting.results if one.outcome is Outcome.PASSED}
+    for name in sorted(healed):
+        print_line(f"{name} is known as a miss, and passes")
+    counts = ", ".join(f"{sitting.count(outcome)} {outcome}" for outcome in Outcome)
+    print_line(
+        f"{sitting.library} {sitting.version} ({sitting.language}), which speaks version"
+        f" {sitting.speaks} of transactions: {counts}"
+    )
+
+
+class _Progress:
+    """How far it is, on standard error: one line that changes for a person, lines for a log."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._total, self._done = total, 0
+        self._quiet = quiet
+        self._begin, self._end = ("\r\x1b[K", "") if sys.stderr.isatty() else ("", "\n")
+
+    def show(self, result: Result) -> None:
+        """One more is done."""
+        self._done += 1
+        self._write(f"{self._done}/{self._total} {result.id}: {result.outcome}")
+
+    def end(self) -> None:
+        """Leave no line behind."""
+        if not self._end:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        if not self._quiet:
+            print(f"{self._begin}{text}", end=self._end, file=sys.stderr, flush=True)

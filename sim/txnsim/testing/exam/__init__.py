@@ -1,0 +1,12 @@
+"""An exam for client libraries: what does a library do when a transaction goes wrong?
+
+A library takes part by a small program, its driver, which reads commands and writes answers as JSON
+lines (docs/exam.md). Nothing here knows a library: a verdict follows from what the log holds and
+what the driver has answered.
+
+- ``driver`` talks with the program. ``book`` notes what the program was told, and holds it against
+  the log.
+- ``room`` is what a situation works with: a cluster, the driver, an application that does what the
+  library says. ``situations`` has them, by kind.
+- ``sitting`` plays them; ``results`` are its values, ``report`` is a page of them.
+"""

@@ -1,0 +1,86 @@
+"""What an application was told about its transactions, held against what the log holds.
+
+The laws, for every library and every situation: told "committed" is readable, once; told "aborted"
+is not; an end that nobody told is whole; positions end as the records of their transaction do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+
+class Told(StrEnum):
+    """The end of a transaction, as the library told it."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    """Or its commit was never asked for."""
+    UNKNOWN = "unknown"
+    """A commit was asked for and an error was the answer."""
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """One transaction."""
+
+    values: tuple[str, ...]
+    group: str = ""
+    """Whose positions went with it."""
+    position: int = -1
+    told: Told = Told.ABORTED
+
+
+class Book(msgspec.Struct):
+    """Every transaction of a situation, in order."""
+
+    entries: list[Entry] = []
+
+    def begin(self, *values: str, group: str = "", position: int = -1) -> Entry:
+        """Note a transaction before it begins."""
+        entry = Entry(values=values, group=group, position=position)
+        self.entries.append(entry)
+        return entry
+
+    def misses(self, committed: Sequence[str], positions: Mapping[str, int]) -> Iterator[str]:
+        """What the log and the answers don't agree about.
+
+        Args:
+            committed: The values that a ``read_committed`` reader gets.
+            positions: Group to its committed position; -1 where there is none.
+        """
+        seen = Counter(committed)
+        for value, count in seen.items():
+            if count > 1:
+                yield f"{value} is in the log {count} times"
+            if not any(value in entry.values for entry in self.entries):
+                yield f"{value} is in the log, and was never sent"
+        for entry in self.entries:
+            yield from self._of_records(entry, [value for value in entry.values if seen[value]])
+        for group, position in positions.items():
+            yield from self._of_positions(group, position, seen)
+
+    def _of_records(self, entry: Entry, readable: list[str]) -> Iterator[str]:
+        missing = [value for value in entry.values if value not in readable]
+        match entry.told:
+            case Told.COMMITTED if missing:
+                yield f"told committed, but not readable: {', '.join(missing)}"
+            case Told.ABORTED if readable:
+                yield f"told aborted or never committed, but readable: {', '.join(readable)}"
+            case Told.UNKNOWN if missing and readable:
+                yield f"half of a transaction: {', '.join(readable)} without {', '.join(missing)}"
+            case _:
+                pass
+
+    def _of_positions(self, group: str, position: int, seen: Counter[str]) -> Iterator[str]:
+        """A transaction counts as committed where its records are readable, whatever was told."""
+        expected = -1
+        for entry in self.entries:
+            whole = entry.values and all(seen[value] for value in entry.values)
+            if entry.group == group and (whole or entry.told is Told.COMMITTED):
+                expected = entry.position
+        if position != expected:
+            said = f"the position of group {group} is {position}"
+            yield f"{said}; its transactions make it {expected}"

@@ -1,0 +1,139 @@
+"""The program of a library: commands to its standard input, answers from its standard output.
+
+Version 1 of the contract: docs/exam.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.errors import ConfigError
+
+CONTRACT: Final = 1
+HANGS_S: Final = 30.0
+"""A command without an answer for so long hangs. The libraries' own patience is half of it."""
+LINE_BYTES_MAX: Final = 1 << 20
+UNSUPPORTED: Final = "UNSUPPORTED_COMMAND"
+
+
+class LibraryError(msgspec.Struct, frozen=True, kw_only=True):
+    """An error as the library tells it."""
+
+    name: str
+    class_: str = msgspec.field(name="class", default="")
+    message: str = ""
+    retriable: bool = False
+    """The same call may be repeated."""
+    abortable: bool = False
+    """The transaction has to be aborted; then the producer goes on."""
+    fatal: bool = False
+    """The producer has to be closed."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command came to."""
+
+    id: int
+    ok: bool
+    error: LibraryError | None = None
+    offset: int = -1
+    """Of a record that was sent."""
+    records: tuple[tuple[int, int, str], ...] = ()
+    """Partition, offset and value of what a poll brought."""
+    positions: dict[str, int] = {}
+    """Partition to where the reader goes on."""
+    contract: int = 0
+    library: str = ""
+    version: str = ""
+    language: str = ""
+
+
+class NoAnswerError(Exception):
+    """The program did not answer: it hangs, has ended, or breaks the contract."""
+
+
+class Driver:
+    """A running program."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._number = 0
+
+    @classmethod
+    async def start(cls, command: str) -> Driver:
+        """Start the program.
+
+        Args:
+            command: As a shell would take it; no shell is used.
+
+        Raises:
+            ConfigError: There is no such program.
+        """
+        pipe = asyncio.subprocess.PIPE
+        words = shlex.split(command)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL,
+                limit=LINE_BYTES_MAX,
+            )  # fmt: skip
+        except (OSError, IndexError) as error:
+            raise ConfigError(f"--driver {command}: {error}") from None
+        return cls(process)
+
+    async def ask(self, do: str, *, within_s: float = HANGS_S, **arguments: Any) -> Answer:
+        """Give one command and wait for its answer.
+
+        Raises:
+            NoAnswerError: There is none.
+        """
+        self._number += 1
+        line = msgspec.json.encode({"id": self._number, "do": do, **arguments}) + b"\n"
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(line)
+            await self._process.stdin.drain()
+            async with asyncio.timeout(within_s):
+                told = await self._process.stdout.readline()
+        except TimeoutError:
+            raise NoAnswerError(f"{do} gave no answer in {within_s:g} s: it hangs") from None
+        except (ConnectionError, ValueError) as error:
+            raise NoAnswerError(f"{do}: {error}") from None
+        if not told:
+            raise NoAnswerError(f"{do}: the driver's process has ended")
+        try:
+            answer = msgspec.json.decode(told, type=Answer)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise NoAnswerError(
+                f"{do}: the driver wrote no answer of the contract: {error}"
+            ) from None
+        if answer.id != self._number:
+            raise NoAnswerError(f"{do}: answer {answer.id} to command {self._number}")
+        return answer
+
+    async def describe(self) -> Answer:
+        """Ask who sits the exam.
+
+        Raises:
+            ConfigError: It gives no answer, or speaks another version of the contract.
+        """
+        try:
+            answer = await self.ask("describe", contract=CONTRACT)
+        except NoAnswerError as error:
+            raise ConfigError(f"--driver: {error}") from None
+        if not answer.ok and answer.error is not None:
+            raise ConfigError(f"--driver: describe failed: {answer.error.message}")
+        if answer.contract != CONTRACT:
+            raise ConfigError(f"--driver speaks contract {answer.contract}; this is {CONTRACT}")
+        return answer
+
+    async def end(self) -> None:
+        """End the program, also where it hangs."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()

@@ -1,0 +1,54 @@
+"""A situation: what happens, what is asked, at which levels it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal
+
+import msgspec
+
+from txnsim.testing.exam.room import Room
+
+Kind = Literal["fenced", "end unknown", "middle", "readers", "groups", "liveness"]
+Play = Callable[[Room], Awaitable[None]]
+ALL: Final = (0, 1, 2)
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """One question of the exam."""
+
+    name: str
+    kind: Kind
+    asks: str
+    """The question, for people."""
+    play: Play
+    levels: tuple[int, ...] = ALL
+    """Levels of ``transaction.version`` at which it exists."""
+    groups: tuple[str, ...] = ()
+    """Groups whose positions are judged."""
+    about: tuple[str, ...] = ()
+    """Known bugs that it shows."""
+
+
+def situation(
+    name: str,
+    kind: Kind,
+    asks: str,
+    *,
+    levels: tuple[int, ...] = ALL,
+    groups: tuple[str, ...] = (),
+    about: tuple[str, ...] = (),
+) -> Callable[[Play], Situation]:
+    """Make a situation of a coroutine function.
+
+    Args:
+        name: As ``--only`` takes it.
+        kind: Its class.
+        asks: The question.
+        levels: Where it exists.
+        groups: Whose positions are judged.
+        about: Known bugs.
+    """
+    return lambda play: Situation(
+        name=name, kind=kind, asks=asks, play=play, levels=levels, groups=groups, about=about
+    )

@@ -1,0 +1,19 @@
+"""The situations of the exam, by kind. Each is data and a few lines; the laws of ``book`` are asked
+in all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.testing.exam.situation import Situation
+from txnsim.testing.exam.situations import ends, fenced, groups, liveness, middle, readers
+
+SITUATIONS: Final[tuple[Situation, ...]] = (
+    *fenced.SITUATIONS,
+    *ends.SITUATIONS,
+    *middle.SITUATIONS,
+    *readers.SITUATIONS,
+    *groups.SITUATIONS,
+    *liveness.SITUATIONS,
+)

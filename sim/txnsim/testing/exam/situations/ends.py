@@ -1,0 +1,164 @@
+"""The end is unknown: the request that ends a transaction is lost, late or refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from txnsim.testing.exam.book import Told
+from txnsim.testing.exam.room import MissError, Room
+from txnsim.testing.exam.situation import Play, Situation, situation
+
+
+def _struck(end: str, want: Told | None, **fault: Any) -> Play:
+    """A transaction whose EndTxn meets a fault.
+
+    Args:
+        end: How it ends: commit or abort.
+        want: What the application must be told; any truth will do where None.
+        fault: The rule.
+    """
+
+    async def play(room: Room) -> None:
+        await room.must_init()
+        rule = await room.arm(**{"api": "EndTxn", "limit": 1, **fault})
+        told = await room.transact("a-1", "b-2", end=end)
+        await room.kafka.faults.disarm(rule.id)
+        if want is not None:
+            room.expect(told, want, f"the application is told, after {room.errors}")
+        await room.goes_on()
+
+    return play
+
+
+_ASKED, _ANSWERED = {"point": "client.request"}, {"point": "client.response"}
+_COMMITTED, _ABORTED = Told.COMMITTED, Told.ABORTED
+
+_TABLE: Final = (
+    ("commit-lost", "The commit is lost on its way: is it sent again?",
+     _struck("commit", _COMMITTED, **_ASKED, action="drop")),
+    ("commit-answer-lost", "The answer to the commit is lost: is the commit asked for again?",
+     _struck("commit", _COMMITTED, **_ANSWERED, action="drop")),
+    ("commit-connection-breaks-before", "The connection breaks before the commit is read.",
+     _struck("commit", _COMMITTED, **_ASKED, action="disconnect")),
+    ("commit-connection-breaks-after", "The connection breaks when the commit is done.",
+     _struck("commit", _COMMITTED, **_ANSWERED, action="disconnect")),
+    ("abort-answer-lost", "The answer to the abort is lost.",
+     _struck("abort", _ABORTED, **_ANSWERED, action="drop")),
+    ("abort-connection-breaks-after", "The connection breaks when the abort is done.",
+     _struck("abort", _ABORTED, **_ANSWERED, action="disconnect")),
+    *((f"commit-answered-{error.lower().replace('_', '-')}",
+       f"The commit is answered {error}, three times, and then done.",
+       _struck("commit", _COMMITTED, **_ASKED, limit=3, action={"do": "error", "error": error}))
+      for error in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+                    "CONCURRENT_TRANSACTIONS")),
+    *((f"commit-refused-{error.lower().replace('_', '-')}",
+       f"The commit is refused with {error}: is the application told that it is not committed?",
+       _struck("commit", None, **_ASKED, limit=100, action={"do": "error", "error": error}))
+      for error in ("UNKNOWN_SERVER_ERROR", "INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH",
+                    "PRODUCER_FENCED")),
+)  # fmt: skip
+_ABOUT: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833",)}
+
+
+@situation("markers-slow", "end unknown", "The markers of a commit take a second, and the next"
+           " transaction begins at once: does it wait?",
+           about=("kafkajs #1068", "Sarama #2859"))  # fmt: skip
+async def markers_slow(room: Room) -> None:
+    """Yardstick: CONCURRENT_TRANSACTIONS is asked again until the markers are written."""
+    await room.must_init()
+    delay = {"do": "delay", "delay_ms": 1_000}
+    await room.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
+    for value in ("a-1", "b-2", "c-3"):
+        room.expect(await room.transact(value), _COMMITTED, f"{value} after {room.errors}")
+
+
+@situation("markers-slow-then-offsets", "end unknown", "The markers of a commit take a second, and"
+           " the next transaction begins with positions.", groups=("g",),
+           about=("kafkajs #430", "librdkafka #3221"))  # fmt: skip
+async def markers_slow_offsets(room: Room) -> None:
+    """AddOffsetsToTxn meets CONCURRENT_TRANSACTIONS."""
+    await room.must_init()
+    room.expect(await room.transact("a-1", group="g", position=1), _COMMITTED, "the first one")
+    delay = {"do": "delay", "delay_ms": 1_000}
+    await room.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
+    room.expect(await room.transact("b-2", group="g", position=2), _COMMITTED, "the second one")
+    entry = room.book.begin("c-3", group="g", position=3)
+    await room.must("begin", producer="p")
+    await room.must("send-offsets", producer="p", group="g", offsets=[["input", 0, 3]])
+    answer = await room.send("c-3")
+    room.expect(answer.error, None, "the record behind the positions")
+    room.expect(await room.end(entry), _COMMITTED, f"the third one after {room.errors}")
+
+
+@situation("commit-late", "end unknown", "The commit is held for longer than the library waits;"
+           " the application obeys and goes on; then the commit arrives: does it end a"
+           " transaction that is not its own?", about=("librdkafka #5423",))  # fmt: skip
+async def commit_late(room: Room) -> None:
+    """An EndTxn of old carries the epoch of its time. At the levels 0 and 1 that may be the epoch
+    of the next transaction as well, so the library must not begin one before it knows.
+    """
+    await room.must_init()
+    late = await room.arm(point="client.request", api="EndTxn", limit=1, action="hold")
+    await room.transact("a-1")
+    if "p" in room.dead:
+        await room.must_init("p")
+    following = await room.open("b-2")
+    await room.kafka.faults.release(late.id)
+    await asyncio.sleep(0.5)
+    records = await room.kafka.topics.read("t", settle_ms=0)
+    early = [one for one in records if one.value == b"b-2" and one.fate == "committed"]
+    if early:
+        raise MissError("the late commit of the first transaction has committed the second one")
+    await room.end(following)
+    await room.goes_on()
+
+
+@situation("commit-while-coordinator-moves", "end unknown", "The coordinator's partition gets"
+           " another leader when the commit arrives.")  # fmt: skip
+async def coordinator_moves(room: Room) -> None:
+    """A real move: the new coordinator loads its log."""
+    await room.must_init()
+    entry = await room.open("a-1", "b-2")
+    at = await room.kafka.topics.of_transactional_id("shop")
+    await room.kafka.leaders.move(at.topic, at.partition)
+    room.expect(await room.end(entry), _COMMITTED, f"the application is told, {room.errors}")
+    await room.goes_on()
+
+
+@situation("commit-while-coordinator-dies", "end unknown", "The coordinator's broker dies before"
+           " the commit, and stays dead: is the new coordinator found?",
+           about=("aiokafka #1134", "aiokafka #1145"))  # fmt: skip
+async def coordinator_dies(room: Room) -> None:
+    """Yardstick: FindCoordinator again when the connection is lost."""
+    await room.must_init()
+    entry = await room.open("a-1", "b-2")
+    await room.kafka.brokers.kill(await room.kafka.leaders.coordinator_of("shop"))
+    room.expect(await room.end(entry), _COMMITTED, f"the application is told, {room.errors}")
+    await room.goes_on()
+
+
+@situation("abort-behind-unsent", "end unknown", "Records are handed over and the transaction is"
+           " aborted at once: does the abort wait for what is on its way?",
+           about=("librdkafka #4849",))  # fmt: skip
+async def abort_behind_unsent(room: Room) -> None:
+    """EndTxn must not overtake AddPartitionsToTxn."""
+    await room.must_init()
+    for index in range(8):
+        told = await room.transact(f"a{index}-1", f"b{index}-2", end="abort", wait=False)
+        room.expect(told, _ABORTED, f"the application is told, after {room.errors}")
+    await room.goes_on()
+
+
+SITUATIONS: Final[tuple[Situation, ...]] = (
+    *(
+        situation(name, "end unknown", asks, about=_ABOUT.get(name, ()))(play)
+        for name, asks, play in _TABLE
+    ),
+    markers_slow,
+    markers_slow_offsets,
+    commit_late,
+    coordinator_moves,
+    coordinator_dies,
+    abort_behind_unsent,
+)

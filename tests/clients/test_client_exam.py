@@ -1,0 +1,50 @@
+"""Drivers of Python's libraries sit some of the exam: what they pass today, they pass tomorrow.
+
+The whole exam of a library is ``txnsim exam run``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from typing import Final
+
+import pytest
+
+from tests.support.apache_kafka import REPOSITORY
+from txnsim.testing.exam.results import Outcome
+from txnsim.testing.exam.sitting import chosen, sit
+from txnsim.testing.exam.situations import SITUATIONS
+
+pytestmark = pytest.mark.clients
+
+SOME: Final = ("fenced-by-newer", "timed-out", "commit-answer-lost", "reads-", "offsets-")
+"""One of most classes, quick with every library."""
+
+
+def driver(library: str) -> str:
+    """The command of a driver."""
+    return shlex.join(
+        [sys.executable, str(REPOSITORY / "helpers" / "exam" / f"{library}_driver.py")]
+    )
+
+
+def outcomes(library: str, *only: str, level: int = 2) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Situation to outcome and reasons, of what did not pass."""
+    sitting = asyncio.run(sit(driver(library), chosen(SITUATIONS, only), levels=(level,)))
+    return {
+        one.situation: (one.outcome, one.because)
+        for one in sitting.results
+        if one.outcome is not Outcome.PASSED
+    }
+
+
+def test_confluent_kafka_passes_some() -> None:
+    assert outcomes("confluent_kafka", *SOME) == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("library", ["aiokafka", "kafka_python"])
+def test_other_libraries_answer_every_command(library: str) -> None:
+    assert outcomes(library, "fenced-by-newer", "reads-", "offsets-", "seek-") == {}

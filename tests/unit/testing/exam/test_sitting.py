@@ -1,0 +1,96 @@
+"""Drivers that know nothing sit the exam: whoever answers "ok" to everything must fail."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from typing import Final
+
+import pytest
+
+from txnsim.errors import ConfigError
+from txnsim.testing.exam.report import page
+from txnsim.testing.exam.results import Outcome, Result, Sitting, known_misses
+from txnsim.testing.exam.sitting import chosen, sit
+from txnsim.testing.exam.situations import SITUATIONS
+
+YES: Final = """
+import json, sys
+for line in sys.stdin:
+    number = json.loads(line)["id"]
+    print(json.dumps({"id": number, "ok": True, "contract": 1, "library": "yes"}), flush=True)
+"""
+"""Answers "ok" to everything."""
+BARE: Final = YES.replace('"ok": True', '"ok": False, "error": {"name": "UNSUPPORTED_COMMAND"}')
+KNOWS_ITS_NAME: Final = BARE.replace('"ok": False', '"ok": number == 1')
+"""Its first command is ``describe``; it has no other."""
+
+
+def driver(program: str) -> str:
+    """Its command."""
+    return shlex.join([sys.executable, "-c", program])
+
+
+def played(program: str, *only: str, levels: tuple[int, ...] = (2,)) -> Sitting:
+    """A sitting."""
+    return asyncio.run(sit(driver(program), chosen(SITUATIONS, only), levels=levels))
+
+
+def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
+    names = [one.name for one in SITUATIONS]
+    assert len(set(names)) == len(names)
+    kinds = {one.kind for one in SITUATIONS}
+    assert kinds == {"fenced", "end unknown", "middle", "readers", "groups", "liveness"}
+
+
+@pytest.mark.slow  # each situation has a cluster of its own, and some wait for a dead broker
+def test_a_driver_that_says_ok_to_everything_passes_nothing() -> None:
+    sitting = played(YES)
+    assert [one.id for one in sitting.results if one.outcome is not Outcome.MISSED] == []
+
+
+def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
+    quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero", "offsets-")
+    sitting = played(YES, *quick)
+    assert [one.outcome for one in sitting.results] == [Outcome.MISSED] * len(quick)
+    assert "told committed, but not readable" in sitting.results[1].because[0]
+    assert 'id="commit-lost@2"' in page(sitting)
+
+
+def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
+    sitting = played(KNOWS_ITS_NAME, "commit-lost")
+    assert [one.outcome for one in sitting.results] == [Outcome.DOES_NOT_APPLY]
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (YES.replace('"contract": 1', '"contract": 7'), "contract 7"),
+        (BARE, "describe failed"),
+        ("print('hello')", "no answer of the contract"),
+        ("pass", "has ended"),
+    ],
+)
+def test_what_does_not_speak_the_contract_is_refused(program: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        played(program)
+
+
+def test_a_program_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no-such-program"):
+        asyncio.run(sit("no-such-program", SITUATIONS, levels=(2,)))
+
+
+def test_an_unknown_word_names_the_situations() -> None:
+    with pytest.raises(ConfigError, match="commit-lost"):
+        chosen(SITUATIONS, ["comit"])
+
+
+def test_known_misses_have_remarks() -> None:
+    assert known_misses(["# ours", "commit-late@1  # reported", ""]) == {"commit-late@1"}
+
+
+def test_a_result_is_known_by_situation_and_level() -> None:
+    result = Result(situation="a", kind="middle", level=1, asks="?", outcome=Outcome.PASSED)
+    assert result.id == "a@1"
