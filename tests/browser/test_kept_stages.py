@@ -17,7 +17,7 @@ from PIL import Image, ImageChops, ImageStat
 
 from tests.browser.test_stage import PAUSED, opened
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.scenario.lessons import lessons
+from txnsim.scenario.teaching.lessons import lessons
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -84,7 +84,7 @@ def test_who_sees_nothing_can_answer_the_questions_of_the_first_lesson(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    ends = [part.until for part in lessons()["L1"].parts if part.ask]
+    ends = sorted({part.until for part in lessons()["L1"].parts[:6] if part.until > 4})
     after_abort, after_release, after_others = [heard(page, steps) for steps in ends]
     # Where is the last stable offset after the abort? At 1, behind the marker.
     assert "0 ✕ ABORT marker T1 of app" in after_abort

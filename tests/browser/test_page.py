@@ -15,7 +15,6 @@ import pytest
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
-from txnsim.scenario.lessons import lessons
 from txnsim.trace.reading import read, recording
 
 if TYPE_CHECKING:
@@ -188,73 +187,6 @@ def outcome(*command: str) -> str:
         [sys.executable, *command], capture_output=True, check=False, text=True, timeout=300
     )
     return done.stdout + done.stderr
-
-
-def test_the_first_lesson_is_played_by_keyboard_to_its_goal(
-    fresh_server: TxnsimServer, new_page: Any
-) -> None:
-    page = new_page(fresh_server.http)
-    page.wait_for_selector("#lesson-L1")
-    choose(page, "#lesson-L1")
-    page.wait_for_selector("#lesson")
-    choose(page, "#lesson-go")
-    choose(page, "#lesson-next")
-    for answer in ("1", "hanging transaction", "3"):
-        choose(page, "#lesson-hint")
-        page.wait_for_selector("#lesson .hint")
-        press_until(page, "document.activeElement.name === 'guess'")
-        for _ in range(3):
-            if page.evaluate("document.querySelector('[name=guess]:checked')?.value") == answer:
-                break
-            page.keyboard.press("ArrowDown")
-        choose(page, "#lesson-answer")
-        page.wait_for_selector("#lesson .right")
-        if answer == "hanging transaction":  # the goal was given away three steps early
-            page.wait_for_selector("#why:not(.stale) .cause.hanging")
-            assert "ABORT" not in page.inner_text("#why")
-            assert page.locator("#repair").count() == 0
-        choose(page, "#lesson-next")
-    choose(page, "#lesson-action-1")
-    page.wait_for_selector("#lesson .wrong")
-    choose(page, "#lesson-action-2")
-    page.wait_for_selector("#lesson-met")
-    assert "Goal reached" in page.inner_text("#lesson")
-    assert page.evaluate("__sim.events.filter((one) => one.k === 'goal').length") == 1
-
-
-def test_the_tour_is_walked_from_its_first_step_to_its_last(
-    fresh_server: TxnsimServer, new_page: Any
-) -> None:
-    tour = lessons()["L0"]
-    page = new_page(fresh_server.http)
-    page.wait_for_selector("#lesson-L0")
-    choose(page, "#lesson-L0")
-    for number, part in enumerate(tour.parts, start=1):
-        page.wait_for_selector(f"#lesson:has-text('part {number} of {len(tour.parts)}')")
-        assert part.say.strip() in page.inner_text("#lesson")
-        if part.ask:
-            press_until(page, "document.activeElement.name === 'guess'")
-            page.keyboard.press("ArrowUp")  # to the last choice, which is right
-            choose(page, "#lesson-answer")
-            page.wait_for_selector("#lesson .right")
-        else:
-            choose(page, "#lesson-go")
-        page.wait_for_selector("#lesson-next")
-        assert part.then.strip() in page.inner_text("#lesson")
-        view = page.get_attribute("main section.view", "aria-label")
-        assert view == part.view
-        choose(page, "#lesson-next")
-    page.wait_for_selector("#lesson-met:has-text('That is the tour.')")
-    choose(page, "#lesson-leave")
-    page.wait_for_selector(".link-state.live")
-    assert page.locator("#lesson").count() == 0
-
-
-def choose(page: Page, selector: str) -> None:
-    """By keyboard alone."""
-    page.wait_for_selector(f"{selector}:not([disabled])")
-    press_until(page, f"document.activeElement === document.querySelector({selector!r})")
-    page.keyboard.press("Enter")
 
 
 def test_events_are_searched_and_walked_by_keyboard(server: TxnsimServer, new_page: Any) -> None:

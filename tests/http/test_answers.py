@@ -200,13 +200,21 @@ async def scenarios(ask: Checked) -> None:
     await ask("POST", f"{at}/back?wait_ms=60000", 200, {"stops": 2})
     await ask("DELETE", at, 204)
     await ask("GET", "/api/v1/lessons", 200)
-    await ask("GET", "/api/v1/lessons/l9/parts/0/answer", 404)
+    await ask("GET", "/api/v1/lessons/l99/parts/0/answer", 404)
     await ask("GET", "/api/v1/lessons/L1/parts/1/answer", 422)
+    await ask("GET", "/api/v1/lessons/L1/parts/0/answer", 404)  # it asks nothing
     begin = {"name": "z01", "runs": ["V-"], "paused": True, "lesson": "L1"}
     run = await ask("POST", "/api/v1/runs?wait_ms=60000", 200, begin)
     where = f"/api/v1/lessons/L1/parts/1/answer?of={run['id']}"
     await ask("POST", f"/api/v1/runs/{run['id']}/go?wait_ms=60000", 200, {"steps": 9})
     assert (await ask("GET", where, 200))["key"] == "1"
+    await ask(
+        "POST", f"/api/v1/runs/{run['id']}/inputs?wait_ms=60000", 200, {"step": {"advance": "5m"}}
+    )
+    saved = await ask("GET", f"/api/v1/runs/{run['id']}/story?name=mine", 200)
+    assert "name: mine" in saved
+    assert saved.rstrip().endswith("advance: 300000ms")
+    await ask("GET", "/api/v1/runs/nobody/story", 404)
     await ask("POST", f"{at}/back", 409)
 
 

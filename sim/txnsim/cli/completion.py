@@ -70,7 +70,7 @@ def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
     """With the words that a parser does not list, as it would have to import too much for them."""
     from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, name_of
     from txnsim.scenario.catalog import heads
-    from txnsim.scenario.lessons import lessons
+    from txnsim.scenario.teaching.lessons import lessons
     from txnsim.wire.apis import APIS
 
     stories = tuple(

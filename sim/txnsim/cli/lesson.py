@@ -5,24 +5,30 @@ ones.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from txnsim.cli.output import Columns, print_text, tell
 from txnsim.cli.scenario.output import WIDTH, event_of
 
 if TYPE_CHECKING:
-    from txnsim.runtime.trace import Tracer
-    from txnsim.scenario.commands import PlannedStep
-    from txnsim.scenario.lessons import Goal, Lesson, Part
+    from txnsim.scenario.commands import Input, PlannedStep
+    from txnsim.scenario.runner import Telling
     from txnsim.scenario.stage import Stage
+    from txnsim.scenario.teaching.lessons import Beside, Lesson, Part, Told
+    from txnsim.trace.reading import Recording
 
 LEFT_STATUS: Final = 1
 DEMO: Final = "demo"
 """What ``make demo`` plays."""
 COLUMNS: Final[Columns[dict[str, str]]] = {
     "Lesson": lambda one: one["id"],
+    "Minutes": lambda one: one["minutes"],
     "Title": lambda one: one["title"],
 }
 
@@ -30,20 +36,32 @@ COLUMNS: Final[Columns[dict[str, str]]] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``lesson`` takes."""
     parser.epilog = (
-        "Answers are read from standard input, one per line: a number, h for a hint, an empty line"
-        " to skip, q to leave. Exit status: 0 the lesson was played to its end, 1 it was left,"
-        " 2 a misuse."
+        "Answers are read from standard input, one per line: a number, h for a hint, q to leave."
+        " Exit status: 0 the lesson was played to its end, 1 it was left, 2 a misuse."
     )
     parser.add_argument("id", nargs="?", help="as L1; a list of all unless given")
     parser.add_argument("--json", action="store_true", help="the list as JSON")
+    parser.add_argument(
+        "--sheet", action="store_true", help="print the lesson as a sheet of paper, in Markdown"
+    )
+    parser.add_argument(
+        "--answers", action="store_true", help="with --sheet: for the teacher, with all answers"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.scenario.lessons import lesson, lessons
+    from txnsim.scenario.teaching.lessons import lesson, lessons
 
     if args.id is None:
-        tell(args, [{"id": one.id, "title": one.title} for one in lessons().values()], COLUMNS)
+        known = lessons().values()
+        rows = [{"id": one.id, "minutes": str(one.minutes), "title": one.title} for one in known]
+        tell(args, rows, COLUMNS)
+        return 0
+    if args.sheet:
+        from txnsim.cli.lesson_sheet import sheet
+
+        print_text(sheet(lesson(args.id), with_answers=args.answers))
         return 0
     return _play(lesson(args.id))
 
@@ -58,19 +76,25 @@ class _EndedError(_LeftError):
 
 def _play(chosen: Lesson) -> int:
     from txnsim.cli.event_log import log_to_stderr  # structlog: slow to import
-    from txnsim.scenario.catalog import find
-    from txnsim.scenario.runner import Telling, tell_virtual
+    from txnsim.scenario.runner import tell_virtual
+    from txnsim.scenario.teaching.played import PlayedError
 
     log_to_stderr()
     print_text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
-    telling = Telling(scenario=find(chosen.scenario)[1], run=chosen.run, take=chosen.take)
+    player = _Player(chosen)
     try:
-        tell_virtual(telling, pace=_Player(chosen))
-    except _LeftError as left:
-        if left.args:
-            return 0
+        while player.telling is not None:
+            player.prepare()
+            try:
+                tell_virtual(player.telling, pace=player)
+            except PlayedError:
+                continue
+    except _LeftError:
         print_text("You have left the lesson.")
         return LEFT_STATUS
+    if player.predictions:
+        right = sum(player.predictions)
+        print_text(f"{right} of your {len(player.predictions)} predictions came true.")
     return 0
 
 
@@ -80,24 +104,60 @@ class _Player:
     def __init__(self, chosen: Lesson) -> None:
         self._lesson = chosen
         self._part = -1
+        """That was told last."""
+        self._is_open = False
+        """Whether what it shows is still to come."""
         self._guess = ""
         self._told = 0
         """How many sentences of the story."""
+        self._inputs: list[Input] = []
+        """What the learner did to the present story."""
+        self._beside: dict[int, Recording] = {}
+        """Part -> the other run that is shown beside this one."""
+        self._begins = 0
+        """The first part of the present story."""
+        self.predictions: list[bool] = []
+        """Whether each came true."""
+        self.telling = self._telling(0)
+        """What is to be played; None at the end of the lesson."""
+
+    def _telling(self, part: int) -> Telling | None:
+        from txnsim.scenario.teaching.played import telling_of
+
+        return None if part >= len(self._lesson.parts) else telling_of(self._story(part))
+
+    def _story(self, part: int) -> Told:
+        return self._lesson.story_of(part)[0]
+
+    def prepare(self) -> None:
+        """Play the other runs that this story is compared with: a run takes its whole thread."""
+        told, _ = self._lesson.story_of(self._begins)
+        for number, part in enumerate(self._lesson.parts):
+            same = self._lesson.story_of(number) == (told, self._begins)
+            if part.beside is not None and same:
+                self._beside[number] = _told_beside(told, part.beside)
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
         """Tell a part when the one before has been played."""
+        from txnsim.scenario.teaching.played import PlayedError
+
         parts = self._lesson.parts
-        if self._part >= 0 and step.number < parts[self._part].until:
-            return
-        if self._part >= 0:
-            self._reveal(parts[self._part], stage.environment.tracer)
-        self._part += 1
-        if self._part < len(parts):
-            self._tell(parts[self._part])
-            return
-        if self._lesson.goal is not None:
-            await self._reach(self._lesson.goal, stage)
-        raise _LeftError(True)  # noqa: FBT003 - the lesson is over; the rest of the story is not wanted
+        while not self._is_open or step.number >= parts[self._part].until:
+            if self._is_open:
+                self._reveal(parts[self._part], stage)
+                self._is_open = False
+            following = self._part + 1
+            is_new = following < len(parts) and parts[following].story is not None
+            if following == len(parts) or (is_new and following != self._begins):
+                self._told, self._inputs, self._begins = 0, [], following
+                self.telling = self._telling(following)
+                raise PlayedError
+            self._part = following
+            if parts[following].goal:
+                await self._reach(parts[following], stage, step.number)
+            else:
+                self._tell(parts[following])
+                self._is_open = True
 
     def _tell(self, part: Part) -> None:
         print_text(textwrap.fill(part.say.strip(), WIDTH))
@@ -108,60 +168,152 @@ class _Player:
                 print_text("")
             return
         keys = list(part.choices)
-        print_text(f"\n{part.ask}")
-        chosen = _asked("Your answer", [part.choices[key] for key in keys], part.hints)
-        self._guess = "" if chosen is None else keys[chosen]
+        print_text(f"\n{textwrap.fill(part.ask, WIDTH)}")
+        self._guess = keys[_asked("Your prediction", list(part.choices.values()), part.hints)]
 
-    def _reveal(self, part: Part, tracer: Tracer) -> None:
-        from txnsim.scenario.lessons import fact
-        from txnsim.trace.reading import recording
+    def _reveal(self, part: Part, stage: Stage) -> None:
+        from txnsim.scenario.teaching.facts import fact
+        from txnsim.scenario.teaching.played import so_far
 
         if part.fact:
-            key = fact(recording("the run", b"".join(tracer.pieces()).splitlines()), part.fact)
-            said = (
-                "" if not self._guess else "Right: " if self._guess == key else "It is different: "
-            )
-            print_text(f"\n{said or 'The answer: '}{part.choices.get(key, key)}.")
+            key = fact(so_far(stage), part.fact)
+            is_right = self._guess == key
+            self.predictions.append(is_right)
+            print_text(f"\nYou said:  {part.choices[self._guess]}.")
+            mark = "✓ Right." if is_right else "✕ It is different."
+            print_text(f"The run:   {part.choices.get(key, key)}. {mark}")
+            if self._guess in part.mistakes and not is_right:
+                print_text(textwrap.fill(part.mistakes[self._guess].strip(), WIDTH))
         if part.shows:
-            self._show(tracer)
-        lines = part.then.strip().splitlines()
-        print_text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
+            self._show(stage)
+        if part.beside is not None:
+            self._compare(part, stage)
+        _print_paragraphs(part.then)
 
-    def _show(self, tracer: Tracer) -> None:
+    def _show(self, stage: Stage) -> None:
         """What has happened since it was asked last."""
-        from txnsim.trace.reading import recording
+        from txnsim.scenario.teaching.played import so_far
         from txnsim.trace.story import story
 
-        run = recording("the run", b"".join(tracer.pieces()).splitlines())
+        run = so_far(stage)
         sentences = [one for one in story(run.events, run.nodes) if not one.is_narrated]
         for one in sentences[self._told :]:
             print_text("\n".join(event_of(one)))
         self._told = len(sentences)
 
-    async def _reach(self, goal: Goal, stage: Stage) -> None:
+    def _compare(self, part: Part, stage: Stage) -> None:
+        """Facts of this run and of another one, side by side."""
+        from txnsim.scenario.teaching.facts import fact, in_words
+        from txnsim.scenario.teaching.played import so_far
+
+        assert part.beside is not None
+        runs = {
+            part.beside.run: self._beside[self._part],
+            self._story(self._part).run: so_far(stage),
+        }
+        print_text(f"\n{'':<38}" + "".join(f"{name:<25}" for name in runs))
+        for words in part.beside.facts:
+            values = "".join(f"{fact(run, words):<25}" for run in runs.values())
+            print_text(f"{in_words(words):<38}{values}")
+        print_text("")
+
+    async def _reach(self, part: Part, stage: Stage, at: int) -> None:
+        from txnsim.errors import ClientError, ConfigError
+        from txnsim.scenario.answers import StoryFailedError
+        from txnsim.scenario.commands import Input
         from txnsim.scenario.given_inputs import do_input
-        from txnsim.scenario.lessons import is_reached
         from txnsim.scenario.reading import read_step
-        from txnsim.trace.reading import recording
+        from txnsim.scenario.teaching.lessons import is_reached
+        from txnsim.scenario.teaching.played import so_far
 
-        print_text(goal.say.strip())
+        print_text(textwrap.fill(part.say.strip(), WIDTH))
         while True:
-            chosen = _asked("What do you do?", [one.text for one in goal.actions], goal.hints)
-            if chosen is None:
+            chosen = part.actions[
+                _asked("What do you do?", [one.text for one in part.actions], part.hints)
+            ]
+            try:
+                for step in chosen.steps:
+                    await do_input(stage, read_step(step))
+                    self._inputs.append(Input(before=at, step=step))
+            except (ClientError, ConfigError, StoryFailedError) as error:
+                print_text(f"\nThat can't be done now: {error}.")
                 continue
-            await do_input(stage, read_step(goal.actions[chosen].step))
-            lines = b"".join(stage.environment.tracer.pieces()).splitlines()
-            if is_reached(goal, recording("the run", lines)):
-                print_text(f"\nGoal reached. {goal.reached.strip()}")
-                return
-            print_text(f"\nNot yet. {goal.actions[chosen].then}")
+            if is_reached(part, so_far(stage)):
+                print_text("\nGoal reached.")
+                _print_paragraphs(part.then)
+                break
+            print_text(f"\nNot yet. {chosen.then}")
+        if part.saves:
+            self._save(part)
+
+    def _save(self, part: Part) -> None:
+        from txnsim.scenario.saved_story import saved
+
+        name = f"my-{self._lesson.id.lower()}"
+        try:
+            word = input(
+                f"Save it as a story of your own? (Enter: {name}.yaml, n for no): "
+            ).strip()
+        except EOFError:
+            return
+        if word.lower() in ("n", "no", "q"):
+            return
+        path = Path(word or f"{name}.yaml")
+        assert self.telling is not None
+        text = saved(
+            self.telling.scenario,
+            self.telling.run,
+            self.telling.take,
+            self._inputs,
+            name=name,
+            verdict=part.saves,
+        )
+        try:
+            path.write_text(text, "utf-8")
+        except OSError as error:
+            print_text(f"{path}: can't be written: {error.strerror}")
+            return
+        print_text(f"Play it again: txnsim scenario run {path} --armed\n")
 
 
-def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int | None:
+class _Until:
+    """The pace of a story that is played up to a step."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.found: Recording | None = None
+
+    async def before(self, stage: Stage, step: PlannedStep) -> None:
+        """Take the trace, and end it, where it is time to."""
+        from txnsim.scenario.teaching.played import PlayedError, so_far
+
+        if step.number == self._number:
+            self.found = so_far(stage)
+            raise PlayedError
+
+
+def _told_beside(story: Told, beside: Beside) -> Recording:
+    from txnsim.scenario.runner import tell_virtual
+    from txnsim.scenario.teaching.played import PlayedError, telling_of
+
+    pace = _Until(beside.until)
+    told = msgspec.structs.replace(story, run=beside.run)
+    with contextlib.suppress(PlayedError):
+        tell_virtual(telling_of(told), pace=pace)
+    assert pace.found is not None
+    return pace.found
+
+
+def _print_paragraphs(text: str) -> None:
+    lines = text.strip().splitlines()
+    print_text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
+
+
+def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
     """Ask until there is an answer.
 
     Returns:
-        The place of a choice; None where the question is skipped.
+        The place of a choice; 0 where there is nothing to choose.
 
     Raises:
         _LeftError: The learner leaves, or standard input has ended.
@@ -174,8 +326,8 @@ def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int | N
             word = input(f"{prompt}{' (h for a hint)' if left else ''}: ").strip().lower()
         except EOFError:
             raise _EndedError from None
-        if word == "":
-            return None
+        if word == "" and not choices:
+            return 0
         if word == "q":
             raise _LeftError
         if word == "h" and left:
@@ -183,5 +335,5 @@ def _asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int | N
         elif word.isascii() and word.isdigit() and 1 <= int(word) <= len(choices):
             return int(word) - 1
         else:
-            wanted = f"1 to {len(choices)}, Enter to skip" if choices else "Enter to go on"
+            wanted = f"1 to {len(choices)}" if choices else "Enter to go on"
             print_text(f"expected {wanted}, q to leave")

@@ -35,11 +35,11 @@ from txnsim.scenario.commands import (
     to_order,
 )
 from txnsim.scenario.given_inputs import GivenInputs, do_input
-from txnsim.scenario.lessons import is_reached, lesson
 from txnsim.scenario.reading import read, read_step
 from txnsim.scenario.runner import FAILED, Telling, tell_virtual
 from txnsim.scenario.stage import Stage
 from txnsim.scenario.steps_model import Step
+from txnsim.scenario.teaching.lessons import goals, is_reached
 from txnsim.trace.reading import recording
 
 WARM_UP: Final = "z01"
@@ -57,7 +57,7 @@ class Driver:
         self._left: int | None = 0 if order.paused else None
         """Steps until it stops; None for never."""
         self._checkpoints = Checkpoints()
-        self._goal = lesson(order.lesson).goal if order.lesson else None
+        self._goals = goals(order.lesson) if order.lesson else []
         self.inputs = self._given.done
         """Those that were done."""
 
@@ -117,14 +117,13 @@ class Driver:
         return command
 
     def _judge(self, tracer: Tracer) -> None:
-        """Tell the trace when the goal of the lesson is reached."""
-        if self._goal is None:
+        """Tell the trace when the next goal of the lesson is reached."""
+        if not self._goals:
             return
         lines = b"".join(tracer.pieces()).splitlines()
-        if is_reached(self._goal, recording("the run", lines)):
-            data = {"goal": self._goal.say, "met": True}
+        if is_reached(self._goals[0], recording("the run", lines)):
+            data = {"goal": self._goals.pop(0).say, "met": True}
             tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=data)
-            self._goal = None
 
     def _tell_failure(self, error: str) -> None:
         """An input that could not be done: the run goes back to what it was before, whose process

@@ -185,7 +185,12 @@ def _one_or_several(one: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [one, {"type": "array", "items": one}]}
 
 
-Milliseconds = Annotated[int, BeforeValidator(duration_ms), WithJsonSchema(_DURATION)]
+Milliseconds = Annotated[
+    int,
+    BeforeValidator(duration_ms),
+    PlainSerializer(lambda ms: None if ms is None else f"{ms}ms", when_used="json"),
+    WithJsonSchema(_DURATION, mode="validation"),
+]
 Partition = Annotated[
     TopicPartition,
     BeforeValidator(partition),

@@ -34,18 +34,20 @@ def read(file: str, text: str) -> Scenario:
     Raises:
         ConfigError: It is no scenario; one line per problem, with file, line and field.
     """
-    document, lines = _parse(file, text)
+    document, lines = parsed(file, text)
     document, origins, problems = rolled_out(document)
     if problems:
-        raise _error(file, lines, problems)
+        raise place_error(file, lines, problems)
     try:
         scenario = Scenario.model_validate(document)
     except ValidationError as error:
         found = without_other_kinds(map(_explained, error.errors()))
-        raise _error(file, lines, [(origins.of(place), words) for place, words in found]) from None
+        raise place_error(
+            file, lines, [(origins.of(place), words) for place, words in found]
+        ) from None
     problems = [(origins.of(place), words) for place, words in contradictions(scenario)]
     if problems:
-        raise _error(file, lines, problems)
+        raise place_error(file, lines, problems)
     for part in PARTS:
         for number, step in enumerate(getattr(scenario, part)):
             place = origins.of((part, number))
@@ -81,9 +83,10 @@ def read_step(data: object) -> Step:
 # Errors with their lines
 
 
-def _error(
+def place_error(
     file: str, lines: dict[Place, int], problems: Iterable[tuple[Place, str]]
 ) -> ConfigError:
+    """One line per problem, with file, line and field."""
     found = sorted({(_line(lines, place), _field(place), message) for place, message in problems})
     return ConfigError(
         "\n".join(f"{file}:{line}: {field}: {message}" for line, field, message in found)
@@ -114,8 +117,12 @@ def _hyphened(place: Place) -> Place:
 # YAML
 
 
-def _parse(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
-    """The document and the line of every value in it, counted from 1."""
+def parsed(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
+    """The document and the line of every value in it, counted from 1.
+
+    Raises:
+        ConfigError: It is no YAML, or no mapping.
+    """
     lines: dict[Place, int] = {(): 1}
     try:
         bounded, root = composed(text, file=file)

@@ -1,22 +1,35 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
 from txnsim.cli.main import main
+from txnsim.scenario.teaching.lessons import lesson, lessons
 
-TO_THE_GOAL = "\n2\n3\n3\n"
+ALL = tuple(one for one in lessons() if one != "demo")
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    def play(lesson: str, words: str) -> tuple[int, str]:
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+
+    def play(name: str, words: str) -> tuple[int, str]:
         monkeypatch.setattr("sys.stdin", io.StringIO(words))
-        status = main(["lesson", lesson])
+        status = main(["lesson", name])
         return status, capsys.readouterr().out
 
     return play
+
+
+def keys(name: str) -> str:
+    """What somebody types who always predicts the first choice and knows every way to a goal."""
+    typed = ""
+    for part in lesson(name).parts:
+        typed += "".join(f"{one}\n" for one in part.solution) or ("1\n" if part.ask else "\n")
+        typed += "\n" if part.saves else ""
+    return typed
 
 
 def test_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,16 +37,57 @@ def test_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "L1" in capsys.readouterr().out
     assert main(["lesson", "--json"]) == 0
     assert '"id": "L1"' in capsys.readouterr().out
-    assert main(["lesson", "L9"]) == 2
+    assert main(["lesson", "L99"]) == 2
 
 
-def test_the_first_lesson_is_played_to_its_goal(typed) -> None:
-    status, said = typed("l1", TO_THE_GOAL + "1\nh\n3\n")
+@pytest.mark.parametrize("name", ALL)
+def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
+    name: str, typed, tmp_path: Path
+) -> None:
+    status, said = typed(name, keys(name))
+    assert status == 0, said
+    parts = lesson(name).parts
+    assert said.count("You said:  ") == sum(bool(part.ask) for part in parts)
+    assert said.count("Goal reached.") == sum(bool(part.goal) for part in parts)
+    assert "predictions came true." in said
+    mine = tmp_path / f"my-{name.lower()}.yaml"
+    assert f"txnsim scenario run {mine.name} --armed" in said
+    assert main(["scenario", "run", str(mine), "--armed", "--quiet"]) == 0
+
+
+def test_a_prediction_is_shown_again_beside_the_answer(typed) -> None:
+    _, said = typed("L1", "\n1\nq\n")
+    assert "You said:  at 0: the transaction still holds it back." in said
+    assert "The run:   at 1: behind the marker. ✕ It is different." in said
+    assert "The marker has ended the transaction on the partition" in said  # why it is wrong
+
+
+def test_two_runs_are_shown_side_by_side(typed) -> None:
+    _, said = typed("L1", "\n1\n1\n1\n1\n1\n3\n2\n2\nq\n")
+    lines = [line for line in said.splitlines() if line.startswith("refused on payments-0")]
+    assert [line.split()[3:] for line in lines] == [["nothing", "INVALID_PRODUCER_EPOCH"]]
+
+
+def test_nothing_goes_on_without_a_prediction(typed) -> None:
+    status, said = typed("L1", "\n\n\nnonsense\n9\nh\nq\n")
+    assert status == 1
+    assert said.count("expected 1 to 3, q to leave") == 4
+    assert "Hint: A marker takes an offset" in said
+    assert "The run:" not in said
+
+
+def test_a_wrong_action_says_why_and_what_can_not_be_done_is_told(typed) -> None:
+    _, said = typed("L1", "\n1\n1\n1\n1\n1\n1\n3\n1\n1\n1\n7\nq\n")
+    assert "Not yet. The coordinator's timeout ends transactions that it knows." in said
+    assert "That can't be done now: " in said
+
+
+def test_a_story_need_not_be_saved(typed, tmp_path: Path) -> None:
+    status, said = typed("L0", keys("L0").removesuffix("\n") + "n\n")
     assert status == 0
-    assert said.count("Right: ") == 3
-    assert said.count("Not yet. ") == 1
-    assert "Hint: " in said
-    assert "Goal reached." in said
+    assert not list(tmp_path.iterdir())
+    status, said = typed("L0", keys("L0").removesuffix("\n") + "nowhere/mine.yaml\n")
+    assert "nowhere/mine.yaml: can't be written" in said
 
 
 def test_the_demo_is_one_screen_that_stops_and_says_what_is_next(typed) -> None:
@@ -45,14 +99,6 @@ def test_the_demo_is_one_screen_that_stops_and_says_what_is_next(typed) -> None:
     assert said.strip().splitlines()[-1] == "next: txnsim lesson L1"
     assert len(said.splitlines()) <= 50
     assert typed("demo", "")[0] == 0, "without a terminal it does not stop"
-
-
-def test_questions_may_be_skipped_and_wrong_answers_are_told(typed) -> None:
-    status, said = typed("L0", "\n\n1\n")
-    assert status == 0
-    assert "It is different: at 3, behind the marker." in said
-    status, said = typed("L0", "\n\n\n")
-    assert "The answer: at 3" in said
 
 
 def test_nothing_but_the_lesson_is_printed_and_what_is_expected_can_be_typed(

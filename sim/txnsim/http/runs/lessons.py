@@ -16,7 +16,8 @@ from starlette.requests import Request
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, digits_of
-from txnsim.scenario.lessons import Lesson, fact, lesson, lessons
+from txnsim.scenario.teaching.facts import fact
+from txnsim.scenario.teaching.lessons import Lesson, lesson, lessons
 from txnsim.trace.reading import recording
 
 
@@ -30,13 +31,13 @@ class LessonAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lesson_of(wanted: str) -> Lesson:
-    """A lesson by its id.
+    """A lesson by its id, which may name a part: ``L1:5``.
 
     Raises:
         RefusedError: There is none of that id.
     """
     try:
-        return lesson(wanted)
+        return lesson(wanted.partition(":")[0])
     except ConfigError as error:
         raise RefusedError(404, str(error)) from error
 

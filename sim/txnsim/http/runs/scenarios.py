@@ -54,6 +54,7 @@ SEED_MAX: Final = 2**63 - 1
 TELLINGS_KEPT_MAX: Final = 50
 """Requests to run that are remembered; the oldest that has ended makes room."""
 NDJSON: Final = "application/x-ndjson"
+YAML: Final = "application/yaml"
 POSTED: Final = "posted.yaml"
 """What messages call a scenario without a file."""
 TAKES: Final = ("armed", "disarmed", "control")
@@ -263,6 +264,28 @@ class ScenarioRoutes(Noun):
         """The whole trace of one of the runs, as JSON lines."""
         return Response(self._trace_of(request, self._known(request)), media_type=NDJSON)
 
+    @Operation(
+        "get",
+        f"{PREFIX}/runs/{{id}}/story",
+        media_type=YAML,
+        query=(
+            Query("name", "Of the new story; my-story unless given", "string"),
+            Query("verdict", "What the judges will say of it; healthy unless given", "string"),
+        ),
+        refusals=("404", "409"),
+    )
+    async def story(self, request: Request) -> Response:
+        """A driven run, with all that was done to it, as the file of a story of its own."""
+        one = self._driven(request)
+        if one.stop is None:
+            raise RefusedError(
+                409, f"run {one.id} is {one.state}: it is written while it stands still"
+            )
+        name = request.query_params.get("name", "my-story")
+        verdict = request.query_params.get("verdict", "healthy")
+        write = partial(_story_of, one.plan[0], one.stop.inputs, name, verdict)
+        return Response(await self._read(write), media_type=YAML)
+
     def trace_of(self, request: Request) -> bytes | None:
         """The trace of the run that ``of``, ``run`` and ``take`` of a request name; None where it
         names none.
@@ -405,6 +428,12 @@ class ScenarioRoutes(Noun):
 
 
 # Reading, in a thread
+
+
+def _story_of(telling: Telling, inputs: Sequence[Input], name: str, verdict: str) -> str:
+    from txnsim.scenario.saved_story import saved
+
+    return saved(telling.scenario, telling.run, telling.take, inputs, name=name, verdict=verdict)
 
 
 def _plan(wanted: RunScenario) -> list[Telling]:

@@ -5,7 +5,7 @@
 import { effect } from "@preact/signals";
 import { act, listen, repeat } from "./api.js";
 import { addressed, wanted } from "./share.js";
-import { choose, compared, count, cursor, filed, go, indexOf, lesson, live, partition, source, view } from "./store.js";
+import { choose, compared, count, cursor, filed, go, indexOf, lesson, live, partition, presenting, source, view } from "./store.js";
 import { resume } from "./views/lesson.js";
 
 /** So long the page stands still before its address is written: browsers refuse more than a few a second. */
@@ -68,7 +68,7 @@ export async function follow() {
   }
   if (!filed.value) write(); // at once, so that Back leads here from what is shown next
   effect(() => {
-    void [view.value, cursor.value, source.value, lesson.value, compared.value];
+    void [view.value, cursor.value, source.value, lesson.value, presenting.value, compared.value];
     clearTimeout(timer);
     if (!filed.value) timer = setTimeout(write, REST_MS);
   });

@@ -3,7 +3,7 @@
 // seed and inputs alone, so a link holds no trace.
 
 import { VIEWS } from "./keys.js";
-import { at, compared, cursor, driven, events, explained, info, lesson, partition, source, view, violations } from "./store.js";
+import { at, compared, cursor, driven, events, explained, info, lesson, partition, presenting, source, view, violations } from "./store.js";
 import { line } from "./words.js";
 
 const LAST = 20;
@@ -30,6 +30,7 @@ export function addressed() {
   if (lesson.value) {
     where.set("lesson", lesson.value.id);
     where.set("part", String(lesson.value.part));
+    if (presenting.value) where.set("present", "1");
   } else if (one) {
     for (const [name, value] of Object.entries({ run: one.name, label: one.run, take: one.take, seed: one.seed })) where.set(name, String(value));
     if (one.inputs.length) where.set("in", encoded(one.inputs));

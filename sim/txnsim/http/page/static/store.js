@@ -44,6 +44,8 @@ export const filed = signal(null);
 export const driven = signal(null);
 /** The lesson that is played: its texts, the part, what was answered; null for none. */
 export const lesson = signal(null);
+/** Whether a lesson is shown to a class: in large type, and answers on demand. */
+export const presenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
 /** Whether a run is on its way. */
 export const busy = signal(false);
 /** Whether the page takes no more events: it has as many as it can bear. */

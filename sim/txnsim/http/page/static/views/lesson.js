@@ -1,12 +1,30 @@
 // @ts-check
-// A lesson: a text, perhaps a question, then the story goes on and shows the answer; at the end a goal.
-// What is right is read from the trace of the run, in Python.
+// A lesson: a text, perhaps a question, then the story goes on and shows the answer; and goals that the
+// learner reaches. What is right is read from the trace of the run, in Python.
 
 import { useEffect, useState } from "preact/hooks";
-import { act, ask, command, drive, listen, play } from "../api.js";
+import { act, ask, beside, command, drive, listen, play } from "../api.js";
 import { html } from "../html.js";
 import { batch } from "@preact/signals";
-import { busy, choose, events, lesson, live, source } from "../store.js";
+import { busy, choose, compared, driven, events, lesson, live, presenting, source } from "../store.js";
+
+const KEPT = "txnsim-lessons";
+/** What this browser remembers: lesson -> how many predictions came true, of how many. */
+function progress() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT) ?? "{}");
+  } catch {
+    return {}; // a browser that keeps nothing
+  }
+}
+
+function keep({ id, predictions }) {
+  try {
+    localStorage.setItem(KEPT, JSON.stringify({ ...progress(), [id]: [predictions.filter(Boolean).length, predictions.length] }));
+  } catch {
+    return; // it is played all the same
+  }
+}
 
 /** The lessons there are, as buttons. */
 export function Lessons() {
@@ -14,91 +32,137 @@ export function Lessons() {
   useEffect(() => {
     act(async () => setKnown(await ask("/lessons")));
   }, []);
-  return known.map((one) => html`<button class="lesson-choice" id=${`lesson-${one.id}`} onClick=${() => begin(one)}>${one.id}: ${one.title}</button> `);
+  const done = progress();
+  return known.map((one) => html`<button class="lesson-choice" id=${`lesson-${one.id}`} onClick=${() => act(() => begin(one))}>${one.id}: ${one.title} <small>${one.minutes} min${done[one.id] ? `, done: ${done[one.id].join(" of ")} predictions came true` : ""}</small></button> `);
 }
 
-const begin = (one, part = 0) => act(async () => {
-  await play(one.scenario, one.run, one.take, 1, { paused: true, of: one.id });
-  if (part) await command("go", { steps: one.parts[Math.min(part, one.parts.length) - 1].until });
+/** The first part of the story that a part is in. */
+const firstOf = ({ parts }, part) => Math.max(0, parts.findLastIndex((one, n) => n <= part && one.story));
+
+/** To a part: its story is played up to there, with what reaches the goals before it. */
+async function begin(one, part = 0) {
+  const first = firstOf(one, part);
+  const story = one.parts[first]?.story ?? one.story;
+  const inputs = [];
+  let at = 0;
+  for (const { until, solution, actions } of one.parts.slice(first, part)) {
+    at = Math.max(at, until);
+    for (const number of solution) for (const step of actions[number - 1].steps) inputs.push({ before: at, step });
+  }
+  await play(story.scenario, story.run, story.take, 1, { paused: true, of: `${one.id}:${part}`, inputs });
+  if (at) await command("go", { steps: at });
   batch(() => {
-    lesson.value = { ...one, part, shown: null, hints: 0, tried: null };
+    lesson.value = { ...one, part, at, shown: null, hints: 0, tried: null, predictions: lesson.value?.predictions ?? [] };
     choose("stage");
   });
-});
+}
 
 /** A part of a lesson, as an address names it. */
 export async function resume(id, part) {
   const one = (await ask("/lessons")).find((known) => known.id === id);
   if (!one) throw new Error(`there is no lesson ${id}`);
-  await begin(one, Math.max(0, Math.min(part, one.parts.length)));
+  await begin(one, Math.max(0, Math.min(part, one.parts.length - 1)));
 }
 
 const change = (some) => (lesson.value = { ...lesson.value, ...some });
 
 /** The story goes on, and shows what the question was about. */
 async function reveal(guess) {
-  const { id, part, parts, take } = lesson.value;
+  const { id, part, parts, at, predictions } = lesson.value;
   const one = parts[part];
   const from = source.value;
-  await command("go", { steps: one.until - (part ? parts[part - 1].until : 0) });
-  const answer = one.fact ? await ask(`/lessons/${id}/parts/${part}/answer?${new URLSearchParams({ of: from.id, take })}`) : null;
+  if (one.until > at) await command("go", { steps: one.until - at });
+  const answer = one.fact ? await ask(`/lessons/${id}/parts/${part}/answer?${new URLSearchParams({ of: from.id, take: from.take })}`) : null;
+  if (one.beside) await beside(one.beside.run);
   batch(() => {
     choose(one.view);
-    change({ shown: { guess, answer }, hints: 0 });
+    change({ shown: { guess, answer }, hints: 0, at: Math.max(at, one.until), predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
   });
+}
+
+/** To the next part; another story begins where it says so. */
+async function following() {
+  const now = lesson.value;
+  const part = now.part + 1;
+  compared.value = null;
+  if (part === now.parts.length) keep(now);
+  if (!now.parts[part]?.story) return change({ part, shown: null, hints: 0, tried: null });
+  const { predictions } = now;
+  await begin(now, part);
+  return change({ predictions });
 }
 
 export function Lesson() {
   const now = lesson.value;
   if (!now) return null;
   const part = now.parts[now.part];
-  return html`<section class="lesson" id="lesson" aria-label=${`Lesson ${now.id}`} aria-live="polite">
-    <h2>${now.id}: ${now.title} <small>${part ? `part ${now.part + 1} of ${now.parts.length}` : "the goal"}</small></h2>
-    ${part ? html`<${One} key=${now.part} part=${part} now=${now} />` : html`<${Aim} now=${now} />`}</section>`;
+  const View = part?.goal && Object.keys(part.goal).length ? Aim : One;
+  return html`<section class=${presenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${now.id}`} aria-live="polite">
+    <h2>${now.id}: ${now.title} <small>${part ? `part ${now.part + 1} of ${now.parts.length}` : "the end"}</small>
+      <button id="lesson-present" aria-pressed=${presenting.value} onClick=${() => (presenting.value = !presenting.value)} title="Large type, and a button that shows the answer">Present</button></h2>
+    ${part ? html`<${View} key=${now.part} part=${part} now=${now} />` : html`<${End} now=${now} />`}</section>`;
 }
+
+const Next = ({ now }) => html`<button id="lesson-next" class="primary" disabled=${busy.value} onClick=${() => act(following)}>${now.part + 1 < now.parts.length ? "Next part" : "Finish"}</button>`;
+
+const Hints = ({ part, now }) => html`${part.hints.slice(0, now.hints).map((one) => html`<p class="hint">Hint: ${one}</p>`)}
+  ${now.hints < part.hints.length && html`<button id="lesson-hint" onClick=${() => change({ hints: now.hints + 1 })}>Hint</button>`}
+  <button id="lesson-leave" onClick=${() => listen()}>Leave the lesson</button>`;
 
 function One({ part, now }) {
   const [guess, setGuess] = useState("");
-  const choices = Object.entries(part.choices);
   const go = (one) => act(() => reveal(one));
-  const next = () => change({ part: now.part + 1, shown: null, hints: 0 });
-  if (now.shown) {
-    const { answer, guess: said } = now.shown;
-    return html`
-      ${answer && said && html`<p class=${said === answer.key ? "right" : "wrong"}><b>${said === answer.key ? "✓ Right" : "✕ It is different"}:</b> ${answer.text}.</p>`}
-      ${answer && !said && html`<p><b>The answer:</b> ${answer.text}.</p>`}
-      <p>${part.then}</p>
-      <button id="lesson-next" class="primary" onClick=${next}>${now.part + 1 < now.parts.length ? "Next part" : now.goal ? "To the goal" : "Finish"}</button>`;
-  }
+  if (now.shown) return html`<${Shown} part=${part} now=${now} />`;
   return html`<p>${part.say}</p>
-    ${part.ask && html`<fieldset><legend>${part.ask}</legend>${choices.map(([key, text]) => html`
+    ${part.ask && html`<fieldset><legend>${part.ask}</legend>${Object.entries(part.choices).map(([key, text]) => html`
       <label><input type="radio" name="guess" value=${key} checked=${guess === key} onChange=${() => setGuess(key)} /> ${text}</label>`)}</fieldset>`}
-    ${part.hints.slice(0, now.hints).map((one) => html`<p class="hint">Hint: ${one}</p>`)}
     ${part.ask
-      ? html`<button id="lesson-answer" class="primary" disabled=${!guess || busy.value} onClick=${() => go(guess)}>Answer, and see</button>
-        <button id="lesson-skip" disabled=${busy.value} onClick=${() => go("")}>Skip the question</button>`
+      ? html`<button id="lesson-answer" class="primary" disabled=${!guess || busy.value} onClick=${() => go(guess)}>This is my prediction: go on</button>
+        ${presenting.value && html`<button id="lesson-show" disabled=${busy.value} onClick=${() => go("")}>Show the answer</button>`}`
       : html`<button id="lesson-go" class="primary" disabled=${busy.value} onClick=${() => go("")}>Go on</button>`}
-    ${now.hints < part.hints.length && html`<button id="lesson-hint" onClick=${() => change({ hints: now.hints + 1 })}>Hint</button>`}
-    <button id="lesson-leave" onClick=${() => listen()}>Leave the lesson</button>`;
+    <${Hints} part=${part} now=${now} />`;
 }
 
-function Aim({ now }) {
-  const { goal } = now;
-  const isMet = events.some((one) => one.k === "goal" && one.d.met);
-  if (!goal || isMet) {
-    return html`<p id="lesson-met" class="right"><b>${goal ? "✓ Goal reached." : "✓ That is the tour."}</b> ${goal?.reached ?? ""}</p>
-      <p>You can look around in all views, step back, or try something else.</p>
-      <button id="lesson-leave" class="primary" onClick=${() => listen()}>Leave the lesson</button>`;
+/** The prediction beside the answer. */
+function Shown({ part, now }) {
+  const { answer, guess } = now.shown;
+  const isRight = guess === answer?.key;
+  return html`
+    ${answer && html`<dl class="predicted">${guess && html`<dt>You said</dt><dd>${part.choices[guess]}.</dd>`}
+      <dt>The run</dt><dd class=${isRight ? "right" : guess ? "wrong" : ""}>${answer.text}. ${guess && html`<b>${isRight ? "✓ Right." : "✕ It is different."}</b>`}</dd></dl>`}
+    ${answer && guess && !isRight && part.mistakes[guess] && html`<p>${part.mistakes[guess]}</p>`}
+    <p>${part.then}</p><${Next} now=${now} />`;
+}
+
+function Aim({ part, now }) {
+  const isMet = events.some((one) => one.k === "goal" && one.d.met && one.d.goal === part.say);
+  if (isMet) {
+    return html`<p id="lesson-met" class="right"><b>✓ Goal reached.</b> ${part.then}</p>
+      ${part.saves && html`<p><a id="lesson-save" class="link" download=${`${mine(now)}.yaml`} href=${`/api/v1/runs/${source.value.id}/story?${new URLSearchParams({ name: mine(now), verdict: part.saves })}`}>Save it as a story of your own</a>:
+        then <code>txnsim scenario run ${mine(now)}.yaml --armed</code> plays it again.</p>`}
+      <${Next} now=${now} />`;
   }
   const attempt = (one) => act(async () => {
-    await drive(one.step);
+    for (const step of one.steps) await drive(step);
     live();
     change({ tried: one });
   });
-  return html`<p>${goal.say}</p>
-    ${now.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${now.tried.then} <button class="link" onClick=${() => act(() => command("back", { stops: 1 }))}>Take it back</button></p>`}
-    ${goal.actions.map((one, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${busy.value} onClick=${() => attempt(one)}>${one.text}</button></p>`)}
-    ${goal.hints.slice(0, now.hints).map((one) => html`<p class="hint">Hint: ${one}</p>`)}
-    ${now.hints < goal.hints.length && html`<button id="lesson-hint" onClick=${() => change({ hints: now.hints + 1 })}>Hint</button>`}
-    <button id="lesson-leave" onClick=${() => listen()}>Leave the lesson</button>`;
+  return html`<p>${part.say}</p>
+    ${now.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${now.tried.then} <button class="link" disabled=${!driven.value?.back} onClick=${() => act(() => back(now.tried))}>Take it back</button></p>`}
+    ${part.actions.map((one, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${busy.value} onClick=${() => attempt(one)}>${one.text}</button></p>`)}
+    <${Hints} part=${part} now=${now} />`;
+}
+
+const mine = ({ id }) => `my-${id.toLowerCase()}`;
+
+async function back(tried) {
+  await command("back", { stops: tried.steps.length });
+  change({ tried: null });
+}
+
+function End({ now }) {
+  const right = now.predictions.filter(Boolean).length;
+  return html`<p id="lesson-end" class="right"><b>✓ That was ${now.id}.</b> ${now.predictions.length > 0 && `${right} of your ${now.predictions.length} predictions came true.`}</p>
+    <p>You can look around in all views, step back, or try something else.</p>
+    <button id="lesson-leave" class="primary" onClick=${() => listen()}>Leave the lesson</button>`;
 }

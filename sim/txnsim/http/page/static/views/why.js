@@ -13,7 +13,7 @@ export function Why({ tp }) {
   const now = events[at.value]?.i;
   const isStale = explained.value?.at !== now;
   const found = explained.value?.partitions.find((one) => one.partition === tp);
-  const asks = lesson.value?.goal && lesson.value.part < lesson.value.parts.length; // the cure is the learner's own to find
+  const asks = lesson.value && lesson.value.part < lesson.value.parts.length; // the cure is the learner's own to find
   return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
     <h2>Why is the last stable offset here?</h2>
     ${!found && html`<p class="hint">${explained.value?.error ?? "Reading the trace …"}</p>`}

@@ -1,0 +1,49 @@
+"""A lesson on paper: for a class, and with all answers for its teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from txnsim.scenario.teaching.lessons import Lesson, Part
+
+
+def sheet(one: Lesson, *, with_answers: bool) -> str:
+    """A lesson as Markdown.
+
+    Args:
+        one: It.
+        with_answers: Whether the answers, the hints and why wrong ones are wrong are on it.
+    """
+    answers = _answers(one) if with_answers else {}
+    lines = [f"# {one.id}: {one.title}", "", f"{one.minutes} minutes. `txnsim lesson {one.id}`", ""]
+    for number, part in enumerate(one.parts):
+        lines += [f"## {number + 1}", "", part.say.strip(), ""]
+        if part.ask:
+            lines += [f"**{part.ask}**", "", *(f"- ☐ {text}" for text in part.choices.values()), ""]
+        if part.goal:
+            lines += [*(f"- ☐ {action.text}" for action in part.actions), ""]
+        if with_answers:
+            lines += [*_solved(part, answers.get(number)), ""]
+    return "\n".join(lines)
+
+
+def _solved(part: Part, answer: str | None) -> Iterator[str]:
+    if answer is not None:
+        yield f"**Answer:** {part.choices[answer]}."
+        yield ""
+        for wrong, why in part.mistakes.items():
+            yield f"- *Who says “{part.choices[wrong]}”:* {why.strip()}"
+    if part.goal:
+        steps = "; ".join(part.actions[number - 1].text for number in part.solution)
+        yield f"**Solution:** {steps}."
+    for hint in part.hints:
+        yield f"- *Hint:* {hint}"
+    yield ""
+    yield part.then.strip()
+
+
+def _answers(one: Lesson) -> dict[int, str]:
+    """Part -> the key of its answer, as the lesson's runs tell it."""
+    from txnsim.scenario.teaching.played import played
+
+    return {number: run.answer for number, run in played(one).items() if run.answer}

@@ -1,0 +1,78 @@
+"""A run and what somebody did to it, as the file of a story of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from txnsim.scenario.commands import Input
+from txnsim.scenario.fields import Situation
+from txnsim.scenario.model import Scenario
+from txnsim.scenario.reading import read_step
+from txnsim.scenario.steps_model import Step
+
+_LEFT_OUT = ("aliases", "animal", "symptoms", "sources", "control", "cure", "steps", "runs")
+_TITLE = "A story of my own"
+
+
+def saved(
+    scenario: Scenario,
+    run: str,
+    take: str,
+    inputs: Iterable[Input],
+    *,
+    name: str,
+    verdict: str,
+) -> str:
+    """The story up to the last input, with all inputs as steps of it.
+
+    Args:
+        scenario: Whose run it was.
+        run: Its label.
+        take: How it was played.
+        inputs: What was done to it.
+        name: Of the new story.
+        verdict: What the judges will say of it.
+    """
+    done = sorted(inputs, key=lambda one: one.before)
+    situation = Situation(run=run, mode=scenario.runs[run].mode, take=take)
+    others = {*scenario.words} - {*situation.words}
+    told = [_of_one_run(_plain(step), others) for step in scenario.steps_of(situation)]
+    steps: list[Any] = []
+    at = 0
+    for one in done:
+        steps += told[at : one.before]
+        at = max(at, one.before)
+        steps.append(_plain(read_step(one.step)))
+    head = scenario.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude=set(_LEFT_OUT)
+    )
+    head |= {"name": name, "title": _TITLE, "goal": f"It began as {scenario.name}, {run}."}
+    own = scenario.runs[run].model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude={"cured", "players", "title"}
+    )
+    document = {**head, "runs": {run: own | {"verdict": verdict}}, "steps": steps}
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _plain(step: Step) -> dict[str, Any]:
+    found: dict[str, Any] = step.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude={"only"}
+    )
+    if any("armed" in group for group in step.only) or _is_giving_up(found):
+        found["only"] = "armed"
+    return found
+
+
+def _is_giving_up(step: Mapping[str, Any]) -> bool:
+    """Nobody gives up where no fault strikes."""
+    return "give-up" in step or step.get("call", {}).get("do") == "give-up"
+
+
+def _of_one_run(value: Any, others: set[str]) -> Any:
+    """Without what is said of other runs."""
+    if isinstance(value, dict):
+        return {key: _of_one_run(one, others) for key, one in value.items() if key not in others}
+    return [_of_one_run(one, others) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,225 @@
+"""Lessons: a run that stops, asks before it shows, and has the learner do something at its end.
+
+A lesson is a file of texts (``scenarios/lessons/*.yaml``). What is right is never in it: answers
+and goals are facts (``facts``), read from the trace of the learner's own run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.errors import BadInputError, ConfigError
+from txnsim.scenario.catalog import directory
+from txnsim.scenario.teaching.facts import fact, is_fact
+from txnsim.suggestions import unknown
+from txnsim.trace.reading import Recording
+
+FOLDER: Final = "lessons"
+_PLACE: Final = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
+_BY_KEY: Final = ("choices", "mistakes", "goal")
+"""Fields whose keys are the author's own; msgspec names such a value ``[...]``."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which run of which story is played."""
+
+    scenario: str
+    run: str
+    take: str = "armed"
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Another run of the same story, to be shown beside this one."""
+
+    run: str
+    until: int
+    facts: tuple[str, ...]
+    """What is compared, in the terminal; the page shows both stages."""
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that the learner may do to reach a goal."""
+
+    text: str
+    steps: tuple[Mapping[str, Any], ...]
+    """As a story's file has them."""
+    then: str
+    """What to say if the goal is not reached by it."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One part: a text, perhaps a question, then the story goes on, then what that has shown. Or a
+    text, and a goal that the learner reaches by actions.
+    """
+
+    say: str
+    then: str
+    """What has been shown; of a goal, what to say when it is reached."""
+    story: Told | None = None
+    """Another story begins here."""
+    until: int = 0
+    """The story goes on up to this step, which is not taken; it stays where it is unless given."""
+    ask: str = ""
+    choices: Mapping[str, str] = {}
+    """What the fact may be -> in words."""
+    fact: str = ""
+    """Which fact answers the question, once the story has gone on."""
+    mistakes: Mapping[str, str] = {}
+    """Wrong choice -> what those who choose it have not seen."""
+    hints: tuple[str, ...] = ()
+    shows: bool = False
+    """Whether what has happened meanwhile is told first, event by event; in the terminal."""
+    view: str = "stage"
+    """What of the page shows it."""
+    beside: Beside | None = None
+    goal: Mapping[str, str] = {}
+    """Fact -> what it must be."""
+    actions: tuple[Action, ...] = ()
+    solution: tuple[int, ...] = ()
+    """Actions that reach the goal, by their numbers from 1 on."""
+    saves: str = ""
+    """The verdict of what was made, which is offered as a story's file."""
+
+
+class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One lesson."""
+
+    id: str
+    title: str
+    minutes: int
+    """So long it takes."""
+    story: Told
+    parts: tuple[Part, ...]
+
+    def story_of(self, part: int) -> tuple[Told, int]:
+        """The story that a part is in, and the part that it begins with."""
+        for number in range(min(part, len(self.parts) - 1), 0, -1):
+            begun = self.parts[number].story
+            if begun is not None:
+                return begun, number
+        return self.story, 0
+
+    def goals_from(self, part: int) -> list[Part]:
+        """The goals that are left in the story of a part."""
+        found = []
+        for number, one in enumerate(self.parts):
+            if number > part and one.story is not None:
+                break
+            if number >= part and one.goal:
+                found.append(one)
+        return found
+
+
+@cache
+def lessons() -> dict[str, Lesson]:
+    """Every lesson, by its id: the demo, then L0, L1 and so on.
+
+    Raises:
+        ConfigError: A file is none.
+    """
+    found = [read(path, path.read_text("utf-8")) for path in (directory() / FOLDER).glob("*.yaml")]
+    return {one.id: one for one in sorted(found, key=lambda one: (len(one.id) > 3, one.id))}
+
+
+def lesson(wanted: str) -> Lesson:
+    """One of them, by its id in any case.
+
+    Raises:
+        ConfigError: There is none of that id.
+    """
+    known = lessons()
+    found = {name.lower(): one for name, one in known.items()}.get(wanted.lower())
+    if found is None:
+        raise ConfigError(unknown("lesson", wanted, dict.fromkeys(known)))
+    return found
+
+
+def goals(wanted: str) -> list[Part]:
+    """The goals of a lesson, or of the story that a part of it is in: ``L1``, or ``L1:5``.
+
+    Raises:
+        ConfigError: There is no such lesson.
+    """
+    name, _, part = wanted.partition(":")
+    return lesson(name).goals_from(int(part) if part.isdecimal() else 0)
+
+
+def is_reached(goal: Part, run: Recording) -> bool:
+    """Whether the trace of a run reaches a goal. What it tells nothing of yet is not reached."""
+    try:
+        return all(fact(run, words) == wanted for words, wanted in goal.goal.items())
+    except BadInputError:
+        return False
+
+
+# Reading
+
+
+def read(path: Path, text: str) -> Lesson:
+    """The lesson in a file's text.
+
+    Args:
+        path: What errors call it.
+        text: Its content.
+
+    Raises:
+        ConfigError: It is none; with file, line and field.
+    """
+    from txnsim.scenario.reading import parsed, place_error  # YAML: only when a file is read
+
+    document, lines = parsed(str(path), text)
+    try:
+        found = msgspec.convert(document, Lesson)
+    except msgspec.ValidationError as error:
+        words, _, where = str(error).partition(" - at `$")
+        place = tuple(
+            name if name else int(index) for name, index in _PLACE.findall(where.rstrip("`"))
+        )
+        raise place_error(str(path), lines, [(place, words)]) from None
+    problems = list(_problems(found))
+    if problems:
+        raise place_error(str(path), lines, problems)
+    return found
+
+
+def _problems(one: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What is wrong, and where."""
+    at = 0
+    for number, part in enumerate(one.parts):
+        here = ("parts", number)
+        at = 0 if part.story is not None else at
+        if part.until and part.until <= at:
+            yield (*here, "until"), f"the story is at step {at} already"
+        at = max(at, part.until)
+        if bool(part.ask) != (len(part.choices) > 1) or bool(part.ask) != bool(part.fact):
+            yield (*here, "ask"), "a question has ask, fact and several choices"
+        for wrong in part.mistakes.keys() - part.choices.keys():
+            yield (*here, "mistakes", wrong), unknown("choice", wrong, dict.fromkeys(part.choices))
+        for words in (*([part.fact] if part.fact else ()), *part.goal):
+            if not is_fact(words):
+                yield (*here, "fact" if words == part.fact else "goal"), f"no fact {words!r}"
+        yield from _problems_of_goal(part, here)
+
+
+def _problems_of_goal(
+    part: Part, here: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    from txnsim.scenario.reading import read_step
+
+    if bool(part.goal) != bool(part.actions) or bool(part.goal) != bool(part.solution):
+        yield (*here, "goal"), "a goal has goal, actions and solution"
+    for number in part.solution:
+        if not 1 <= number <= len(part.actions):
+            yield (*here, "solution"), f"there is no action {number}"
+    for number, action in enumerate(part.actions):
+        for place, step in enumerate(action.steps):
+            try:
+                read_step(step)
+            except ConfigError as error:
+                yield (*here, "actions", number, "steps", place), str(error)

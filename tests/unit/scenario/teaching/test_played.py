@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from txnsim.scenario.teaching.lessons import lesson, lessons
+from txnsim.scenario.teaching.played import played
+
+
+@pytest.mark.parametrize("name", lessons())
+def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(name: str) -> None:
+    one = lesson(name)
+    for number, came_to in played(one).items():
+        part = one.parts[number]
+        if part.ask:
+            assert came_to.answer in part.choices, part.ask
+            assert came_to.answer not in part.mistakes, part.ask
+            assert part.hints
+        assert not came_to.was_reached, part.say
+        assert came_to.is_reached == bool(part.goal), part.say
+
+
+@pytest.mark.slow
+def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
+    one = lesson("l1")
+    number, part = next((n, one) for n, one in enumerate(one.parts) if one.goal)
+    for wrong in range(1, len(part.actions) + 1):
+        changed = msgspec.structs.replace(part, solution=(wrong,))
+        begun = msgspec.structs.replace(one, parts=(*one.parts[:number], changed))
+        assert played(begun)[number].is_reached == (wrong in part.solution)
