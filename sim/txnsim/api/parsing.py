@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-import msgspec
-
-from txnsim.api.request import ApiTable, Handler
+from txnsim.api.request import ApiTable, ClientLink, Request
+from txnsim.broker.broker import Broker
 from txnsim.errors import AnswerTooLargeError, ErrorCode, UnsupportedRequestError
 from txnsim.runtime.turns import Pace
 from txnsim.wire import codec
@@ -18,20 +17,24 @@ JOINED_PIECES: Final = 2_048
 SMALL_BYTES: Final = 4_096
 
 
-class Parsed(msgspec.Struct, gc=False):
-    """A frame: its header, and its message."""
+class Sender(Protocol):
+    """Where requests come from, as far as they tell of it."""
 
-    header: codec.RequestHeader
-    version: int
-    """In which it is answered."""
-    handler: Handler
-    refused: ErrorCode | None
-    """The error that answers it at once (ApiVersions of a future version only)."""
-    message: Any = None
+    apis: ApiTable
+    """What may be asked."""
+    client_host: str
+    principal: str
+    link: ClientLink
 
 
-def parsed(frame: bytes, apis: ApiTable, *, is_decoded: bool = True) -> Parsed:
+def parsed(frame: bytes, sender: Sender, broker: Broker, *, is_decoded: bool = True) -> Request:
     """Read a frame: the header, and the message unless ``is_decoded`` is False.
+
+    Args:
+        frame: The request.
+        sender: Who sends it.
+        broker: Who is asked.
+        is_decoded: Whether the message is read, too.
 
     Raises:
         UnsupportedRequestError: It is no request that the table has.
@@ -39,18 +42,30 @@ def parsed(frame: bytes, apis: ApiTable, *, is_decoded: bool = True) -> Parsed:
     """
     header = codec.read_request_header(frame)
     key, version = header.api_key, header.api_version
+    apis = sender.apis
     handler = apis.handlers.get(key)
     if handler is None:
         raise UnsupportedRequestError(f"API key {key} is not supported")
     low, high = apis.accepted[key]
-    found = Parsed(header, version, handler, None)
+    found = Request(
+        apis=apis,
+        broker=broker,
+        api_key=key,
+        api_version=version,
+        correlation_id=header.correlation_id,
+        client_id=header.client_id,
+        body_offset=header.body_offset,
+        client_host=sender.client_host,
+        principal=sender.principal,
+        link=sender.link,
+    )
     if not low <= version <= high:
         if key != API_VERSIONS:
             raise UnsupportedRequestError(
                 f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
             )
         # A client with a newer version gets the answer in v0, which lists the versions to use.
-        found.version, found.refused = 0, ErrorCode.unsupported_version
+        found.api_version, found.refused = 0, ErrorCode.unsupported_version
     elif is_decoded:
         found.message = handler.decode(header, frame)
         if handler.check is not None:
@@ -58,14 +73,14 @@ def parsed(frame: bytes, apis: ApiTable, *, is_decoded: bool = True) -> Parsed:
     return found
 
 
-async def parsed_with_breaks(frame: bytes, apis: ApiTable, pace: Pace) -> Parsed:
+async def parsed_with_breaks(frame: bytes, sender: Sender, broker: Broker, pace: Pace) -> Request:
     """The same for a large one.
 
     Raises:
         BadInputError: It is no request that the table has.
     """
-    found = parsed(frame, apis, is_decoded=False)
-    header, handler = found.header, found.handler
+    found = parsed(frame, sender, broker, is_decoded=False)
+    header, handler = codec.read_request_header(frame), found.handler
     if found.refused is not None:
         return found
     if handler.decode is codec.decode_request:

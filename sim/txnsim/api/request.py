@@ -128,9 +128,14 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     broker: Broker
     api_key: int
     api_version: int
+    """In which it is answered."""
     correlation_id: int
     client_id: str | None
-    message: Any
+    message: Any = None
+    body_offset: int = 0
+    """Where the message begins in its frame."""
+    refused: ErrorCode | None = None
+    """The error that answers it at once (ApiVersions of a future version only)."""
 
     async def each(
         self,
@@ -246,9 +251,14 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         """
         return bool(self.message.timeout <= NO_THROTTLE)
 
+    @property
+    def handler(self) -> Handler:
+        """Who answers it on this listener."""
+        return self.apis.handlers[self.api_key]
+
     def refuse(self, error: ErrorCode) -> Reply:
         """The answer that fails the whole request, in the words of this listener."""
-        return self.apis.handlers[self.api_key].refuse(self, error)
+        return self.handler.refuse(self, error)
 
     def address_of(self, broker: BrokerImage) -> dict[str, Any]:
         """Host and port of a broker's listener of the name under which this request came."""

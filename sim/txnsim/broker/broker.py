@@ -8,7 +8,7 @@ ask, the inter-broker half of KafkaApis.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
 from itertools import repeat
 from typing import Any, Final
 
@@ -27,7 +27,6 @@ from txnsim.interbroker.transactions import (
     AddPartitionsToTxnReply,
     AllocateProducerIdsCommand,
     AllocateProducerIdsReply,
-    TxnPartitions,
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
@@ -423,10 +422,27 @@ class Broker:
         """
         results = []
         for transaction in command.transactions:
-            errors = self._unknown(transaction)
-            if errors is None and transaction.verify_only:
-                errors = self._verified(transaction)
-            elif errors is None:
+            image, unknown = self.replicas.image, set()
+            for partition in transaction.partitions:
+                if image.partition(partition) is None:
+                    unknown.add(partition)
+            if unknown:
+                errors = _not_attempted(transaction.partitions, unknown)
+            elif transaction.verify_only:
+                verified = self.coordinator.verify(
+                    VerifyPartitions(
+                        transactional_id=transaction.transactional_id,
+                        producer_id=transaction.producer_id,
+                        producer_epoch=transaction.producer_epoch,
+                        partitions=transaction.partitions,
+                    )
+                )
+                errors = (
+                    tuple(zip(transaction.partitions, repeat(verified.error), strict=False))
+                    if isinstance(verified, Rejection)
+                    else verified.results
+                )
+            else:
                 added = await self.coordinator.add_partitions(
                     AddPartitions(
                         transactional_id=transaction.transactional_id,
@@ -458,45 +474,13 @@ class Broker:
 
     # Parts: transactions
 
-    def _unknown(self, transaction: TxnPartitions) -> _PartitionErrors | None:
-        """The answer where some of the partitions do not exist; None where all do."""
-        unknown: set[TopicPartition] = set()
-        image = self.replicas.image
-        for partition in transaction.partitions:
-            if image.partition(partition) is None:
-                unknown.add(partition)
-        if not unknown:
-            return None
-        return tuple(
-            (
-                partition,
-                ErrorCode.unknown_topic_or_partition
-                if partition in unknown
-                else ErrorCode.operation_not_attempted,
-            )
-            for partition in transaction.partitions
-        )
-
-    def _verified(self, transaction: TxnPartitions) -> _PartitionErrors:
-        """Whether the partitions are in the transaction."""
-        verified = self.coordinator.verify(
-            VerifyPartitions(
-                transactional_id=transaction.transactional_id,
-                producer_id=transaction.producer_id,
-                producer_epoch=transaction.producer_epoch,
-                partitions=transaction.partitions,
-            )
-        )
-        if isinstance(verified, Rejection):
-            return tuple((partition, verified.error) for partition in transaction.partitions)
-        return verified.results
-
     def _leader_of(self, topic_partition: TopicPartition) -> LeaderLookup:
         image = self.replicas.image
         partition = image.partition(topic_partition)
         if partition is None:
             return NoLeader.NO_SUCH_PARTITION
-        if image.is_alive(partition.leader):
+        leader = image.brokers.get(partition.leader)
+        if leader is not None and leader.alive:
             return partition.leader
         keeps = self.release.rules.leaderless_partitions_keep_markers
         if partition.leader == NO_LEADER and not keeps:
@@ -523,6 +507,21 @@ class Broker:
             if topic_partition.topic not in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
                 found = as_found(self.replicas.led[topic_partition], epoch)
                 tracer.emit("node.role", self.node, data=found)
+
+
+def _not_attempted(
+    partitions: tuple[TopicPartition, ...], unknown: Collection[TopicPartition]
+) -> _PartitionErrors:
+    """The answer where some of the partitions do not exist."""
+    return tuple(
+        (
+            partition,
+            ErrorCode.unknown_topic_or_partition
+            if partition in unknown
+            else ErrorCode.operation_not_attempted,
+        )
+        for partition in partitions
+    )
 
 
 async def _at_once(reply: object) -> object:

@@ -64,7 +64,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         """Write the markers that this broker leads; with breaks between the partitions where it has
         a pace.
         """
-        written = _Written()
+        written, now_ms = _Written(), self.appends.clock.now_ms()
         merged: dict[ProducerId, dict[TopicPartition, int]] = {}
         for marker in command.markers:
             if (marker.producer_id < 0 or marker.producer_epoch < 0) and self._is_here(marker):
@@ -80,9 +80,9 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                     marker,
                     topic_partition,
                 )
-                appended = self.appends.append(batch, written.appends)
+                appended = self.appends.append(batch, written.appends, now_ms=now_ms)
                 if not isinstance(appended, Appended | Rejection):
-                    appended = await appended
+                    appended, now_ms = await appended, self.appends.clock.now_ms()
                 if isinstance(appended, Rejection):
                     errors[topic_partition] = appended.error
                 else:
@@ -91,6 +91,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                         self._positions(marker, topic_partition, appended.base_offset, written)
                 if pace is not None and pace.has_done(1):
                     await pace.rest()
+                    now_ms = self.appends.clock.now_ms()
         appends = written.appends
         is_forgotten = self._is_forgotten(command, appends)
         late: dict[TopicPartition, ErrorCode] = {}

@@ -8,7 +8,7 @@ the request and authorization are the handler's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Final
@@ -128,9 +128,19 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             ):
                 asked = self._take_guards(command, transactional, guards, outcomes)
                 if asked:
-                    errors = await self._ask(command, asked)
+                    assert command.transactional_id is not None
+                    header = asked[0].header  # all of them are of one producer
+                    ask = partial(
+                        self.verification.ask,
+                        transactional_id=command.transactional_id,
+                        producer_id=ProducerId(header.producer_id),
+                        producer_epoch=ProducerEpoch(header.producer_epoch),
+                        partitions=tuple(map(_partition_of, asked)),
+                        operation=command.operation,
+                    )
+                    errors = await ask()
                     if ErrorCode.concurrent_transactions in errors.values():
-                        errors = await self._ask_again(command, asked, errors)
+                        errors = await self._ask_again(command, ask, errors)
                     for partition, error in errors.items():
                         outcomes[partition] = _unverified(error, command.operation, self.rules)
         appended = await self._append(command, guards, outcomes, newest, pace)
@@ -216,20 +226,8 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                     asked.append(part)
         return asked
 
-    def _ask(self, command: ProduceCommand, parts: list[ProducePartition]) -> Pending[Errors]:
-        """Ask the coordinator for these partitions, of one producer."""
-        assert command.transactional_id is not None
-        header = parts[0].header
-        return self.verification.ask(
-            transactional_id=command.transactional_id,
-            producer_id=ProducerId(header.producer_id),
-            producer_epoch=ProducerEpoch(header.producer_epoch),
-            partitions=tuple(map(_partition_of, parts)),
-            operation=command.operation,
-        )
-
     async def _ask_again(
-        self, command: ProduceCommand, parts: list[ProducePartition], errors: Errors
+        self, command: ProduceCommand, ask: Callable[[], Pending[Errors]], errors: Errors
     ) -> Errors:
         """An implicit add is repeated while the last transaction is still ending (KAFKA-18654)."""
         settings = self.replicas.dynamic
@@ -244,7 +242,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             and self.clock.monotonic_ms() - started_ms < patience_ms
         ):
             await self._pause(settings.add_partitions_to_txn_retry_backoff_ms)
-            errors = await self._ask(command, parts)
+            errors = await ask()
         return errors
 
     async def _pause(self, pause_ms: int) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError, ErrorCode
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import AppendRejection
-from txnsim.log.append_info import Refusal, check_data, check_gate, check_marker_of
+from txnsim.log.append_info import Refusal, check_data, check_gate, check_marker, check_marker_of
 from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry
 from txnsim.log.validation import (
@@ -171,7 +171,16 @@ def admit_marker(
             f" {config.max_message_bytes}",
             rule="batch.too-large",
         )
-    refusal = check_marker_of(entry, marker, config.rules)
+    if marker.start_offset == NO_OFFSET:
+        refusal = check_marker(
+            entry,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+            rules=config.rules,
+        )
+    else:
+        refusal = check_marker_of(entry, marker, config.rules)
     is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
     if marker.transaction_version < 0 and not is_stale:
         return AppendRejection(

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import TxnMarker
-from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, sequence_after
+from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry
 from txnsim.log.verification import VerificationEntry
 from txnsim.releases.rules import Rules
 from txnsim.types import PRODUCER_EPOCH_MAX, TransactionVersion
@@ -135,9 +135,18 @@ def check_marker(
         # An unknown producer's coordinator epoch counts as -1, which no real one is below.
         known_coordinator_epoch = NO_EPOCH
     else:
-        refusal = _check_marker_epoch(entry, producer_epoch, transaction_version, rules)
-        if refusal is not None:
-            return refusal
+        known = entry.producer_epoch
+        is_v2 = transaction_version >= TransactionVersion.TV_2
+        if producer_epoch < known:
+            rule = "marker.v2-lower-epoch" if is_v2 else "marker.v1-lower-epoch"
+            return _stale_epoch(entry, producer_epoch, rule)
+        if is_v2 and producer_epoch == known and not _may_repeat_epoch(entry, rules):
+            return Refusal(
+                ErrorCode.invalid_producer_epoch,
+                f"a marker of transactions v2 must carry an epoch above {known}, "
+                f"found {producer_epoch} (KIP-1228)",
+                "marker.v2-same-epoch",
+            )
         known_coordinator_epoch = entry.coordinator_epoch
     if coordinator_epoch < known_coordinator_epoch:
         return Refusal(
@@ -185,14 +194,13 @@ def marker_rule(entry: ProducerEntry | None, *, producer_epoch: int, is_v2: bool
 
 
 def check_marker_of(entry: ProducerEntry | None, marker: TxnMarker, rules: Rules) -> Refusal | None:
-    """Whether a marker may end the very transaction that is open since its ``start_offset``; any
-    transaction if the marker names no start.
+    """Whether a marker may end the very transaction that is open since its ``start_offset``.
 
     To say so is the text of KIP-664, never shipped: an operator names the transaction, and
     coordinator epoch -1 says that the marker is from no coordinator, so that only the
     producer's exact epoch counts.
     """
-    if marker.start_offset == NO_OFFSET or marker.coordinator_epoch != NO_EPOCH:
+    if marker.coordinator_epoch != NO_EPOCH:
         refusal = check_marker(
             entry,
             producer_epoch=marker.producer_epoch,
@@ -200,7 +208,7 @@ def check_marker_of(entry: ProducerEntry | None, marker: TxnMarker, rules: Rules
             transaction_version=marker.transaction_version,
             rules=rules,
         )
-        if refusal is not None or marker.start_offset == NO_OFFSET:
+        if refusal is not None:
             return refusal
     elif entry is not None and marker.producer_epoch != entry.producer_epoch:
         return Refusal(
@@ -259,7 +267,7 @@ def _check_sequence(
             f"{entry.producer_epoch}) and must start at sequence 0, found {base_sequence}",
             "producer.new-epoch-starts-at-zero",
         )
-    expected = sequence_after(entry.last_sequence, 1)
+    expected = entry.next_sequence
     if base_sequence == expected:
         return None
     return _out_of_order(
@@ -276,32 +284,19 @@ def _gap_rule(entry: ProducerEntry, base_sequence: int) -> str:
     return "producer.out-of-cache" if is_old else "producer.next-sequence"
 
 
-def _check_marker_epoch(
-    entry: ProducerEntry, producer_epoch: int, transaction_version: int, rules: Rules
-) -> Refusal | None:
-    known = entry.producer_epoch
-    if producer_epoch < known:
-        is_v2 = transaction_version >= TransactionVersion.TV_2
-        rule = "marker.v2-lower-epoch" if is_v2 else "marker.v1-lower-epoch"
-        return _stale_epoch(entry, producer_epoch, rule)
-    if transaction_version < TransactionVersion.TV_2 or producer_epoch > known:
-        return None
+def _may_repeat_epoch(entry: ProducerEntry, rules: Rules) -> bool:
+    """Whether a marker of transactions v2 may carry the epoch that is known already.
+
+    They bump the epoch with each marker, so an equal one belongs to the transaction before the open
+    one (KIP-1228).
+    """
     if not rules.v2_markers_need_higher_epoch:
-        return None
-    # Transactions v2 bump the epoch with each marker, so an equal one belongs to the transaction
-    # before the open one (KIP-1228).
+        return True
     if entry.txn_first_offset == NO_OFFSET and rules.repeated_v2_markers_are_written:
         # KAFKA-19999: nothing is open, so this marker was written already and its answer was lost.
-        return None
-    if producer_epoch == PRODUCER_EPOCH_MAX and rules.last_epoch_markers_are_written:
-        # KAFKA-20090: an exhausted epoch can't be bumped; its transaction has to end all the same.
-        return None
-    return Refusal(
-        ErrorCode.invalid_producer_epoch,
-        f"a marker of transactions v2 must carry an epoch above {known}, "
-        f"found {producer_epoch} (KIP-1228)",
-        "marker.v2-same-epoch",
-    )
+        return True
+    # KAFKA-20090: an exhausted epoch can't be bumped; its transaction has to end all the same.
+    return entry.producer_epoch == PRODUCER_EPOCH_MAX and rules.last_epoch_markers_are_written
 
 
 def _stale_epoch(entry: ProducerEntry, producer_epoch: int, rule: str) -> Refusal:

@@ -106,11 +106,12 @@ def append_client(
     if isinstance(sound, AppendRejection):
         return sound
     batch, header, max_timestamp = sound.batch, sound.header, sound.max_timestamp
+    last_sequence = header.last_sequence
     if header.producer_id >= 0:
         producers = log.producers
         entry = producers.state.by_id.get(header.producer_id)
         if entry is not None and entry.batches and entry.producer_epoch == header.producer_epoch:
-            cached = entry.find_batch(header.base_sequence, header.last_sequence)
+            cached = entry.find_batch(header.base_sequence, last_sequence)
             if cached is not None:
                 return Appended(
                     base_offset=cached.first_offset,
@@ -124,7 +125,7 @@ def append_client(
         )
         if refusal is not None:
             return _refused(log, refusal)
-    return _write(log, batch, header, max_timestamp=max_timestamp, now_ms=now_ms)
+    return _write(log, batch, header, last_sequence, max_timestamp=max_timestamp, now_ms=now_ms)
 
 
 def append_coordinator(
@@ -155,7 +156,8 @@ def append_coordinator(
             )
             if refusal is not None:
                 return _refused(log, refusal)
-        return _write(log, batch, header, max_timestamp=timestamp_ms, now_ms=now_ms)
+        last_sequence = header.last_sequence
+        return _write(log, batch, header, last_sequence, max_timestamp=timestamp_ms, now_ms=now_ms)
     offset, leader_epoch = log.local.end_offset, log.leader_epoch
     log.append(
         ReplicatedBatch(
@@ -234,7 +236,13 @@ def append_marker(
 
 
 def _write(
-    log: PartitionLog, batch: bytes, header: BatchHeader, *, max_timestamp: int, now_ms: int
+    log: PartitionLog,
+    batch: bytes,
+    header: BatchHeader,
+    last_sequence: int,
+    *,
+    max_timestamp: int,
+    now_ms: int,
 ) -> Appended:
     """Give a checked batch its place and store it."""
     log_append_time_ms, attributes = NO_TIMESTAMP, header.attributes
@@ -256,7 +264,7 @@ def _write(
             leader_epoch=leader_epoch,
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
-            last_sequence=header.last_sequence,
+            last_sequence=last_sequence,
             timestamp_ms=max_timestamp,
             is_transactional=attributes & TRANSACTIONAL_FLAG != 0,
             is_control=False,

@@ -31,12 +31,7 @@ from typing import Final
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log import invariants, timestamps
-from txnsim.log.answers import (
-    EpochEndOffset,
-    LogRead,
-    LogState,
-    TimestampOffset,
-)
+from txnsim.log.answers import EpochEndOffset, LogRead, LogState, TimestampOffset
 from txnsim.log.config import LogConfig
 from txnsim.log.epoch_cache import EpochCache
 from txnsim.log.local_log import Allowance, LocalLog
@@ -327,8 +322,13 @@ class PartitionLog:
             aborted = producers.apply(batch)
             if aborted is not None:
                 local.index.append(aborted)
-            if batch.is_transactional and batch.producer_id in producers.verification.entries:
-                producers.guard_has_served(batch, config.rules)
+            guards = producers.verification
+            if batch.is_transactional and batch.producer_id in guards.entries:
+                if not batch.is_control:  # the transaction is open here: the guard has served
+                    del guards.entries[batch.producer_id]
+                else:
+                    spares, epoch = config.rules.own_epoch_marker_keeps_guard, batch.producer_epoch
+                    guards.on_marker(batch.producer_id, epoch, spares_own_epoch=spares)
         allowance = self.allowance
         if allowance is not None:
             allowance.left -= len(data)

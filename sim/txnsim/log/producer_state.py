@@ -91,6 +91,12 @@ class ProducerEntry:
         return batches[-1].last_sequence if batches else NO_SEQUENCE
 
     @property
+    def next_sequence(self) -> int:
+        """Sequence that its next record has; after 2147483647 comes 0, and so at the beginning."""
+        batches = self.batches
+        return (batches[-1].last_sequence + 1) & SEQUENCE_MAX if batches else 0
+
+    @property
     def batch_timestamp(self) -> int:
         """Timestamp of the newest batch of the producer's epoch, -1 when none is known."""
         return self.batches[-1].timestamp if self.batches else -1

@@ -23,7 +23,6 @@ from txnsim.log.segments import Segments
 from txnsim.log.snapshots import Snapshot, Snapshots
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.log.verification import VerificationEntries
-from txnsim.releases.rules import Rules
 from txnsim.types import TransactionVersion
 from txnsim.wire.batch import BatchHeader
 
@@ -43,17 +42,6 @@ class ProducerStateManager:
         self.verification = VerificationEntries()
 
     # Commands
-
-    def guard_has_served(self, batch: ReplicatedBatch, rules: Rules) -> None:
-        """A transactional batch of a producer was appended that has a guard."""
-        if batch.is_control:
-            self.verification.on_marker(
-                batch.producer_id,
-                batch.producer_epoch,
-                spares_own_epoch=rules.own_epoch_marker_keeps_guard,
-            )
-        else:
-            self.verification.on_data(batch.producer_id)
 
     def apply(self, batch: ReplicatedBatch) -> AbortedTxn | None:
         """What a stored batch means for the producers, without any check; the transaction that it

@@ -79,12 +79,6 @@ class VerificationEntries:
             entry.lowest_sequence = base_sequence
         return entry.guard
 
-    def on_data(self, producer_id: int) -> None:
-        """A transactional batch of the producer passed all checks: the transaction is open here,
-        the guard has served.
-        """
-        self.entries.pop(producer_id, None)
-
     def on_marker(
         self, producer_id: int, producer_epoch: int, *, spares_own_epoch: bool = True
     ) -> None:

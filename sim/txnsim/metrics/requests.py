@@ -53,20 +53,19 @@ class ApiMeter:
         self.response_bytes = 0
         self.errors: dict[int, int] = {}
 
-    def observe(self, total_ns: int, request_bytes: int, response_bytes: int) -> None:
-        """A request has been answered."""
+    def observe(
+        self, total_ns: int, request_bytes: int, response_bytes: int, waited_ns: int = -1
+    ) -> None:
+        """A request has been answered; ``waited_ns`` is how long it waited for something after its
+        handler's first step, if it did.
+        """
         self.total_ns += total_ns
         self.total_counts[total_ns.bit_length()] += 1
         self.request_bytes += request_bytes
         self.response_bytes += response_bytes
-
-    def observe_waited(
-        self, total_ns: int, waited_ns: int, request_bytes: int, response_bytes: int
-    ) -> None:
-        """A request has been answered that waited for something, after its handler's first step."""
-        self.observe(total_ns, request_bytes, response_bytes)
-        self.remote_ns += waited_ns
-        self.remote_counts[waited_ns.bit_length()] += 1
+        if waited_ns >= 0:
+            self.remote_ns += waited_ns
+            self.remote_counts[waited_ns.bit_length()] += 1
 
     def tell_error(self, error: int) -> None:
         """Count this error of an answer, or of an element of it."""

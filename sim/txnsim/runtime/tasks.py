@@ -78,8 +78,8 @@ class LoopTasks:
         self._parked: dict[_Drive, None] = {}
         self._due: deque[tuple[Callable[[], object], int]] = deque()
         """Callbacks, each with its cause; NO_CAUSE while the trace is off."""
-        self._due_last: deque[Callable[[], object]] = deque()
-        self._drain_is_due = False
+        self.due_last: deque[Callable[[], object]] = deque()
+        self.is_drain_due = False
         # One context for all that is due: it comes from several callers.
         self._context = copy_context()
         self.stepping = False
@@ -101,8 +101,8 @@ class LoopTasks:
             scope = tracer.scope
             cause = tracer.cause if scope is None else scope
         self._due.append((callback, cause))
-        if not self._drain_is_due:
-            self._see_to_due()
+        if not self.is_drain_due:
+            self.drain_soon()
 
     def at_turn_end(self, callback: Callable[[], object]) -> None:
         """Run ``callback`` when nothing is due by ``soon`` any more.
@@ -110,16 +110,17 @@ class LoopTasks:
         Answers are written then: one after the other they cost a tenth less than one at a time
         between requests, on both sides.
         """
-        self._due_last.append(callback)
-        if not self._drain_is_due:
-            self._see_to_due()
+        self.due_last.append(callback)
+        if not self.is_drain_due:
+            self.drain_soon()
 
-    def _see_to_due(self) -> None:
-        self._drain_is_due = True
+    def drain_soon(self) -> None:
+        """Let all that is due run when the loop has come round."""
+        self.is_drain_due = True
         self._loop.call_soon(self._drain, context=self._context)
 
     def _drain(self) -> None:
-        due, due_last, turns = self._due, self._due_last, self.turns
+        due, due_last, turns = self._due, self.due_last, self.turns
         tracer = self._tracer
         turns.spent_ns = 0
         ends_ns = self._stopwatch_ns() + turns.limit_ns
@@ -143,9 +144,9 @@ class LoopTasks:
                 break
         if tracer is not None:
             tracer.scope = None
-        self._drain_is_due = False
+        self.is_drain_due = False
         if due or due_last:
-            self._see_to_due()
+            self.drain_soon()
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run in the background; an exception is logged as a bug and kept for ``close``."""

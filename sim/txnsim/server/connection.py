@@ -16,7 +16,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from txnsim.api.parsing import Parsed, encoded_with_breaks, parsed, parsed_with_breaks
+from txnsim.api.parsing import encoded_with_breaks, parsed, parsed_with_breaks
 from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request
 from txnsim.errors import AnswerTooLargeError, BadInputError, ErrorCode, WorkIsOverError
 from txnsim.faults.crossings import FaultEffect, SubmitOutcome
@@ -49,11 +49,11 @@ class Connection(asyncio.Protocol):
     """A client's connection to one broker."""
 
     __slots__ = (
-        *("_channel_builder", "_client_host", "_crossings", "_intake", "_is_busy"),
-        *("_is_pumping", "_link", "_listener", "_local_ns", "_meter", "_meters", "_name"),
+        *("_channel_builder", "_crossings", "_intake", "_is_busy"),
+        *("_is_pumping", "_listener", "_local_ns", "_meter", "_meters", "_name"),
         *("_opened_at", "_outbox", "_peer", "_received_ns", "_request_bytes", "_response_bytes"),
         *("_sasl", "_send_buffer_bytes", "_stopwatch_ns", "_trace", "_turns", "_waits_for_turn"),
-        *("apis", "contest", "principal", "used_ns"),
+        *("apis", "client_host", "contest", "link", "principal", "used_ns"),
     )
 
     def __init__(
@@ -70,13 +70,13 @@ class Connection(asyncio.Protocol):
         self.used_ns = self.contest = 0
         self._is_busy = False
         self._is_pumping = False
-        self._outbox = Outbox(listener, go_on=self._go_on_later, give_up=self._give_up)
+        self._outbox = Outbox(listener, go_on=self.go_on, give_up=self._give_up)
         self._send_buffer_bytes = listener.send_buffer_bytes
         self._peer = "?"
         self._name = "?"
         """In the log: both ends and a number, as Kafka names connections."""
-        self._client_host = ""
-        self._link = ClientLink()
+        self.client_host = ""
+        self.link = ClientLink()
         self._channel_builder = channel_builder
         self.principal = ANONYMOUS
         """Who the client is, as far as is known by now."""
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
         self._peer = str(peer)
         listener = self._listener
         if isinstance(peer, tuple):
-            self._client_host, self._link.port = f"/{peer[0]}", str(peer[1])
+            self.client_host, self.link.port = f"/{peer[0]}", str(peer[1])
             own = transport.get_extra_info("sockname")
             self._name = f"{own[0]}:{own[1]}-{peer[0]}:{peer[1]}-{listener.accepted}"
         listener.accepted += 1
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._listener.connections[self] = None
         tracer = self._listener.tracer
         if tracer.on:
-            self._opened_at = tell_opened(tracer, listener.node, self._client_host, self._link.port)
+            self._opened_at = tell_opened(tracer, listener.node, self.client_host, self.link.port)
         if self._listener.logs_requests:
             _log.debug("connection.opened", connection=self._name, principal=self.principal)
         if self._listener.network.interceptor.armed:
@@ -134,10 +134,10 @@ class Connection(asyncio.Protocol):
         self._listener.strangers.forget(self)
         self._intake.close()
         self._listener.connections.pop(self, None)
-        self._link.closed()
+        self.link.closed()
         tracer, node = self._listener.tracer, self._listener.node
         if tracer.on:
-            tell_closed(tracer, node, self._client_host, self._link.port, self._opened_at)
+            tell_closed(tracer, node, self.client_host, self.link.port, self._opened_at)
         if self._listener.logs_requests:
             _log.debug("connection.closed", connection=self._name, principal=self.principal)
 
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
             intake.frames.extend(frames)
             intake.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
             if not self._is_pumping:
-                self._pump_until(0 if self._waits_for_turn else self._turns.limit_ns)
+                self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
         if self._sasl is not None and self._sasl.state is not SaslState.COMPLETE:
             held = intake.queued_bytes + intake.reader.buffered_bytes
             self._listener.strangers.note(self, held)
@@ -165,30 +165,28 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It reads again."""
         self._outbox.is_paused = False
-        self._go_on_later()
-        self.pump()
+        self.go_on()
 
     # Requests
 
     def pump(self) -> None:
         """Take up what waits, as long as nothing is being handled and this turn has room."""
         if not self._is_pumping:
-            self._pump_until(0 if self._waits_for_turn else self._turns.limit_ns)
+            self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
 
-    def go_on(self, limit_ns: int) -> None:
-        """A new turn: send more, take up more."""
-        self._waits_for_turn = False
-        if self._outbox.parked is not None:
-            begun_ns = self._stopwatch_ns()
-            self._outbox.send_parts()
-            self._turns.spent_ns += self._stopwatch_ns() - begun_ns + REQUEST_NS
-        self._pump_until(limit_ns)
-
-    def _pump_until(self, limit_ns: int) -> None:
-        """Take up what waits until so much of this turn is spent; then see to the answers."""
+    def go_on(self, limit_ns: int = 0) -> None:
+        """Send more and take up more until so much of this turn is spent; wait for another one
+        where there is more to do then, and see to the answers.
+        """
         intake, turns, outbox = self._intake, self._turns, self._outbox
         frames = intake.frames
-        if frames and not self._is_busy and self._listener.is_open:
+        if limit_ns:
+            self._waits_for_turn = False
+            if outbox.parked is not None:
+                begun_ns = self._stopwatch_ns()
+                outbox.send_parts()
+                turns.spent_ns += self._stopwatch_ns() - begun_ns + REQUEST_NS
+        if limit_ns and frames and not self._is_busy and self._listener.is_open:
             self._is_pumping = True
             before_ns = turns.spent_ns
             try:
@@ -205,27 +203,24 @@ class Connection(asyncio.Protocol):
             finally:
                 self._is_pumping = False
                 self.used_ns += turns.spent_ns - before_ns
-            if frames and not self._waits_for_turn:
-                self._go_on_later()
-        if outbox.bytes and not outbox.is_flush_due:
+        is_idle = not (self._waits_for_turn or outbox.is_paused)
+        if (frames or outbox.parked is not None) and is_idle and self._listener.is_open:
+            has_room = outbox.bytes < self._send_buffer_bytes
+            if not has_room:
+                outbox.is_room_wanted = True
+            if outbox.parked is not None or (has_room and not self._is_busy):
+                self._waits_for_turn = True
+                turns.wait(self, wanted_ns=intake.queued_bytes * BYTE_NS)
+        if outbox.output and not outbox.is_flush_due:
             outbox.is_flush_due = True
-            self._listener.tasks.at_turn_end(outbox.flush)
+            tasks = self._listener.tasks
+            tasks.due_last.append(outbox.flush)  # at_turn_end, written out: the hot path
+            if not tasks.is_drain_due:
+                tasks.drain_soon()
         if frames or intake.is_paused:
             limit = self._listener.settings.connection_queue_bytes
             if intake.is_paused or intake.queued_bytes + intake.reader.buffered_bytes > limit:
                 intake.keep_within(limit, outbox.transport)
-
-    def _go_on_later(self) -> None:
-        """Wait for a turn, where there is something to do in it."""
-        outbox = self._outbox
-        if self._waits_for_turn or outbox.is_paused or not self._listener.is_open:
-            return
-        has_room = outbox.bytes < self._send_buffer_bytes
-        if not has_room:
-            outbox.is_room_wanted = True
-        if outbox.parked is not None or (self._intake.frames and not self._is_busy and has_room):
-            self._waits_for_turn = True
-            self._turns.wait(self, wanted_ns=self._intake.queued_bytes * BYTE_NS)
 
     def close(self) -> None:
         """Close the connection; what was answered is still sent."""
@@ -256,21 +251,21 @@ class Connection(asyncio.Protocol):
                 self._is_busy = True
                 pace = Pace(self._turns, self._stopwatch_ns)
                 self._listener.tasks.drive(
-                    parsed_with_breaks(frame, self.apis, pace),
+                    parsed_with_breaks(frame, self, self._listener.broker, pace),
                     partial(self._parsed_large, frame, received_ns, pace),
                     name="connection.parse",
                 )
                 self._turns.spent_ns += self._stopwatch_ns() - received_ns + REQUEST_NS
                 return
-            found = parsed(frame, self.apis)
+            request = parsed(frame, self, self._listener.broker)
         except BadInputError as error:
             self._abandon(error)
             return
-        done_ns = self._handle(found, frame, received_ns)
+        done_ns = self._handle(request, frame, received_ns)
         self._turns.spent_ns += done_ns - received_ns + REQUEST_NS
 
     def _parsed_large(
-        self, frame: bytes, received_ns: int, pace: Pace, found: Any, error: BaseException | None
+        self, frame: bytes, received_ns: int, pace: Pace, request: Any, error: BaseException | None
     ) -> None:
         if isinstance(error, BadInputError):
             self._abandon(error)
@@ -278,15 +273,16 @@ class Connection(asyncio.Protocol):
             raise_bug(error)
         elif self._listener.is_open:
             begun_ns = self._stopwatch_ns()
-            done_ns = self._handle(found, frame, received_ns, pace if pace.has_rested else None)
+            done_ns = self._handle(request, frame, received_ns, pace if pace.has_rested else None)
             self._turns.spent_ns += done_ns - begun_ns
 
     def _handle(
-        self, found: Parsed, frame: bytes, received_ns: int, pace: Pace | None = None
+        self, request: Request, frame: bytes, received_ns: int, pace: Pace | None = None
     ) -> int:
         """Answer a request; when the first step of that was over, by the stopwatch."""
-        request, handler, refused = self._request(frame, found), found.handler, found.refused
+        handler, refused = self.apis.handlers[request.api_key], request.refused
         request.pace = pace
+        self._request_bytes = len(frame) - request.body_offset
         if self._sasl is not None and refused is None:
             self._sasl.handled(request)
         self._is_busy = True
@@ -348,8 +344,8 @@ class Connection(asyncio.Protocol):
             return False
         answer = step.answer
         if step.then is Then.REFUSE:
-            request, handler, _ = self._parse(frame)
-            answer = whole(request, handler.refuse(request, ErrorCode.illegal_sasl_state))
+            request = self._parse(frame)
+            answer = whole(request, request.refuse(ErrorCode.illegal_sasl_state))
         # Kafka makes a guesser wait (connection.failed.authentication.delay.ms).
         assert self._channel_builder is not None
         self._is_busy = True
@@ -374,26 +370,8 @@ class Connection(asyncio.Protocol):
             self._outbox.put(answer)
         self.close()
 
-    def _parse(self, frame: bytes) -> tuple[Request, Handler, ErrorCode | None]:
-        """The request, its handler, and the error that answers it at once."""
-        found = parsed(frame, self.apis)
-        return self._request(frame, found), found.handler, found.refused
-
-    def _request(self, frame: bytes, found: Parsed) -> Request:
-        header = found.header
-        self._request_bytes = len(frame) - header.body_offset
-        return Request(
-            apis=self.apis,
-            broker=self._listener.broker,
-            api_key=header.api_key,
-            api_version=found.version,
-            correlation_id=header.correlation_id,
-            client_id=header.client_id,
-            message=found.message,
-            client_host=self._client_host,
-            principal=self.principal,
-            link=self._link,
-        )
+    def _parse(self, frame: bytes) -> Request:
+        return parsed(frame, self, self._listener.broker)
 
     def _handled(
         self,
@@ -425,9 +403,9 @@ class Connection(asyncio.Protocol):
         self._send(request, reply, pieces)
         self._is_busy = False
         if request.pace is not None:  # it was much: what waits behind it begins in another turn
-            self._go_on_later()
-        if not self._is_pumping:
-            self._pump_until(0 if self._waits_for_turn else self._turns.limit_ns)
+            self.go_on()
+        elif not self._is_pumping:
+            self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
 
     def _encoded(
         self,
@@ -470,11 +448,11 @@ class Connection(asyncio.Protocol):
             self._trace.sent(self._response_bytes)
         if self._local_ns >= 0:  # it had to wait for something
             answered_ns = self._stopwatch_ns()
-            self._meter.observe_waited(
+            self._meter.observe(
                 answered_ns - self._received_ns,
-                answered_ns - self._local_ns,
                 self._request_bytes,
                 self._response_bytes,
+                answered_ns - self._local_ns,
             )
 
     def _abandon(self, error: BadInputError) -> None:
@@ -482,7 +460,7 @@ class Connection(asyncio.Protocol):
         reason, listener = str(error), self._listener
         self._warn("connection closed: bad request", reason=reason)
         if listener.tracer.on:
-            where = (listener.node, self._client_host, self._link.port)
+            where = (listener.node, self.client_host, self.link.port)
             tell_refused(listener.tracer, *where, self._opened_at, reason)
         self._intake.forget()
         self.close()

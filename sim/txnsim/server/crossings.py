@@ -52,8 +52,7 @@ PRODUCE: Final = 0
 LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
 """What keeps a copy from being handled."""
 
-Parse = Callable[[bytes], tuple[Request, Handler, ErrorCode | None]]
-"""From a frame to the request, its handler, and the error that answers it at once."""
+Parse = Callable[[bytes], Request]
 
 
 class Struck(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,13 +121,14 @@ class ClientCrossings(msgspec.Struct, eq=False):
         """Handle what has become of a request, if it still is one."""
         try:
             batch = batch_in_request(sent.api_key, sent.message)
-            request, handler, refused = self._parse(damaged_frame(frame, damage, batch=batch))
+            request = self._parse(damaged_frame(frame, damage, batch=batch))
         except BadInputError as complaint:
             return Struck(request=sent, complaint=complaint)
-        if refused is None:
+        handler = request.handler
+        if request.refused is None:
             reply = await handler.handle(request)
         else:
-            reply = handler.refuse(request, refused)
+            reply = handler.refuse(request, request.refused)
         answer = await self.leave(request, handler, reply)
         return answer if isinstance(answer, Struck) else Struck(request=request, reply=answer)
 
@@ -159,7 +159,8 @@ class ClientCrossings(msgspec.Struct, eq=False):
 
     def _send_copy(self, crossing: Crossing, frame: bytes) -> None:
         """Let the request arrive once more; its answer is thrown away."""
-        request, handler, _ = self._parse(frame)
+        request = self._parse(frame)
+        handler = request.handler
         tell(self._listener.tracer, "msg.dup", crossing)
         self._listener.tasks.drive(
             self._handle_copy(msgspec.structs.replace(crossing, is_copy=True), request, handler),

@@ -145,30 +145,37 @@ def _compile(rows: EntityRows, kind: _Kind) -> Reader:
     name = rows.cls.__name__
     source = _Lines(kind)
     source.names |= {
-        "Twin": twin_of(rows.cls),
-        "Cls": rows.cls,
         "Fault": DecodeFaultError,
         "StructError": StructError,
         "unpack_from": unpack_from,
         "uvarint": read_uvarint,
     }
     source.enter("def read(b, p, end):")
-    source.line("o = Twin()")
+    _emit_message(source, rows, "o")
+    source.line("return o, p")
+    read: Reader = source.function("read", origin=f"decoder of {name}")
+    return read
+
+
+def _emit_message(source: _Lines, rows: EntityRows, target: str) -> None:
+    """Lines that read all fields of a message into ``target``."""
+    name, kind = rows.cls.__name__, source.kind
+    source.line(f"{target} = {source.bind(twin_of(rows.cls), 'Twin')}()")
     source.enter("try:")
-    _emit_plain(source, rows)
+    _emit_plain(source, rows, target)
     if rows.flexible:
         source.line("n = b[p]")
         source.line("p += 1")
         if rows.tagged:
             for row in rows.tagged:
-                source.line(f"o.{row.name} = {source.bind(row.default, 'default')}")
+                source.line(f"{target}.{row.name} = {source.bind(row.default, 'default')}")
         source.enter("if n:")
         tags = {
             row.tag: (row.name, _value_reader(source.kind, row, flexible=True))
             for row in rows.tagged
         }
         read_tags = source.bind(_tags_reader(tags, name, counts=kind is not _Kind.PLAIN), "tags")
-        source.line(f"p = {read_tags}(o, b, p - 1, end)")
+        source.line(f"p = {read_tags}({target}, b, p - 1, end)")
         source.leave()
     source.line("pass")
     source.leave()
@@ -178,10 +185,7 @@ def _compile(rows: EntityRows, kind: _Kind) -> Reader:
     source.enter("except ValueError as error:")
     source.line(f"raise Fault(f'{name}: {{error}}', p) from None")
     source.leave()
-    source.line("o.__class__ = Cls")
-    source.line("return o, p")
-    read: Reader = source.function("read", origin=f"decoder of {name}")
-    return read
+    source.line(f"{target}.__class__ = {source.bind(rows.cls, 'Cls')}")
 
 
 class _Lines(Source):
@@ -201,32 +205,34 @@ class _Lines(Source):
         return self.bind(_reader(cls, kind), "read")
 
 
-def _emit_plain(source: _Lines, rows: EntityRows) -> None:
+def _emit_plain(source: _Lines, rows: EntityRows, target: str) -> None:
     """Lines for the untagged fields; neighbours of fixed width are unpacked in one go."""
     run: list[FieldRow] = []
     for row in rows.plain:
         if row.kind in FIXED and not row.array:
             run.append(row)
             continue
-        _emit_run(source, run)
+        _emit_run(source, run, target)
         run = []
-        _emit_field(source, row, f"o.{row.name}", flexible=rows.flexible)
-    _emit_run(source, run)
+        _emit_field(source, row, f"{target}.{row.name}", flexible=rows.flexible)
+    _emit_run(source, run, target)
 
 
-def _emit_run(source: _Lines, run: list[FieldRow]) -> None:
+def _emit_run(source: _Lines, run: list[FieldRow], target: str) -> None:
     if not run:
         return
     struct = Struct(">" + "".join(FIXED[row.kind][0] for row in run))
     unpack = source.bind(struct.unpack_from, "unpack")
     targets = [
-        f"v{index}" if row.kind in _CONVERT else f"o.{row.name}" for index, row in enumerate(run)
+        f"v{index}" if row.kind in _CONVERT else f"{target}.{row.name}"
+        for index, row in enumerate(run)
     ]
     source.line(f"{', '.join(targets)}, = {unpack}(b, p)")
     source.line(f"p += {struct.size}")
-    for target, row in zip(targets, run, strict=True):
+    for value, row in zip(targets, run, strict=True):
         if row.kind in _CONVERT:
-            source.line(f"o.{row.name} = {source.bind(_CONVERT[row.kind], 'convert')}({target})")
+            convert = source.bind(_CONVERT[row.kind], "convert")
+            source.line(f"{target}.{row.name} = {convert}({value})")
 
 
 def _emit_field(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -> None:
@@ -298,6 +304,16 @@ def _emit_array(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -
         code, size = FIXED[row.kind]
         source.line(f"{target} = unpack_from(f'>{{n}}{code}', b, p)")
         source.line(f"p += n * {size}")
+        return
+    if row.kind == ENTITY and source.kind is not _Kind.STEPS:
+        # Written out: a call for each element costs as much as a few of its fields.
+        item = target.partition(".")[0] + "i"
+        source.line(f"{item}s = []")
+        source.enter("for _ in range(n):")
+        _emit_message(source, describe(row.entity), item)
+        source.line(f"{item}s.append({item})")
+        source.leave()
+        source.line(f"{target} = tuple({item}s)")
         return
     if row.kind == ENTITY:
         read = source.reads(row.entity)

@@ -7,6 +7,7 @@ import dataclasses
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.raw_wire import message_from
@@ -19,6 +20,7 @@ from txnsim.api.parsing import (
     parsed_with_breaks,
 )
 from txnsim.api.registry import SHIPPED
+from txnsim.api.request import NO_LINK, ApiTable, ClientLink
 from txnsim.errors import (
     AnswerTooLargeError,
     ErrorCode,
@@ -37,6 +39,27 @@ def frame(key: int, version: int, **values: object) -> bytes:
     return codec.encode_request(key, version, 7, "c", message)[4:]
 
 
+@dataclasses.dataclass
+class Origin:
+    """A connection as far as its requests tell of it."""
+
+    apis: ApiTable
+    client_host: str = "/127.0.0.1"
+    principal: str = "User:alice"
+    link: ClientLink = NO_LINK
+
+
+NO_BROKER: Any = None
+
+
+def read(data: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+    return msgspec.structs.asdict(parsed(data, Origin(apis), NO_BROKER))
+
+
+async def read_slowly(data: bytes, slow: Pace, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+    return msgspec.structs.asdict(await parsed_with_breaks(data, Origin(apis), NO_BROKER, slow))
+
+
 def pace() -> Pace:
     return Pace(Turns(asyncio.get_running_loop()), lambda: 0)
 
@@ -44,7 +67,7 @@ def pace() -> Pace:
 async def test_a_large_request_is_the_same_with_breaks() -> None:
     data = frame(3, 9, topics=[{"name": f"topic-{number}"} for number in range(3_000)])
     slow = pace()
-    assert await parsed_with_breaks(data, SHIPPED, slow) == parsed(data, SHIPPED)
+    assert await read_slowly(data, slow) == read(data)
     assert slow.has_rested
 
 
@@ -53,7 +76,7 @@ async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> N
     marker = {"producer_id": 7, "producer_epoch": 0, "topics": topics}
     message = message_from(WriteTxnMarkersRequest, {"markers": [marker]})
     data = codec.encode_request(27, 1, 7, "c", message)[4:]
-    assert await parsed_with_breaks(data, KIP_TEXT, pace()) == parsed(data, KIP_TEXT)
+    assert await read_slowly(data, pace(), KIP_TEXT) == read(data, KIP_TEXT)
 
 
 async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
@@ -61,19 +84,19 @@ async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
     many = [kinds] * 3_000
     good, bad = frame(30, 3, creations=many), frame(30, 3, creations=[*many, {}])
     slow = pace()
-    assert await parsed_with_breaks(good, SHIPPED, slow) == parsed(good, SHIPPED)
+    assert await read_slowly(good, slow) == read(good)
     assert slow.has_rested
     with pytest.raises(MalformedFrameError):
-        parsed(bad, SHIPPED)
+        read(bad)
     with pytest.raises(MalformedFrameError):
-        await parsed_with_breaks(bad, SHIPPED, pace())
+        await read_slowly(bad, pace())
 
 
 async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> None:
     data = bytes((0, 18, 0, 99)) + bytes(4) + b"\xff\xff" + bytes(30_000)
-    found = await parsed_with_breaks(data, SHIPPED, pace())
-    assert (found.refused, found.version) == (ErrorCode.unsupported_version, 0)
-    assert found == parsed(data, SHIPPED)
+    found = await read_slowly(data, pace())
+    assert (found["refused"], found["api_version"]) == (ErrorCode.unsupported_version, 0)
+    assert found == read(data)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +109,9 @@ async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> Non
 )
 async def test_what_is_no_request_is_refused(data: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
-        parsed(data, SHIPPED)
+        read(data)
     with pytest.raises(error):
-        await parsed_with_breaks(data, SHIPPED, pace())
+        await read_slowly(data, pace())
 
 
 @pytest.mark.parametrize("nested", [True, False])

@@ -78,20 +78,11 @@ def test_a_marker_removes_the_entry_unless_it_is_a_retry_of_the_previous_one(
     assert verification.matches(7, guard) is kept
 
 
-def test_a_marker_or_a_batch_of_a_producer_that_waits_for_nothing_changes_nothing() -> None:
+def test_a_marker_of_a_producer_that_waits_for_nothing_changes_nothing() -> None:
     verification = VerificationEntries()
     guard = start(verification)
     verification.on_marker(8, 0)
-    verification.on_data(8)
     assert verification.matches(7, guard)
-
-
-def test_an_appended_batch_removes_the_entry() -> None:
-    verification = VerificationEntries()
-    guard = start(verification)
-    verification.on_data(7)
-    assert not verification.matches(7, guard)
-    assert start(verification) != guard
 
 
 def test_entries_expire_by_their_own_age() -> None:

@@ -31,7 +31,7 @@ def test_a_request_is_counted_with_its_time_and_its_sizes() -> None:
 def test_what_a_request_waits_is_apart_from_its_own_work() -> None:
     meters = RequestMeters()
     meters[PRODUCE, 9].observe(100, 1, 1)
-    meters[PRODUCE, 9].observe_waited(900, 600, 1, 1)
+    meters[PRODUCE, 9].observe(900, 1, 1, waited_ns=600)
     (totals,) = meters.totals()
     assert totals.total_counts == counts(7, 10)
     assert totals.remote_counts == counts(0, 10)

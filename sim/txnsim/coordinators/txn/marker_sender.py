@@ -34,8 +34,9 @@ from txnsim.txn.markers import (
     MarkerQueue,
     debt_of,
 )
-from txnsim.txn.transitions import acknowledge, to_complete
-from txnsim.types import BrokerId, TopicPartition, TransactionalId
+from txnsim.txn.state import TxnTransition
+from txnsim.txn.transitions import acknowledge, begin, to_complete
+from txnsim.types import BrokerId, Decision, TopicPartition, TransactionalId
 
 DEVIATIONS: Final = (
     "Markers refused for a passing reason, markers whose leader is not known and completions that"
@@ -98,6 +99,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self,
         owned: OwnedPartition,
         transactional_id: TransactionalId,
+        now_ms: int,
         *,
         fences: bool = False,
         is_load: bool = False,
@@ -107,14 +109,17 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         Args:
             owned: The partition of the transactional id.
             transactional_id: Whose transaction.
+            now_ms: The time.
             fences: It is an abort that has raised the epoch.
             is_load: It was prepared by the coordinator before this one.
         """
         txn = owned.entries[transactional_id]
-        completion = to_complete(txn, now_ms=self.clock.now_ms())
+        completion = to_complete(txn, now_ms=now_ms)
         tracer = self.tracer
         before = tracer.cause if tracer.on else -1
-        self.writer.begin(owned, completion)
+        begun = owned.entries[transactional_id] = begin(txn, completion, now_ms=now_ms)
+        if tracer.full:
+            tracing.prepared(tracer, owned.node, begun, self.writer.level)
         debt = debt_of(
             txn,
             completion,
@@ -134,7 +139,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 rule="sent.resent-after-move" if is_load else "sent.every-partition",
             )
             self.tracer.caused_by(before)
-        self.flush_soon()
+        if not self._flush_due:
+            self.flush_soon()
 
     def drop(self, txn_partition: int) -> None:
         """Drop all markers that a partition of ``__transaction_state`` owes: it has moved away."""
@@ -183,10 +189,12 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         for debt in completions:
             before = self.tracer.caused_by(debt.cause)
             owner = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
-            self._complete(owner, debt)
+            self._complete(owner, debt, self.clock.now_ms())
             self.tracer.caused_by(before)
         for debt, partitions in self.queue.take_waiting():
-            self._route(debt, partitions)
+            gone = self.queue.route(debt, partitions, self.leader_of)
+            if gone or not partitions:
+                self._settle_gone(debt, gone)
         for batch in self.queue.take_batches():
             self._send(batch)
         if self.queue.unknown:
@@ -200,13 +208,12 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self._later = None
         self.flush_soon()
 
-    def _route(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
+    def _settle_gone(self, debt: Debt, gone: frozenset[TopicPartition]) -> None:
+        """These partitions need no marker any more; there may be none at all."""
         owned = self.ownership.owned[debt.txn_partition]  # what waits is dropped with its partition
         assert owned.coordinator_epoch == debt.coordinator_epoch
         before = self.tracer.caused_by(debt.cause) if self.tracer.on else -1
-        gone = self.queue.route(debt, partitions, self.leader_of)
-        if gone or not partitions:
-            self._settle(owned, debt, gone)
+        self._settle(owned, debt, gone, self.clock.now_ms())
         if self.tracer.on:
             self.tracer.caused_by(before)
 
@@ -266,16 +273,17 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             if len(outcomes) < len(batch.owed):
                 self.broken_total += 1
                 _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
+        now_ms = self.clock.now_ms()
         for outcome in outcomes:
             # One answer is about several transactions: each has its own sending for its main cause.
             own = sent.get(outcome.debt, -1) if len(sent) > 1 else -1
-            self._follow(outcome, batch.broker_id, own)
+            self._follow(outcome, batch.broker_id, own, now_ms)
         if self.queue.has_queued:
             self.flush_soon()
 
     # Outcomes
 
-    def _follow(self, outcome: MarkerOutcome, target: BrokerId, sent: int) -> None:
+    def _follow(self, outcome: MarkerOutcome, target: BrokerId, sent: int, now_ms: int) -> None:
         debt = outcome.debt
         owned = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
         if owned is None:
@@ -298,30 +306,29 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             name = debt.transactional_id
             self._repeated[name] = self._repeated.get(name, 0) + 1
             self._flush_later(RETRY_PAUSE_MS)
-        self._settle(owned, debt, outcome.done)
+        self._settle(owned, debt, outcome.done, now_ms)
         if self.tracer.on:
             self.tracer.caused_by(before)
 
-    def _settle(self, owned: OwnedPartition, debt: Debt, done: frozenset[TopicPartition]) -> None:
+    def _settle(
+        self, owned: OwnedPartition, debt: Debt, done: frozenset[TopicPartition], now_ms: int
+    ) -> None:
         """Take partitions off the entry and complete it when none is left."""
         transactional_id = debt.transactional_id
         if done:
             owned.entries[transactional_id] = acknowledge(owned.entries[transactional_id], done)
         if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
             self._repeated.pop(transactional_id, None)
-            self._complete(owned, debt)
+            self._complete(owned, debt, now_ms)
 
     # Completion
 
-    def _complete(self, owned: OwnedPartition | None, debt: Debt) -> None:
+    def _complete(self, owned: OwnedPartition | None, debt: Debt, now_ms: int) -> None:
         assert owned is not None, "what waits is dropped with its partition"
-        append = self.writer.append(
-            owned,
-            debt.completion,
-            rule="sent.every-partition",
-            now_ms=self.clock.now_ms(),
-            reply=None,
+        completion: Decision[TxnTransition, None, None] = Decision(
+            records=(debt.completion,), reply=None, rule="sent.every-partition"
         )
+        append = self.writer.append(owned, completion, now_ms=now_ms, is_begun=True)
         self.tasks.drive(append, partial(self._completed, owned, debt), name="completion")
 
     def _completed(

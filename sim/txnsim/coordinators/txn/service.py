@@ -13,11 +13,11 @@ Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -247,7 +247,7 @@ class TransactionCoordinator:
             tracing.decided(self._tracer, owned, transactional_id, "InitProducerId", outcome)
         if isinstance(outcome, Rejection):
             return outcome
-        return await self._commit(owned, outcome, now_ms)
+        return await self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
 
     async def add_partitions(self, command: AddPartitions) -> PartitionsAdded | Rejection:
         """Partitions become part of a transaction; one result for all of them."""
@@ -266,7 +266,7 @@ class TransactionCoordinator:
             return outcome
         if not outcome.records:
             return outcome.reply
-        return await self._commit(owned, outcome, now_ms)
+        return await self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
 
     def verify(self, command: VerifyPartitions) -> PartitionsVerified | Rejection:
         """Whether partitions are part of a transaction. Looks at committed fields only."""
@@ -307,25 +307,7 @@ class TransactionCoordinator:
             return outcome
         if not outcome.records:
             return outcome.reply
-        return await self._commit(owned, outcome, now_ms)
-
-    def _commit(
-        self,
-        owned: OwnedPartition,
-        decision: Decision[TxnTransition, ReplyT, MarkersOwed],
-        now_ms: int,
-    ) -> Coroutine[Any, Any, ReplyT | Rejection]:
-        """Begin, append, apply; then the markers are owed, and only then the reply is released."""
-        (record,) = decision.records
-        self._writer.begin(owned, record)
-        return self._writer.append(
-            owned,
-            record,
-            rule=decision.rule,
-            now_ms=now_ms,
-            reply=decision.reply,
-            then=self._markers.owe if decision.effects else None,
-        )
+        return await self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
 
     async def age(
         self, transactional_id: TransactionalId, epoch: ProducerEpoch
@@ -462,9 +444,10 @@ class TransactionCoordinator:
             )
             if loaded.problem is not None:
                 self._tracer.emit("note", owned.node, data={"text": loaded.problem})
+        now_ms = self._clock.now_ms()
         for txn in list(owned.entries.values()):
             if txn.state in PREPARED_STATES:
-                self._markers.owe(owned, txn.transactional_id, is_load=True)
+                self._markers.owe(owned, txn.transactional_id, now_ms, is_load=True)
         return True
 
     def unload(self, partition: int, epoch: int | None = None) -> None:
@@ -506,7 +489,8 @@ class TransactionCoordinator:
         if not isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
             self.timeouts_total += 1
             _log.info("txn.timed_out", node=owned.node, transactional_id=txn.transactional_id)
-            self._tasks.drive(self._commit(owned, outcome, now_ms), settled, name="timeout")
+            append = self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
+            self._tasks.drive(append, settled, name="timeout")
         if self._tracer.on:
             self._tracer.caused_by(before)
 

@@ -1,7 +1,7 @@
 """Begin, append, apply: how a move gets into the log before it takes effect.
 
-``begin`` marks the move as pending, ``append`` writes its record and waits until it is committed,
-and only then is the move applied, by the function that loading uses too. If the coordinator moved
+The move is marked as pending, its record is written and waited for until it is committed, and only
+then is the move applied, by the function that loading uses too. If the coordinator moved
 meanwhile nothing is touched. If the append failed the move is withdrawn, but for a completion that
 the log was merely not able to take (15): that one stays pending and is tried again.
 
@@ -27,12 +27,13 @@ from txnsim.runtime.env import Clock
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import as_logged
 from txnsim.txn.log_format import encode_batch, refuse_record
-from txnsim.txn.state import Tombstone, TransactionState, TxnRecord, TxnTransition
+from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
 from txnsim.txn.transitions import apply, begin, withdraw
-from txnsim.types import TopicPartition, TransactionalId, TransactionVersion
+from txnsim.types import Decision, TopicPartition, TransactionalId, TransactionVersion
 
 _NONE: Final = ErrorCode.none
 ReplyT = TypeVar("ReplyT")
+EffectT = TypeVar("EffectT")
 _TV_0: Final = TransactionVersion.TV_0
 _TV_1: Final = TransactionVersion.TV_1
 _COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
@@ -50,9 +51,9 @@ class Then(Protocol):
     """What follows when a move has taken effect."""
 
     def __call__(
-        self, owned: OwnedPartition, transactional_id: TransactionalId, *, fences: bool
+        self, owned: OwnedPartition, transactional_id: TransactionalId, now_ms: int, *, fences: bool
     ) -> object:
-        """Act on it."""
+        """Act on it, at the time ``now_ms``."""
 
 
 def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
@@ -87,40 +88,35 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
     """The finalized level of ``transaction.version``."""
     kip_text: bool = False
 
-    def begin(self, owned: OwnedPartition, record: TxnTransition) -> None:
-        """Mark a move as pending: every other command meets CONCURRENT_TRANSACTIONS from now on."""
-        entries = owned.entries
-        transactional_id = record.transactional_id
-        entries[transactional_id] = begin(
-            entries.get(transactional_id), record, now_ms=record.last_update_timestamp_ms
-        )
-        if self.tracer.full:
-            tracing.prepared(self.tracer, owned.node, entries[transactional_id], self.level)
-
     async def append(
         self,
         owned: OwnedPartition,
-        record: TxnTransition,
+        decision: Decision[TxnTransition, ReplyT, EffectT],
         *,
-        rule: str,
         now_ms: int,
-        reply: ReplyT,
+        is_begun: bool = False,
         then: Then | None = None,
     ) -> ReplyT | Rejection:
-        """Write a begun move and apply it.
+        """Begin a move, write its record, apply it.
 
         Args:
             owned: Where it belongs.
-            record: The move.
-            rule: Row of docs/rules.md that explains the move, for the trace.
+            decision: One record, and the reply once that took effect.
             now_ms: The time.
-            reply: What is returned once it took effect.
-            then: Called before that.
+            is_begun: The move is pending already.
+            then: Acts on the effects of the decision, before the reply is released.
 
         Returns:
             The reply; or why the move did not take effect.
         """
-        level, written = self.level, record
+        (record,) = decision.records
+        level, written, name = self.level, record, record.transactional_id
+        if not is_begun:
+            # Every other command meets CONCURRENT_TRANSACTIONS from now on.
+            begun = begin(owned.entries.get(name), record, now_ms=record.last_update_timestamp_ms)
+            owned.entries[name] = begun
+            if self.tracer.full:
+                tracing.prepared(self.tracer, owned.node, begun, level)
         if self.kip_text:
             # The text calls lowering the level harmless: fields that have no room in a record are
             # left out.
@@ -139,13 +135,13 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             now_ms=now_ms,
         )
         if not isinstance(error, ErrorCode):
-            error = await error
+            error, now_ms = await error, self.clock.now_ms()
         if self.tracer.full or (error != _NONE and self.tracer.on):
-            why = rule if error == _NONE else _refused_rule(record, error)
+            why = decision.rule if error == _NONE else _refused_rule(record, error)
             tracing.appended(self.tracer, owned.node, record, error, why)
         if self.ownership.owned.get(owned.partition) is not owned:
             return self.ownership.refuse(owned.partition)
-        txn = owned.entries[record.transactional_id]
+        txn = owned.entries[name]
         if error != _NONE:
             return _withdrawn(owned, record, error)
         if (
@@ -153,20 +149,15 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             and record.state is TransactionState.ONGOING
             and not self.rules.start_may_step_back
         ):
-            # The exception leaves the move pending, until the coordinator moves (KAFKA-8803).
-            return Rejection(
-                error=ErrorCode.unknown_server_error,
-                reason=f"{record.transactional_id}: starts at {record.start_timestamp_ms}, before "
-                f"{txn.start_timestamp_ms}, and this broker insists on the order",
-            )
+            return _stepped_back(record, txn)
         applied = apply(txn, record, rules=self.rules)
         assert applied is not None
-        owned.entries[record.transactional_id] = applied
+        owned.entries[name] = applied
         if self.tracer.on:
             tracing.completed(self.tracer, owned.node, applied, level)
-        if then is not None:
-            then(owned, record.transactional_id, fences=record.fences_epoch)
-        return reply
+        if then is not None and decision.effects:
+            then(owned, name, now_ms, fences=record.fences_epoch)
+        return decision.reply
 
     async def write(
         self, owned: OwnedPartition, records: Sequence[TxnRecord], *, timeout_ms: int
@@ -181,6 +172,15 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             now_ms=now_ms,
         )
         return error if isinstance(error, ErrorCode) else await error
+
+
+def _stepped_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
+    """The exception leaves the move pending, until the coordinator moves (KAFKA-8803)."""
+    return Rejection(
+        error=ErrorCode.unknown_server_error,
+        reason=f"{record.transactional_id}: starts at {record.start_timestamp_ms}, before "
+        f"{txn.start_timestamp_ms}, and this broker insists on the order",
+    )
 
 
 def _withdrawn(owned: OwnedPartition, record: TxnTransition, error: ErrorCode) -> Rejection:

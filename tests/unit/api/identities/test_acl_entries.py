@@ -10,7 +10,6 @@ from tests.support.handlers import Api
 from tests.support.security import acl
 from txnsim.api.identities.acl_entries import described
 from txnsim.api.parsing import parsed
-from txnsim.api.registry import SHIPPED
 from txnsim.errors import MalformedFrameError
 from txnsim.security.acls import Operation, ResourceType
 from txnsim.wire import codec
@@ -45,4 +44,4 @@ def test_what_is_of_an_unknown_kind_can_not_be_read(
     request = api.request(name, 3, **values)
     frame = codec.encode_request(request.api_key, 3, 1, "c", request.message)[4:]
     with pytest.raises(MalformedFrameError):
-        parsed(frame, SHIPPED)
+        parsed(frame, request, request.broker)
