@@ -50,7 +50,7 @@ class ConfigKey(msgspec.Struct, frozen=True):
 
 
 LONG_MAX: Final = 2**63 - 1
-_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = (
+BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = (
     ConfigType.BOOLEAN,
     ConfigType.STRING,
     ConfigType.INT,
@@ -58,63 +58,61 @@ _BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = (
     ConfigType.DOUBLE,
     ConfigType.LIST,
 )
-_MAX: Final = str(LONG_MAX)
+LONG_MAX_TEXT: Final = str(LONG_MAX)
 _CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 TOPIC_CONFIGS: Final[Mapping[str, ConfigKey]] = {
     "cleanup.policy": ConfigKey(
-        _LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")
+        LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")
     ),
-    "compression.gzip.level": ConfigKey(_INT, "-1", "compression.gzip.level"),
-    "compression.lz4.level": ConfigKey(_INT, "9", "compression.lz4.level", 1, 17),
-    "compression.type": ConfigKey(_STRING, "producer", "compression.type", choices=_CODECS),
-    "compression.zstd.level": ConfigKey(_INT, "3", "compression.zstd.level", -131072, 22),
-    "delete.retention.ms": ConfigKey(_LONG, "86400000", "log.cleaner.delete.retention.ms", 0),
-    "errors.deadletterqueue.group.enable": ConfigKey(_BOOLEAN, "false"),
-    "file.delete.delay.ms": ConfigKey(_LONG, "60000", "log.segment.delete.delay.ms", 0),
-    "flush.messages": ConfigKey(_LONG, _MAX, "log.flush.interval.messages", 1),
-    "flush.ms": ConfigKey(_LONG, _MAX, "log.flush.interval.ms", 0),
-    "follower.replication.throttled.replicas": ConfigKey(_LIST, ""),
-    "index.interval.bytes": ConfigKey(_INT, "4096", "log.index.interval.bytes", 0),
-    "internal.segment.bytes": ConfigKey(_INT, ""),
-    "leader.replication.throttled.replicas": ConfigKey(_LIST, ""),
-    "local.retention.bytes": ConfigKey(_LONG, "-2", "log.local.retention.bytes", -2),
-    "local.retention.ms": ConfigKey(_LONG, "-2", "log.local.retention.ms", -2),
-    "max.compaction.lag.ms": ConfigKey(_LONG, _MAX, "log.cleaner.max.compaction.lag.ms", 1),
+    "compression.gzip.level": ConfigKey(INT, "-1", "compression.gzip.level"),
+    "compression.lz4.level": ConfigKey(INT, "9", "compression.lz4.level", 1, 17),
+    "compression.type": ConfigKey(STRING, "producer", "compression.type", choices=_CODECS),
+    "compression.zstd.level": ConfigKey(INT, "3", "compression.zstd.level", -131072, 22),
+    "delete.retention.ms": ConfigKey(LONG, "86400000", "log.cleaner.delete.retention.ms", 0),
+    "errors.deadletterqueue.group.enable": ConfigKey(BOOLEAN, "false"),
+    "file.delete.delay.ms": ConfigKey(LONG, "60000", "log.segment.delete.delay.ms", 0),
+    "flush.messages": ConfigKey(LONG, LONG_MAX_TEXT, "log.flush.interval.messages", 1),
+    "flush.ms": ConfigKey(LONG, LONG_MAX_TEXT, "log.flush.interval.ms", 0),
+    "follower.replication.throttled.replicas": ConfigKey(LIST, ""),
+    "index.interval.bytes": ConfigKey(INT, "4096", "log.index.interval.bytes", 0),
+    "internal.segment.bytes": ConfigKey(INT, ""),
+    "leader.replication.throttled.replicas": ConfigKey(LIST, ""),
+    "local.retention.bytes": ConfigKey(LONG, "-2", "log.local.retention.bytes", -2),
+    "local.retention.ms": ConfigKey(LONG, "-2", "log.local.retention.ms", -2),
+    "max.compaction.lag.ms": ConfigKey(LONG, LONG_MAX_TEXT, "log.cleaner.max.compaction.lag.ms", 1),
     "max.decompressed.message.bytes": ConfigKey(
-        _INT, "2147483639", "max.decompressed.message.bytes", 1, 2_147_483_639
+        INT, "2147483639", "max.decompressed.message.bytes", 1, 2_147_483_639
     ),
-    "max.message.bytes": ConfigKey(_INT, "1048588", "message.max.bytes", 0),
+    "max.message.bytes": ConfigKey(INT, "1048588", "message.max.bytes", 0),
     "message.timestamp.after.max.ms": ConfigKey(
-        _LONG, "3600000", "log.message.timestamp.after.max.ms", 0
+        LONG, "3600000", "log.message.timestamp.after.max.ms", 0
     ),
     "message.timestamp.before.max.ms": ConfigKey(
-        _LONG, _MAX, "log.message.timestamp.before.max.ms", 0
+        LONG, LONG_MAX_TEXT, "log.message.timestamp.before.max.ms", 0
     ),
     "message.timestamp.type": ConfigKey(
-        _STRING,
+        STRING,
         "CreateTime",
         "log.message.timestamp.type",
         choices=("CreateTime", "LogAppendTime"),
     ),
-    "min.cleanable.dirty.ratio": ConfigKey(_DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
-    "min.compaction.lag.ms": ConfigKey(_LONG, "0", "log.cleaner.min.compaction.lag.ms", 0),
-    "min.insync.replicas": ConfigKey(_INT, "1", "min.insync.replicas", 1),
-    "preallocate": ConfigKey(_BOOLEAN, "false", "log.preallocate"),
-    "remote.copy.lag.bytes": ConfigKey(_LONG, "-1", "log.remote.copy.lag.bytes", -1),
-    "remote.copy.lag.ms": ConfigKey(_LONG, "0", "log.remote.copy.lag.ms", -1),
-    "remote.log.copy.disable": ConfigKey(_BOOLEAN, "false"),
-    "remote.log.delete.on.disable": ConfigKey(_BOOLEAN, "false"),
-    "remote.storage.enable": ConfigKey(_BOOLEAN, "false"),
-    "retention.bytes": ConfigKey(_LONG, "-1", "log.retention.bytes"),
-    "retention.ms": ConfigKey(_LONG, "604800000", "log.retention.ms", -1),
-    "segment.bytes": ConfigKey(_INT, "1073741824", "log.segment.bytes", 1048576),
-    "segment.index.bytes": ConfigKey(_INT, "10485760", "log.index.size.max.bytes", 4),
-    "segment.jitter.ms": ConfigKey(_LONG, "0", "log.roll.jitter.ms", 0),
-    "segment.ms": ConfigKey(_LONG, "604800000", "log.roll.ms", 1),
-    "unclean.leader.election.enable": ConfigKey(
-        _BOOLEAN, "false", "unclean.leader.election.enable"
-    ),
+    "min.cleanable.dirty.ratio": ConfigKey(DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
+    "min.compaction.lag.ms": ConfigKey(LONG, "0", "log.cleaner.min.compaction.lag.ms", 0),
+    "min.insync.replicas": ConfigKey(INT, "1", "min.insync.replicas", 1),
+    "preallocate": ConfigKey(BOOLEAN, "false", "log.preallocate"),
+    "remote.copy.lag.bytes": ConfigKey(LONG, "-1", "log.remote.copy.lag.bytes", -1),
+    "remote.copy.lag.ms": ConfigKey(LONG, "0", "log.remote.copy.lag.ms", -1),
+    "remote.log.copy.disable": ConfigKey(BOOLEAN, "false"),
+    "remote.log.delete.on.disable": ConfigKey(BOOLEAN, "false"),
+    "remote.storage.enable": ConfigKey(BOOLEAN, "false"),
+    "retention.bytes": ConfigKey(LONG, "-1", "log.retention.bytes"),
+    "retention.ms": ConfigKey(LONG, "604800000", "log.retention.ms", -1),
+    "segment.bytes": ConfigKey(INT, "1073741824", "log.segment.bytes", 1048576),
+    "segment.index.bytes": ConfigKey(INT, "10485760", "log.index.size.max.bytes", 4),
+    "segment.jitter.ms": ConfigKey(LONG, "0", "log.roll.jitter.ms", 0),
+    "segment.ms": ConfigKey(LONG, "604800000", "log.roll.ms", 1),
+    "unclean.leader.election.enable": ConfigKey(BOOLEAN, "false", "unclean.leader.election.enable"),
 }
 
 _OF_4_4: Final = frozenset(

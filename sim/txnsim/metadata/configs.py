@@ -17,7 +17,14 @@ import msgspec
 from txnsim import settings as settings_module
 from txnsim.log.config import LogConfig, TimestampType
 from txnsim.metadata.config_keys import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
     LONG_MAX,
+    LONG_MAX_TEXT,
+    STRING,
     TOPIC_CONFIGS,
     ConfigKey,
     ConfigSource,
@@ -51,15 +58,6 @@ class ConfigValue(msgspec.Struct, frozen=True, kw_only=True):
     is_sensitive: bool = False
 
 
-_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = (
-    ConfigType.BOOLEAN,
-    ConfigType.STRING,
-    ConfigType.INT,
-    ConfigType.LONG,
-    ConfigType.DOUBLE,
-    ConfigType.LIST,
-)
-_MAX: Final = str(LONG_MAX)
 _TIMESTAMP_TYPES: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
@@ -70,23 +68,23 @@ _CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4":
 """Codecs by name; ``producer`` is none of them."""
 _LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
 _PYTHON_TYPES: Final = {
-    bool: _BOOLEAN,
-    float: _DOUBLE,
-    int: _INT,
-    str: _STRING,
-    type(None): _INT,
+    bool: BOOLEAN,
+    float: DOUBLE,
+    int: INT,
+    str: STRING,
+    type(None): INT,
 }
 _KINDS: Final[Mapping[str, ConfigType]] = {
-    "group.consumer.assignors": _LIST,
-    "leader.imbalance.check.interval.seconds": _LONG,
-    "log.cleaner.backoff.ms": _LONG,
-    "log.cleaner.dedupe.buffer.size": _LONG,
-    "log.initial.task.delay.ms": _LONG,
-    "log.retention.check.interval.ms": _LONG,
-    "offsets.retention.check.interval.ms": _LONG,
+    "group.consumer.assignors": LIST,
+    "leader.imbalance.check.interval.seconds": LONG,
+    "log.cleaner.backoff.ms": LONG,
+    "log.cleaner.dedupe.buffer.size": LONG,
+    "log.initial.task.delay.ms": LONG,
+    "log.retention.check.interval.ms": LONG,
+    "offsets.retention.check.interval.ms": LONG,
     "offsets.topic.replication.factor": ConfigType.SHORT,
-    "replica.high.watermark.checkpoint.interval.ms": _LONG,
-    "replica.lag.time.max.ms": _LONG,
+    "replica.high.watermark.checkpoint.interval.ms": LONG,
+    "replica.lag.time.max.ms": LONG,
     "transaction.state.log.replication.factor": ConfigType.SHORT,
 }
 """Types that don't follow from a setting's Python type."""
@@ -129,7 +127,7 @@ _THROTTLED: Final = re.compile(r"\*|(?:\d+:\d+)?")
 
 def _broker_configs() -> dict[str, ConfigKey]:
     """Every setting that has a Kafka name, and the broker side of every topic config."""
-    keys: dict[str, ConfigKey] = {"log.flush.scheduler.interval.ms": ConfigKey(_LONG, _MAX)}
+    keys: dict[str, ConfigKey] = {"log.flush.scheduler.interval.ms": ConfigKey(LONG, LONG_MAX_TEXT)}
     keys |= {
         key.broker_name: ConfigKey(
             key.type, key.default, None, key.minimum, key.maximum, key.choices

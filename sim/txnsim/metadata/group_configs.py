@@ -15,7 +15,15 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import Rejection
-from txnsim.metadata.config_keys import ConfigKey, ConfigSource, ConfigType
+from txnsim.metadata.config_keys import (
+    BOOLEAN,
+    INT,
+    LIST,
+    LONG,
+    STRING,
+    ConfigKey,
+    ConfigSource,
+)
 from txnsim.metadata.config_values import Configs, invalid_config, invalid_request, shown
 from txnsim.metadata.configs import (
     BROKER_CONFIGS,
@@ -34,49 +42,41 @@ DEVIATIONS: Final = (
     "default bounds and described, but there are no such groups.",
 )
 
-_INT, _LONG, _STRING, _BOOLEAN, _LIST = (
-    ConfigType.INT,
-    ConfigType.LONG,
-    ConfigType.STRING,
-    ConfigType.BOOLEAN,
-    ConfigType.LIST,
-)
-
 
 GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {
-    name: msgspec.structs.replace(key, broker_name=f"group.{name}") if key.type is _INT else key
+    name: msgspec.structs.replace(key, broker_name=f"group.{name}") if key.type is INT else key
     for name, key in {
-        "consumer.assignment.interval.ms": ConfigKey(_INT, "1000", minimum=0),
-        "consumer.assignor.offload.enable": ConfigKey(_BOOLEAN, "true"),
-        "consumer.heartbeat.interval.ms": ConfigKey(_INT, "5000", minimum=1),
-        "consumer.session.timeout.ms": ConfigKey(_INT, "45000", minimum=1),
-        "errors.deadletterqueue.copy.record.enable": ConfigKey(_BOOLEAN, "false"),
-        "errors.deadletterqueue.topic.name": ConfigKey(_STRING, ""),
-        "share.assignment.interval.ms": ConfigKey(_INT, "1000", minimum=0),
-        "share.assignor.offload.enable": ConfigKey(_BOOLEAN, "true"),
-        "share.auto.offset.reset": ConfigKey(_STRING, "latest"),
-        "share.delivery.count.limit": ConfigKey(_INT, "5", minimum=2),
-        "share.heartbeat.interval.ms": ConfigKey(_INT, "5000", minimum=1),
+        "consumer.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
+        "consumer.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
+        "consumer.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
+        "consumer.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
+        "errors.deadletterqueue.copy.record.enable": ConfigKey(BOOLEAN, "false"),
+        "errors.deadletterqueue.topic.name": ConfigKey(STRING, ""),
+        "share.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
+        "share.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
+        "share.auto.offset.reset": ConfigKey(STRING, "latest"),
+        "share.delivery.count.limit": ConfigKey(INT, "5", minimum=2),
+        "share.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
         "share.isolation.level": ConfigKey(
-            _STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
+            STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
         ),
-        "share.partition.max.record.locks": ConfigKey(_INT, "2000", minimum=100),
-        "share.record.lock.duration.ms": ConfigKey(_INT, "30000", minimum=1000),
-        "share.renew.acknowledge.enable": ConfigKey(_BOOLEAN, "true"),
-        "share.session.timeout.ms": ConfigKey(_INT, "45000", minimum=1),
-        "streams.acceptable.recovery.lag": ConfigKey(_LONG, "10000", minimum=0),
-        "streams.assignment.interval.ms": ConfigKey(_INT, "1000", minimum=0),
-        "streams.assignor.name": ConfigKey(_STRING, "sticky", "group.streams.assignors"),
-        "streams.assignor.offload.enable": ConfigKey(_BOOLEAN, "true"),
-        "streams.heartbeat.interval.ms": ConfigKey(_INT, "5000", minimum=1),
-        "streams.initial.rebalance.delay.ms": ConfigKey(_INT, "3000", minimum=0),
-        "streams.num.standby.replicas": ConfigKey(_INT, "0", minimum=0),
-        "streams.num.warmup.replicas": ConfigKey(_INT, "2", minimum=0),
+        "share.partition.max.record.locks": ConfigKey(INT, "2000", minimum=100),
+        "share.record.lock.duration.ms": ConfigKey(INT, "30000", minimum=1000),
+        "share.renew.acknowledge.enable": ConfigKey(BOOLEAN, "true"),
+        "share.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
+        "streams.acceptable.recovery.lag": ConfigKey(LONG, "10000", minimum=0),
+        "streams.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
+        "streams.assignor.name": ConfigKey(STRING, "sticky", "group.streams.assignors"),
+        "streams.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
+        "streams.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
+        "streams.initial.rebalance.delay.ms": ConfigKey(INT, "3000", minimum=0),
+        "streams.num.standby.replicas": ConfigKey(INT, "0", minimum=0),
+        "streams.num.warmup.replicas": ConfigKey(INT, "2", minimum=0),
         "streams.rack.aware.assignment.tags": ConfigKey(
-            _LIST, "", "group.streams.rack.aware.assignment.tags"
+            LIST, "", "group.streams.rack.aware.assignment.tags"
         ),
-        "streams.session.timeout.ms": ConfigKey(_INT, "45000", minimum=1),
-        "streams.task.offset.interval.ms": ConfigKey(_INT, "60000", minimum=1),
+        "streams.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
+        "streams.task.offset.interval.ms": ConfigKey(INT, "60000", minimum=1),
     }.items()
 }
 """Each number has a default on the broker, whose name begins with ``group.``."""
