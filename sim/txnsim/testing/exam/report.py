@@ -35,7 +35,7 @@ def page(sitting: Sitting) -> str:
 
 def _row(result: Result) -> str:
     name = escape(result.situation)
-    if result.outcome is Outcome.MISSED:
+    if result.story:
         name = f'<a href="#{escape(result.id)}">{name}</a>'
     return (
         f"<tr><td>{escape(result.kind)}<td>{name}<br><small>{escape(result.asks)}</small>"
@@ -44,7 +44,7 @@ def _row(result: Result) -> str:
 
 
 def _stories(sitting: Sitting) -> Iterator[str]:
-    for result in sitting.misses():
+    for result in filter(lambda one: one.story, sitting.results):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
         yield f"<ul>{''.join(f'<li>{escape(one)}' for one in result.because)}</ul>"
         told = [f"the library: {error}" for error in result.errors]

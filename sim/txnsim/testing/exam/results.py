@@ -13,6 +13,8 @@ class Outcome(StrEnum):
 
     PASSED = "passed"
     MISSED = "missed"
+    PROTOCOL = "protocol"
+    """A miss that version 1 of transactions leaves open to any client (KIP-890 closes it)."""
     DOES_NOT_APPLY = "does not apply"
     """The library has no such command, or never sends what would be struck."""
 

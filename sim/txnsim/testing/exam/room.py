@@ -71,7 +71,7 @@ class Room:
             NotAskedError: The driver has no such command.
         """
         answer = await self._driver.ask(verb, **arguments)
-        if answer.error is not None:
+        if answer.error is not None and not answer.ok:
             if answer.error.name == UNSUPPORTED:
                 raise NotAskedError(f"the driver has no command {verb}")
             self.errors.append(f"{verb}: {_words(answer.error)}")

@@ -96,7 +96,10 @@ class _Exam:
             outcome, because = await self._outcome(one, room)
             if level == NEWEST and outcome is Outcome.PASSED and not adds.matched:
                 self.speaks = NEWEST
-            missed = outcome is Outcome.MISSED
+            is_version_1 = level < NEWEST or adds.matched
+            if outcome is Outcome.MISSED and one.needs_version_2 and is_version_1:
+                outcome = Outcome.PROTOCOL
+            missed = outcome in (Outcome.MISSED, Outcome.PROTOCOL)
             story = [str(line.text) for line in await kafka.trace.story()] if missed else []
             if missed or not await self._tidied(room):
                 await self._driver.end()

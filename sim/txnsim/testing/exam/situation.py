@@ -28,6 +28,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Groups whose positions are judged."""
     about: tuple[str, ...] = ()
     """Known bugs that it shows."""
+    needs_version_2: bool = False
+    """Version 1 of transactions can't tell: a miss by it is the protocol's."""
 
 
 def situation(
@@ -38,6 +40,7 @@ def situation(
     levels: tuple[int, ...] = ALL,
     groups: tuple[str, ...] = (),
     about: tuple[str, ...] = (),
+    needs_version_2: bool = False,
 ) -> Callable[[Play], Situation]:
     """Make a situation of a coroutine function.
 
@@ -48,7 +51,15 @@ def situation(
         levels: Where it exists.
         groups: Whose positions are judged.
         about: Known bugs.
+        needs_version_2: Version 1 of transactions can't tell.
     """
     return lambda play: Situation(
-        name=name, kind=kind, asks=asks, play=play, levels=levels, groups=groups, about=about
+        name=name,
+        kind=kind,
+        asks=asks,
+        play=play,
+        levels=levels,
+        groups=groups,
+        about=about,
+        needs_version_2=needs_version_2,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.testing.exam.book import Told
-from txnsim.testing.exam.room import MissError, Room
+from txnsim.testing.exam.room import CLIENT, ID, MissError, Room
 from txnsim.testing.exam.situation import Situation, situation
 
 
@@ -69,4 +69,24 @@ async def timed_out_sending(room: Room) -> None:
     await room.goes_on()
 
 
-SITUATIONS: Final[tuple[Situation, ...]] = (by_newer, while_sending, timed_out, timed_out_sending)
+@situation("fenced-by-administrator", "fenced", "An administrator fences the id while its"
+           " transaction is open: does it work, and does the producer learn it?",
+           about=("KAFKA-16570",))  # fmt: skip
+async def by_administrator(room: Room) -> None:
+    """Yardstick: ``fenceProducers``, which waits while the transaction is being aborted."""
+    await room.must_init()
+    entry = await room.open("lost-1")
+    await room.must("fence", bootstrap=room.kafka.bootstrap, client_id=CLIENT, transactional_id=ID)
+    if await room.end(entry) is Told.COMMITTED:
+        raise MissError("told committed, though an administrator has fenced it")
+    await room.close("p")
+    await room.goes_on()
+
+
+SITUATIONS: Final[tuple[Situation, ...]] = (
+    by_newer,
+    while_sending,
+    timed_out,
+    timed_out_sending,
+    by_administrator,
+)
