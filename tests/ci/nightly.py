@@ -39,7 +39,7 @@ story are kept, and the tests replay them without one; ``make conformance`` asks
 
 OLDEST_TEST: Final = "tests/real/test_before_producers_are_described.py"
 
-NEWEST: Final = "4.3"
+NEWEST: Final = "newest"
 OLDER: Final = "3.9"
 """Release lines of a real Kafka that our client and tools are asked on (tests/real/conftest.py)."""
 

@@ -1,7 +1,7 @@
 """What a producer asks: requests drawn at random, most of them sensible.
 
 An identity may be right, stale, ahead or somebody else's; a sequence right, repeated or with a gap;
-a version any that Apache Kafka 4.3 serves.
+a version any that the reference release serves.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.apache_kafka import TOOLS_VERSIONS, ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -58,7 +58,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def patch_release(self) -> str:
         """Version of the real Kafka whose tools belong to it."""
-        return RELEASES[self.release].patch_release
+        version = RELEASES[self.release].patch_release
+        return TOOLS_VERSIONS.get(version, version)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,7 +67,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("txnsim")
     group.addoption("--target", choices=("apache", "txnsim"), help="only against this cluster")
     group.addoption("--level", type=int, choices=(0, 1, 2), help="only at this transaction.version")
-    group.addoption("--release", choices=(NEWEST, OLDER), help="only as this release line")
+    group.addoption(
+        "--release",
+        type={"newest": NEWEST, OLDER: OLDER}.__getitem__,
+        metavar=f"{{newest,{OLDER}}}",
+        help="only as this release line",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -24,13 +24,13 @@ _SPOKEN: Final = {
     "AddOffsetsToTxn(25)": "0 to 4",
     "EndTxn(26)": "0 to 5",
     "WriteTxnMarkers(27)": "1 to 2",
-    "TxnOffsetCommit(28)": "0 to 5",
+    "TxnOffsetCommit(28)": "0 to 6",
     "DescribeProducers(61)": "0",
     "DescribeTransactions(65)": "0",
     "ListTransactions(66)": "0 to 2",
     "ConsumerGroupHeartbeat(68)": "0 to 1",
 }
-"""What transactions need, in Kafka 4.3's versions."""
+"""What transactions need, in Kafka 4.4's versions."""
 _QUORUM_COLUMNS: Final = (
     "NodeId DirectoryId LogEndOffset Lag LastFetchTimestamp LastCaughtUpTimestamp Status"
 )
@@ -45,8 +45,8 @@ def features(shop: Shop) -> None:
         "eligible.leader.replicas.version": ("0", "1", "<n>"),
         "group.version": ("0", "1", "1"),
         "kraft.version": ("0", "1", "<n>"),
-        "metadata.version": ("3.3-IV3", "4.3-IV0", "4.3-IV0"),
-        "share.version": ("0", "1", "<n>"),
+        "metadata.version": ("3.3-IV3", "UNKNOWN 33", "UNKNOWN 33"),  # 4.4-IV2; the tools are 4.3's
+        "share.version": ("0", "2", "<n>"),
         "streams.version": ("0", "1", "<n>"),
         "transaction.version": ("0", "2", str(level)),
     }
@@ -122,7 +122,7 @@ def endpoints(shop: Shop) -> None:
 
 
 def api_versions(shop: Shop) -> None:
-    """kafka-broker-api-versions: each broker, and versions as Kafka 4.3 has them."""
+    """kafka-broker-api-versions: each broker, and versions as Kafka 4.4 has them."""
     printed_lines = shop.tools.at("kafka-broker-api-versions").stdout.splitlines()
     heads = [line for line in printed_lines if not line.startswith(("\t", ")"))]
     found = {re.sub(r" \(id: .*", "", head) for head in heads}
