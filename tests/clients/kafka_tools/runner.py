@@ -102,9 +102,8 @@ class Tools(Lived):
             timer.cancel()
         if not line:
             self._end()
-            raise ToolError(
-                f"{name} {' '.join(args)}: no answer in {_PATIENCE_S:.0f} s, or the tools' JVM ended"
-            )
+            words = " ".join((name, *args))
+            raise ToolError(f"{words}: no answer in {_PATIENCE_S:.0f} s, or the tools' JVM ended")
         answer = json.loads(line)
         return ToolResult(answer["code"], answer["stdout"], answer["stderr"])
 
