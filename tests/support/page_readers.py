@@ -53,6 +53,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
         "event-log.md",
     ),
     "Learners and teachers": (
+        "ten-pictures.md",
         "transactions.md",
         "transaction-states.md",
         "scenarios.md",

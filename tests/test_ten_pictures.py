@@ -1,0 +1,32 @@
+"""What docs/ten-pictures.md says of its pictures is so in their runs.
+
+``test_docs.py`` sees that page and pictures are current.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.ten_pictures import PICTURES, Picture, run_of, svg
+from txnsim.scenario.teaching.facts import fact
+
+
+@pytest.mark.parametrize("one", PICTURES, ids=lambda one: one.name)
+def test_what_is_said_below_a_picture_is_so_in_its_run(one: Picture) -> None:
+    run = run_of(one.name)
+    assert one.says
+    assert {words: fact(run, words) for words in one.says} == one.says
+
+
+def test_a_picture_is_readable_alone_and_in_both_themes() -> None:
+    assert len(PICTURES) == 10
+    for one in PICTURES:
+        text = svg(one)
+        root = ElementTree.fromstring(text)
+        assert root.find("{http://www.w3.org/2000/svg}title") is not None
+        assert "prefers-color-scheme:dark" in text
+        assert "The coordinator believes" in text
+        assert all(f"The partition believes: {tp}" in text for tp in one.tape)
+        assert "What happened last" in text
