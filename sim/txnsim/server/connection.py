@@ -434,7 +434,8 @@ class Connection(asyncio.Protocol):
             if at is not None and (reply[at] or reply[at + 1]):
                 meter.tell_error_in(reply)
             self._response_bytes = size = len(reply)
-            answer = codec.response_head(key, version, request.correlation_id, size) + reply
+            pack, extra = codec.RESPONSE_HEADS[key, version]
+            answer = pack(size + extra, request.correlation_id) + reply
             outbox.output.append(answer)
             outbox.bytes += len(answer)
         else:

@@ -289,14 +289,28 @@ def encode_pieces(message: Any) -> list[bytes]:
 # Whole frames
 
 
+class _Heads(dict[tuple[int, int], tuple[Callable[[int, int], bytes], int]]):
+    """By API key and version: what packs size and correlation id, and the bytes of the header that
+    count into the size.
+    """
+
+    def __missing__(self, api: tuple[int, int]) -> tuple[Callable[[int, int], bytes], int]:
+        key, version = api
+        has_tags = version >= RESPONSE_HEADER_V1_FROM.get(key, NEVER)
+        found = self[api] = (_RESPONSE_V1, 5) if has_tags else (_RESPONSE_V0, 4)
+        return found
+
+
+RESPONSE_HEADS: Final = _Heads()
+
+
 def response_head(api_key: int, api_version: int, correlation_id: int, body_size: int) -> bytes:
     """Size field and header of a response: the bytes before a body of ``body_size`` bytes.
 
     For large bodies: head and body can be handed to ``writelines`` without joining them.
     """
-    if api_version >= RESPONSE_HEADER_V1_FROM.get(api_key, NEVER):
-        return _RESPONSE_V1(body_size + 5, correlation_id)
-    return _RESPONSE_V0(body_size + 4, correlation_id)
+    pack, extra = RESPONSE_HEADS[api_key, api_version]
+    return pack(body_size + extra, correlation_id)
 
 
 def frame_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
