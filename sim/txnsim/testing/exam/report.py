@@ -15,6 +15,9 @@ STYLE: Final = (
     "pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem}"
 )
 
+UNDER_WORDS: Final = (Outcome.MISSED, Outcome.PROTOCOL)
+"""What is told in full."""
+
 
 def page(sitting: Sitting) -> str:
     """The report as HTML."""
@@ -35,7 +38,7 @@ def page(sitting: Sitting) -> str:
 
 def _row(result: Result) -> str:
     name = escape(result.situation)
-    if result.story:
+    if result.outcome in UNDER_WORDS:
         name = f'<a href="#{escape(result.id)}">{name}</a>'
     return (
         f"<tr><td>{escape(result.kind)}<td>{name}<br><small>{escape(result.asks)}</small>"
@@ -44,7 +47,7 @@ def _row(result: Result) -> str:
 
 
 def _stories(sitting: Sitting) -> Iterator[str]:
-    for result in filter(lambda one: one.story, sitting.results):
+    for result in (one for one in sitting.results if one.outcome in UNDER_WORDS):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
         yield f"<ul>{''.join(f'<li>{escape(one)}' for one in result.because)}</ul>"
         told = [f"the library: {error}" for error in result.errors]
