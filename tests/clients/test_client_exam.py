@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from tests.clients.exam_page import HEADING, PAGE, load, section
 from tests.support.apache_kafka import REPOSITORY
 from txnsim.testing.exam.results import Outcome
 from txnsim.testing.exam.sitting import chosen, sit
@@ -48,3 +49,7 @@ def test_confluent_kafka_passes_some() -> None:
 @pytest.mark.parametrize("library", ["aiokafka", "kafka_python"])
 def test_other_libraries_answer_every_command(library: str) -> None:
     assert outcomes(library, "fenced-by-newer", "reads-", "offsets-", "seek-") == {}
+
+
+def test_the_page_shows_the_results_that_are_kept() -> None:
+    assert PAGE.read_text("utf-8").partition(HEADING)[2] == section(load()).partition(HEADING)[2]
