@@ -44,7 +44,7 @@ def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
     assert kinds == {"fenced", "end unknown", "middle", "readers", "groups", "liveness"}
 
 
-@pytest.mark.slow  # each situation has a cluster of its own, and some wait for a dead broker
+@pytest.mark.thorough  # each situation has a cluster of its own, and some wait for a dead broker
 def test_a_driver_that_says_ok_to_everything_passes_nothing() -> None:
     sitting = played(YES)
     assert [one.id for one in sitting.results if one.outcome is not Outcome.MISSED] == []
