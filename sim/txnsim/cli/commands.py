@@ -41,6 +41,10 @@ COMMANDS: Final = {
         "txnsim.cli.logs.command",
         "Kafka's log directories: write those of a running cluster, read any",
     ),
+    "site": (
+        "txnsim.cli.site",
+        "make a web site that runs the simulator in the browser, without a server",
+    ),
     "stream": ("txnsim.cli.stream", "stream topics with Spark, and tell what it can't see"),
     "trace": (
         "txnsim.cli.traces.trace",
@@ -57,7 +61,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "start a cluster": ("serve", "practise"),
     "ask and move a running one, by its control port": ("faults", "clock", "brokers", "topics"),
     "any Kafka cluster, this one or a real one": ("txns", "proxy", "stream", "logs"),
-    "stories, lessons, and judges": ("scenario", "simulate", "lesson", "check", "exam"),
+    "stories, lessons, and judges": ("scenario", "simulate", "lesson", "check", "exam", "site"),
     "traces of a run": ("trace", "explain", "diff"),
     "your editor and shell": ("schema", "completion"),
 }
@@ -154,6 +158,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "txnsim topics move-leader orders-0 2",
         "txnsim topics move-leader __transaction_state-7 1",
     ),
+    "site": ("txnsim site build public", "txnsim site build public --gzip"),
+    "site build": ("txnsim site build public", "txnsim site build public --from parts"),
     "schema": (
         "txnsim schema scenario > scenario.schema.json",
         "txnsim schema fault > fault.schema.json",

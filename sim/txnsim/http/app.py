@@ -32,6 +32,7 @@ from txnsim.http.overview import LookRoutes
 from txnsim.http.page.files import served
 from txnsim.http.page.routes import StaticRoutes
 from txnsim.http.pages import PageRoutes
+from txnsim.http.practising import PractiseRoutes
 from txnsim.http.replies import RefusedError, as_json, refused
 from txnsim.http.reset import RoundRoutes
 from txnsim.http.runs.lessons import LessonRoutes
@@ -51,6 +52,7 @@ _NOUNS: Final[tuple[type[Noun], ...]] = (
     TransactionRoutes,
     ReportedRoutes,
     ExplainRoutes,
+    PractiseRoutes,
     RoundRoutes,
     JudgingRoutes,
     AssertionRoutes,
@@ -112,8 +114,10 @@ class ControlApi:
         """
         self._cluster = cluster
         self._events = ReportedRoutes(cluster)
-        self._scenarios = ScenarioRoutes(cluster, nursery)
-        self._explain = ExplainRoutes(cluster, self._scenarios.trace_of)
+        self._scenarios = ScenarioRoutes(cluster.environment, nursery)
+        self._explain = ExplainRoutes(
+            cluster.environment.tracer, cluster.bootstrap, self._scenarios.trace_of
+        )
         self._index = msgspec.json.format(
             msgspec.json.encode(
                 {
@@ -150,6 +154,7 @@ class ControlApi:
             AssertionRoutes.of_simulated(cluster),
             self._scenarios,
             self._explain,
+            PractiseRoutes(cluster),
             LessonRoutes(self._scenarios.trace_of, self._scenarios.warm_up),
             PageRoutes(doorkeeper),
             StaticRoutes(self._scenarios.warm_up),

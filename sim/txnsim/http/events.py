@@ -23,7 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from txnsim.client.waiting import pause
 from txnsim.http.messages import fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import Body, RefusedError, digits_of, number_of
+from txnsim.http.replies import CURSOR_MAX, Body, RefusedError, digits_of, number_of
 from txnsim.http.report import report
 from txnsim.runtime.env import Environment
 from txnsim.runtime.rng import random_hex
@@ -44,7 +44,6 @@ the same on looks and on writes, however many listen.
 """
 SILENCE_MS: Final = 15_000
 """After so long without an event a comment is sent, so that both ends notice a dead connection."""
-CURSOR_MAX: Final = 2**63 - 1
 
 EVENT_STREAM: Final = "text/event-stream"
 TEXT: Final = "text/plain"

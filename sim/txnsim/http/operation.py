@@ -23,6 +23,8 @@ from txnsim.server.cluster import SimCluster
 Answerer = Callable[..., Awaitable[Any]]
 """What answers an operation: takes the request, and its ``Body`` where it has one."""
 
+Responder = Callable[[Request], Awaitable[Response]]
+
 JSON: Final = "application/json"
 PREFIX: Final = "/api/v1"
 
@@ -100,6 +102,10 @@ class Operation(msgspec.Struct, frozen=True):
         if self.takes_slashes:
             name = self.parameters[-1]
             path = path.replace(f"{{{name}}}", f"{{{name}:path}}")
+        return Route(path, self.responder(answerer), methods=[self.method.upper()])
+
+    def responder(self, answerer: Answerer) -> Responder:
+        """What reads a request for ``answerer``, and writes its answer."""
 
         async def respond(request: Request) -> Response:
             if self.body is None:
@@ -114,7 +120,7 @@ class Operation(msgspec.Struct, frozen=True):
                 return as_json(found.value, status=found.status)
             return as_json(found, status=int(self.status))
 
-        return Route(path, respond, methods=[self.method.upper()])
+        return respond
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -143,6 +149,13 @@ class Noun:
     def routes(self) -> list[Route]:
         """One for each."""
         return [one.operation.route(MethodType(one.method, self)) for one in self._answered()]
+
+    def responders(self) -> list[tuple[Operation, Responder]]:
+        """Each with what responds to its requests, for callers without a router."""
+        return [
+            (one.operation, one.operation.responder(MethodType(one.method, self)))
+            for one in self._answered()
+        ]
 
     @classmethod
     def _answered(cls) -> list[Answered]:

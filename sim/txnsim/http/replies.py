@@ -17,6 +17,8 @@ BODY_BYTES_MAX: Final = 1_000_000
 
 DIGITS_MAX: Final = 18
 """Of a number in a path, a query or a header; Python refuses thousands with an error of its own."""
+CURSOR_MAX: Final = 2**63 - 1
+"""No event has a greater position."""
 
 _TOO_DEEP: Final = "the body is nested too deep: at most some hundred levels"
 

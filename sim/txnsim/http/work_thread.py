@@ -1,21 +1,25 @@
 """Work that would keep the loop busy, in a thread of its own that lets the loop go on.
 
 No end of the program waits for it: ``concurrent.futures`` would, however long the work takes.
+WebAssembly has no threads: there the work is done in a turn of the loop, which waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from txnsim.runtime.polite_threads import politely
 
 T = TypeVar("T")
+
+HAS_THREADS: Final = sys.platform != "emscripten"
 
 
 class WorkThread:
@@ -33,6 +37,8 @@ class WorkThread:
         """What ``work`` returns, or raises."""
         if self._is_closed:
             raise RuntimeError(f"the thread {self._name} is closed")
+        if not HAS_THREADS:
+            return await in_a_turn(work)
         if self._thread is None:
             self._thread = Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
@@ -56,6 +62,31 @@ class WorkThread:
                 tell = partial(_fail, done, error)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
                 done.get_loop().call_soon_threadsafe(tell)
+
+
+async def beside(work: Callable[[], T]) -> T:
+    """What ``work`` returns, or raises: work of which nobody has to say when it is done."""
+    return await (asyncio.to_thread(work) if HAS_THREADS else in_a_turn(work))
+
+
+async def in_a_turn(work: Callable[[], T]) -> T:
+    """What ``work`` returns, or raises. It is done in a turn of the loop of its own, where no task
+    runs, and the loop is not seen there: it may run another one.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def do() -> None:
+        asyncio._set_running_loop(None)
+        try:
+            _resolve(done, work())
+        except Exception as error:  # noqa: BLE001 - it is the answer to the one who waits
+            _fail(done, error)
+        finally:
+            asyncio._set_running_loop(loop)
+
+    loop.call_soon(do)
+    return await done
 
 
 def _resolve(done: asyncio.Future[T], result: T) -> None:

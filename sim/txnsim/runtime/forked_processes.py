@@ -4,7 +4,7 @@ A server with threads and a loop of its own can't be forked; the helper has neit
 one end of a socket pair, and both ends send whole messages. A child may fork again to keep a
 checkpoint (``Checkpoints``), in the same process group, which is ended as one.
 
-Not on Windows, which has no fork.
+Not on Windows, which has no fork, nor in WebAssembly, where it always fails.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-HAS_FORK: Final = hasattr(os, "fork")
+HAS_FORK: Final = hasattr(os, "fork") and sys.platform != "emscripten"
 _LENGTH: Final = struct.Struct(">Q")
 _PID: Final = struct.Struct(">i")
 _BACK: Final = 100

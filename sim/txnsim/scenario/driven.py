@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -48,15 +48,46 @@ POSTED: Final = "posted.yaml"
 """What messages call a scenario without a file."""
 
 
-class Driver:
-    """The pace of a driven run, in its process."""
+class Talk(Protocol):
+    """The way to the one who drives."""
 
-    def __init__(self, channel: Channel, order: Order) -> None:
+    def send(self, message: bytes) -> None:
+        """Tell where the run stands."""
+        ...
+
+    def hear(self) -> bytes:
+        """The next command."""
+        ...
+
+
+class Kept(Protocol):
+    """Earlier moments of the run, to return to."""
+
+    kept: int
+    """How many there are."""
+
+    def keep(self) -> bool:
+        """Keep this moment; True where the run has returned to it."""
+        ...
+
+    def back(self, count: int) -> None:
+        """Return to the ``count``-th newest moment; does not come back.
+
+        Raises:
+            ValueError: So many are not kept.
+        """
+        ...
+
+
+class Driver:
+    """The pace of a driven run."""
+
+    def __init__(self, channel: Talk, order: Order, checkpoints: Kept) -> None:
         self._channel = channel
         self._given = GivenInputs(order.inputs)
         self._left: int | None = 0 if order.paused else None
         """Steps until it stops; None for never."""
-        self._checkpoints = Checkpoints()
+        self._checkpoints = checkpoints
         self._goals = goals(order.lesson) if order.lesson else []
         self.inputs = self._given.done
         """Those that were done."""
@@ -149,9 +180,19 @@ class Driver:
 
 
 def make(channel: Channel) -> None:
-    """Make one run, to the orders of the other end."""
+    """Make one run in this process, to the orders of the other end."""
+    tell_driven(channel, Checkpoints())
+
+
+def tell_driven(channel: Talk, checkpoints: Kept) -> None:
+    """Make one run, to the orders of the other end; its end is not the end of the orders.
+
+    Args:
+        channel: The way to who gives them.
+        checkpoints: How the run goes back.
+    """
     order = to_order(channel.hear())
-    driver = Driver(channel, order)
+    driver = Driver(channel, order, checkpoints)
     try:
         telling = Telling(scenario=read(POSTED, order.yaml), run=order.run, take=order.take)
         result = tell_virtual(telling, seed=order.seed, pace=driver)

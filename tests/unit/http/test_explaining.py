@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.clusters import real_cluster
-from txnsim.http import explaining
+from txnsim.http import practising
 from txnsim.http.app import ControlApi
 from txnsim.runtime.trace import TraceLevel
 
@@ -76,7 +76,7 @@ async def test_where_nothing_is_recorded_nothing_can_be_explained() -> None:
 async def test_what_can_not_be_made_in_time_is_refused_and_may_be_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(explaining, "PRACTISE_TIMEOUT_MS", 300)
+    monkeypatch.setattr(practising, "PRACTISE_TIMEOUT_MS", 300)
     async with port() as ask:
         hold = {"id": "h", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
         assert (await ask.post("/api/v1/faults", json=hold)).status_code == 201

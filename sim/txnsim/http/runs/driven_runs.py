@@ -12,7 +12,8 @@ import msgspec
 from txnsim.http.replies import RefusedError
 from txnsim.http.runs.posted_runs import result_of
 from txnsim.http.runs.run_requests import RunRequest, Stop
-from txnsim.runtime.forked_processes import Child, EndedError
+from txnsim.http.runs.told_again import Player
+from txnsim.runtime.forked_processes import EndedError
 from txnsim.scenario.commands import Command, Failed, Order, Stopped, Told, encode, to_state
 
 DRIVEN_MAX: Final = 8
@@ -43,7 +44,7 @@ class GoBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class DrivenRun(RunRequest):
     """One of them. ``has_ended`` says that it stands still, at a step or at its end."""
 
-    _child: Child | None = None
+    _child: Player | None = None
     _state: Stopped | Told | None = None
     _refusal: str | None = None
     is_cancelled = False
@@ -87,7 +88,7 @@ class DrivenRun(RunRequest):
             return self._state.trace
         return super().trace_of(label, take)
 
-    async def begin(self, make: Callable[[], Awaitable[Child]], order: Order) -> None:
+    async def begin(self, make: Callable[[], Awaitable[Player]], order: Order) -> None:
         """Start its process.
 
         Args:

@@ -6,7 +6,6 @@ trace.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -16,6 +15,7 @@ from starlette.requests import Request
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, digits_of
+from txnsim.http.work_thread import beside
 from txnsim.scenario.teaching.facts import fact
 from txnsim.scenario.teaching.lessons import Lesson, lesson, lessons
 from txnsim.trace.reading import recording
@@ -59,7 +59,7 @@ class LessonRoutes(Noun):
     async def lessons(self, _request: Request) -> list[Lesson]:
         """Every lesson: its run, its texts, its questions, its goal."""
         self._warm_up()
-        return list((await asyncio.to_thread(lessons)).values())
+        return list((await beside(lessons)).values())
 
     @Operation(
         "get",
@@ -81,7 +81,7 @@ class LessonRoutes(Noun):
             raise RefusedError(422, "of: name the run that plays the lesson")
         part = one.parts[number]
         try:
-            key = await asyncio.to_thread(partial(_answered, trace, part.fact))
+            key = await beside(partial(_answered, trace, part.fact))
         except BadInputError as error:
             raise RefusedError(409, str(error)) from error
         return LessonAnswer(key=key, text=part.choices.get(key, key))

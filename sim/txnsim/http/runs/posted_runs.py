@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.http.runs.run_requests import RunRequest
+from txnsim.http.runs.told_again import Player
 from txnsim.runtime.env import Clock
-from txnsim.runtime.forked_processes import CHILD_BYTES_MAX, Child, EndedError
+from txnsim.runtime.forked_processes import CHILD_BYTES_MAX, EndedError
 from txnsim.scenario.commands import Failed, Order, Stopped, encode, to_state
 
 RUN_MS_MAX: Final = 300_000
@@ -28,7 +29,7 @@ _ENDED: Final = (
 class PostedRun(RunRequest):
     """One such request."""
 
-    _child: Child | None = None
+    _child: Player | None = None
     is_cancelled = False
 
     @property
@@ -37,7 +38,7 @@ class PostedRun(RunRequest):
         return "cancelled" if self.is_cancelled else super().state
 
     async def carry_out(
-        self, make: Callable[[], Awaitable[Child]], orders: Iterable[Order], clock: Clock
+        self, make: Callable[[], Awaitable[Player]], orders: Iterable[Order], clock: Clock
     ) -> None:
         """Make one run after the other; the first that fails is the last.
 
@@ -54,7 +55,7 @@ class PostedRun(RunRequest):
             except EndedError:
                 self.error = None if self.is_cancelled else _ENDED
 
-    async def _make(self, child: Child, order: Order, clock: Clock) -> str | None:
+    async def _make(self, child: Player, order: Order, clock: Clock) -> str | None:
         """Make one run; why there is none."""
         self._child = child
         timer = clock.call_later(RUN_MS_MAX, partial(child.kill))

@@ -2,8 +2,8 @@
 
 Each run plays in virtual time, in a cluster of its own and in a process of its own, one after the
 other; the brokers that serve clients go on meanwhile. Where the system can't fork it plays in a
-thread. Who asked waits for a while, or asks again. Files are read in a thread: that takes longer
-than a broker may wait.
+thread (``told_again``). Who asked waits for a while, or asks again. Files are read in a thread:
+that takes longer than a broker may wait.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from txnsim.http.runs.driven_runs import (
 from txnsim.http.runs.lessons import lesson_of
 from txnsim.http.runs.posted_runs import PostedRun
 from txnsim.http.runs.run_requests import RunRequest, RunsView, words_of
+from txnsim.http.runs.told_again import Player, ToldAgain
 from txnsim.http.work_thread import WorkThread
 from txnsim.loggers import Logger
+from txnsim.runtime.env import Environment
 from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
 from txnsim.scenario.catalog import of_name, scenarios
 from txnsim.scenario.commands import MODULE, Back, Command, Drive, Go, Input, Order
-from txnsim.server.cluster import SimCluster
 
 if TYPE_CHECKING:
     from txnsim.scenario.model import Scenario
@@ -121,12 +122,12 @@ _WHICH: Final = (
 class ScenarioRoutes(Noun):
     """The routes; the runs of one control port."""
 
-    def __init__(self, cluster: SimCluster, nursery: Nursery | None = None) -> None:
+    def __init__(self, environment: Environment, nursery: Nursery | None = None) -> None:
         """Args:
-        cluster: Whose control port it is.
+        environment: Of the control port: its clock and its tasks.
         nursery: The helper of driven runs, if it was forked already.
         """
-        self._environment = cluster.environment
+        self._environment = environment
         self._thread = WorkThread("scenario")
         self._reader = WorkThread("scenario-files")
         self._turn = asyncio.Lock()
@@ -317,8 +318,6 @@ class ScenarioRoutes(Noun):
     # Running
 
     async def _begin_driven(self, plan: Sequence[Telling], wanted: RunScenario) -> DrivenRun:
-        if not HAS_FORK:
-            raise RefusedError(409, "this system can't fork, so runs can't be driven here")
         if len(plan) != 1:
             raise RefusedError(
                 422, f"a driven run is one run and one take, these are {len(plan)}: name them"
@@ -330,7 +329,6 @@ class ScenarioRoutes(Noun):
             raise RefusedError(
                 409, f"{DRIVEN_MAX} driven runs wait already: DELETE {PREFIX}/runs/{waiting[0].id}"
             )
-        self._has_nursery = True
         if wanted.lesson:
             await self._read(partial(lesson_of, wanted.lesson))
         one = DrivenRun(str(next(self._ids)), plan, wanted.seed)
@@ -344,9 +342,15 @@ class ScenarioRoutes(Noun):
             inputs=wanted.inputs,
             lesson=wanted.lesson,
         )
-        begin = partial(self._helper.do, self._nursery.begin)
-        self._environment.tasks.spawn(one.begin(begin, order), name=f"driven-run-{one.id}")
+        self._environment.tasks.spawn(one.begin(self._player, order), name=f"driven-run-{one.id}")
         return one
+
+    async def _player(self) -> Player:
+        """What makes the next run."""
+        if not HAS_FORK:
+            return ToldAgain(self._thread)
+        self._has_nursery = True
+        return await self._helper.do(self._nursery.begin)
 
     async def _command(self, request: Request, command: Command) -> WithStatus[RunsView]:
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
@@ -362,22 +366,12 @@ class ScenarioRoutes(Noun):
         return await self._reader.do(reading)
 
     async def _carry_out(self, one: PostedRun, yaml: str) -> None:
-        from txnsim.scenario.runner import tell_virtual
-
+        orders = (
+            Order(yaml=yaml, run=each.run, take=each.take, seed=one.seed) for each in one.plan
+        )
         try:
             async with self._turn:
-                if HAS_FORK:
-                    self._has_nursery = True
-                    orders = (
-                        Order(yaml=yaml, run=each.run, take=each.take, seed=one.seed)
-                        for each in one.plan
-                    )
-                    begin = partial(self._helper.do, self._nursery.begin)
-                    await one.carry_out(begin, orders, self._environment.clock)
-                    return
-                for telling in one.plan:
-                    tell = partial(tell_virtual, telling, seed=one.seed)
-                    one.results.append(await self._thread.do(tell))
+                await one.carry_out(self._player, orders, self._environment.clock)
         except Exception as error:  # noqa: BLE001 - a bug in a story is its caller's answer, and logged
             _log.error("scenario run failed", run=one.id, exc_info=error)
             one.error = f"{type(error).__name__}: {error}"

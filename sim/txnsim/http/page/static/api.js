@@ -4,9 +4,10 @@
 import { batch } from "@preact/signals";
 import { Book, readBook } from "./book.js";
 import { batchesOf } from "./rows.js";
-import { asked, busy, compared, count, driven, events, explained, filed, go, indexOf, lesson, link, lost, notes, partition, problem, put, reading, replaced, said, source, take, view, violations } from "./store.js";
+import { asked, busy, choose, compared, count, driven, events, explained, filed, go, indexOf, lesson, link, lost, notes, partition, problem, put, reading, replaced, said, source, take, view, violations } from "./store.js";
 import { firstDifference, rowsOf } from "./compare.js";
 import { decisive, stepAt } from "./stage.js";
+import { isSite, reach } from "./site.js";
 
 const PREFIX = "/api/v1";
 const RETRY_MS = 1000;
@@ -26,8 +27,11 @@ export async function open() {
   }
 }
 
+/** The control port, or what stands for it in the browser. */
+const call = isSite ? reach : (path, options) => fetch(PREFIX + path, options);
+
 export async function ask(path, options = {}) {
-  const answer = await fetch(PREFIX + path, options);
+  const answer = await call(path, options);
   const text = await answer.text();
   let value = null;
   try {
@@ -95,6 +99,12 @@ export async function listen() {
   lesson.value = null;
   generation += 1;
   const mine = generation;
+  if (isSite) { // no cluster is there to be followed
+    put(new Book(), { kind: "site" });
+    link.value = "none";
+    choose("zoo");
+    return;
+  }
   link.value = "connecting";
   put(new Book(), { kind: "live" });
   let next = -1; // nothing was read yet
@@ -191,7 +201,7 @@ export async function beside(wanted) {
   const about = { kind: "run", name, run, take: take_, seed };
   const begun = await post(`/runs?${WAIT}`, { name, runs: [run], takes: [take_], seed, inputs: driven.value?.inputs ?? [] });
   if (begun.error) throw new Error(begun.error);
-  const answer = await fetch(`${PREFIX}/runs/${begun.id}/trace?${new URLSearchParams({ run, take: take_ })}`);
+  const answer = await call(`/runs/${begun.id}/trace?${new URLSearchParams({ run, take: take_ })}`);
   if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
   const book = await readBook(answer);
   const both = { book, about: { ...about, id: begun.id, verdict: begun.runs[0] }, names: [mine, run], others };
@@ -213,7 +223,7 @@ const over = (run) => run.state === "failed" || run.state === "cancelled";
 async function follow(about, run) {
   if (over(run)) throw new Error(run.error ?? "the run was ended");
   const where = new URLSearchParams({ run: about.run, take: about.take });
-  const answer = await fetch(`${PREFIX}/runs/${about.id}/trace?${where}`);
+  const answer = await call(`/runs/${about.id}/trace?${where}`);
   if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
   const before = partition.value;
   if (!(await load(answer, { ...about, verdict: run.runs[0] }))) return;

@@ -8,6 +8,7 @@ import { explain, leave, listen, open, record, show, unpack } from "./api.js";
 import { html } from "./html.js";
 import { KEYS, onKey, over, views } from "./keys.js";
 import { SPEEDS, playing, speed, toggle } from "./player.js";
+import { isSite, keep, start } from "./site.js";
 import { decisive, stepAt } from "./stage.js";
 import { at, busy, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
 import { Cluster } from "./views/cluster.js";
@@ -31,7 +32,7 @@ const SHOW = { stage: Stage, coordinator: Coordinator, producers: Producers, lan
 const NAMES = { " ": "Space", ArrowLeft: "←", ArrowRight: "→" };
 const LINK = {
   connecting: "connecting …", live: "● live", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
-  done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that txnsim serve printed",
+  none: "no run is open", done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that txnsim serve printed",
 };
 
 /** Nothing is known of this cluster: views would say that nothing is there. */
@@ -42,7 +43,7 @@ function App() {
   const from = source.value;
   return html`
     <header><h1>txnsim</h1><span class="title"><${Title} from=${from} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
-      <${Reading} /><${Past} />
+      <${Reading} /><${Starting} /><${Past} />
       ${filed.value && html`<span class="remark">${filed.value.remark}</span>`}
       <button id="share" onClick=${() => over(sharing)} aria-expanded=${sharing.value}>Share (s)</button>
       <button onClick=${() => over(help)} aria-expanded=${help.value}>Keys and words (?)</button></header>
@@ -104,7 +105,12 @@ function Unrecorded() {
 /** How far a long trace is read; apart, so that nothing else is drawn anew for it. */
 const Reading = () => reading.value > 0 && html`<span role="status">reading, ${reading.value.toLocaleString("en")} events so far …</span>`;
 
+/** How far the simulator is that runs in the browser, or why it does not. */
+const starting = signal("");
+const Starting = () => starting.value && html`<span id="starting" role="status">${starting.value}</span>`;
+
 function Title({ from }) {
+  if (from.kind === "site") return "transactions of Kafka, simulated in this browser";
   if (from.kind === "run") return `${from.name} · ${from.run} · ${from.take} · seed ${from.seed}`;
   if (from.kind !== "file") return "this cluster";
   if (!filed.value) return "reading …";
@@ -123,7 +129,7 @@ const sheet = signal(false);
 function Inspector() {
   const one = shown.value;
   void count.value;
-  if (!one || isNew()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
+  if (!one || isNew()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${blind() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
   const chain = walk(one).slice(1);
   const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(state.value.now, explained.value?.open ?? []) : null;
   return html`<aside aria-label="Event" class=${sheet.value ? "up" : ""}><button id="sheet" aria-expanded=${sheet.value} onClick=${() => (sheet.value = !sheet.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
@@ -181,6 +187,20 @@ effect(() => {
   timer = mine;
 });
 
+/** Start the simulator in the browser. Once it is there, the files are kept for a visit without a network. */
+function begin() {
+  start(
+    (said_) => {
+      starting.value = said_;
+      if (!said_) void keep();
+    },
+    (why) => {
+      starting.value = "";
+      problem.value = `The simulator can't run in this browser: ${why}. It needs WebAssembly and workers with modules.`;
+    },
+  );
+}
+
 addEventListener("keydown", onKey);
 // A page that goes away needs its run no more: the process would wait in vain.
 addEventListener("pagehide", () => {
@@ -192,6 +212,7 @@ addEventListener("pageshow", (event) => {
 render(html`<${App} />`, document.getElementById("app"));
 const runs = document.getElementById("runs");
 if (runs) await unpack();
+else if (isSite) begin();
 else await open();
 globalThis.__ready = performance.now();
 if (!runs) {

@@ -4,6 +4,7 @@
 
 import { batch, computed, signal } from "@preact/signals";
 import { Book, eventsOf } from "./book.js";
+import { isSite } from "./site.js";
 
 let book = new Book();
 /** The events of the trace that is shown, by index. No signal: `count` tells of growth. */
@@ -15,7 +16,7 @@ export const cursor = signal(null);
 /** Index of the event in the inspector; null: the one under the cursor. */
 export const selected = signal(null);
 /** A page in a file has its runs with it, and no server. */
-export const source = signal({ kind: document.getElementById("runs") ? "file" : "live" });
+export const source = signal({ kind: document.getElementById("runs") ? "file" : isSite ? "site" : "live" });
 export const link = signal("connecting"); // connecting, reading, live, off, lost, refused, paused, done
 /** How many events were read of a trace that is on its way. */
 export const reading = signal(0);

@@ -170,6 +170,7 @@ function Partition({ tp, log, now, isFocus }) {
 // Nothing yet
 
 function Beginning() {
+  if (source.value.kind === "site") return html`<section class="why"><h2>No run is open</h2><p>Open one in the <button class="link" onClick=${() => choose("zoo")}>Zoo</button>, or begin with a lesson:</p><p><${Lessons} /></p></section>`;
   if (source.value.kind !== "live") {
     return html`<section class="why"><h2>Nothing is written yet at this event</h2><p>Go on with the key <kbd>.</kbd>, or to the end with <kbd>End</kbd>.</p></section>`;
   }

@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { act, ask, listen, play } from "../api.js";
 import { html } from "../html.js";
 import { Lessons } from "./lesson.js";
+import { isSite } from "../site.js";
 import { choose, source } from "../store.js";
 
 const alias = (one) => one.aliases[0] ?? "~";
@@ -36,7 +37,7 @@ export function Zoo() {
   });
   return html`
     <p>Each row is a documented anomaly, each cell a run in a cluster of its own, in virtual time. Choose one to play it and look inside.
-      ${source.value.kind !== "live" && html` <button id="to-live" onClick=${() => listen()}>Back to the live cluster</button>`}
+      ${!isSite && source.value.kind !== "live" && html` <button id="to-live" onClick=${() => listen()}>Back to the live cluster</button>`}
 </p>
     <p><label><input type="checkbox" id="stop-first" checked=${stop} onChange=${(e) => setStop(e.target.checked)} /> Stop before the first step, to play it step by step</label></p>
     <p>Lessons: <${Lessons} /></p>

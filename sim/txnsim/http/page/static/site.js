@@ -1,0 +1,38 @@
+// @ts-check
+// The page without a server: a worker answers what the control port answers (txnsim site build).
+
+/** Whether the page is such a site. */
+export const isSite = document.documentElement.hasAttribute("data-site");
+
+/** Answers that are the same in every visit: they are there before the simulator is. */
+const known = isSite ? fetch("./known.json").then((answer) => answer.json(), () => ({})) : null;
+let worker = null;
+let asked = 0;
+const waiting = new Map();
+
+/** Start the simulator. `tell` hears how far it is, "" once it is there; `fail` why it is not to be had. */
+export function start(tell, fail) {
+  worker = new Worker("./site_worker.js", { type: "module" });
+  worker.onerror = (event) => fail(event.message ?? "its script can't be run");
+  worker.onmessage = ({ data }) => {
+    if (data.told !== undefined) return tell(data.told);
+    if (data.failed) return fail(data.failed);
+    waiting.get(data.id)(new Response(data.content, { status: data.status, headers: { "Content-Type": data.type } }));
+    waiting.delete(data.id);
+  };
+}
+
+/** As `fetch`, of a path of the control port. */
+export async function reach(target, { method = "GET", body, signal } = {}) {
+  const [path, query = ""] = target.split("?");
+  const there = method === "GET" ? (await known)[path] : undefined;
+  if (there !== undefined) return Response.json(there);
+  return new Promise((answer, refuse) => {
+    signal?.addEventListener("abort", () => refuse(signal.reason));
+    waiting.set((asked += 1), answer);
+    worker.postMessage({ id: asked, method, path, query, body });
+  });
+}
+
+/** Keep the files for a visit without a network. */
+export const keep = () => navigator.serviceWorker?.register("./sw.js", { scope: "./" });

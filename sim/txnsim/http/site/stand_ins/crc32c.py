@@ -1,0 +1,26 @@
+"""CRC-32C by a table, in place of the library ``crc32c``, which has no wheel for WebAssembly."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typing_extensions import Buffer
+
+_REVERSED_POLYNOMIAL: Final = 0x82F63B78
+
+
+def _entry(value: int) -> int:
+    for _ in range(8):
+        value = (value >> 1) ^ (_REVERSED_POLYNOMIAL if value & 1 else 0)
+    return value
+
+
+_TABLE: Final = tuple(_entry(value) for value in range(256))
+
+
+def crc32c(data: Buffer, value: int = 0) -> int:
+    """The checksum of ``data``, behind what ``value`` is the checksum of."""
+    value ^= 0xFFFFFFFF
+    for byte in memoryview(data).cast("B"):
+        value = _TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
+    return value ^ 0xFFFFFFFF

@@ -1,0 +1,26 @@
+"""In place of ``kio._kio_native``, which has no wheel for WebAssembly.
+
+The simulator reads and writes by codecs of its own (``txnsim.wire``): kio's schemas only have to
+be imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+
+def tz_aware_from_i64(milliseconds: int) -> datetime:
+    """The moment so long after 1970."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name.startswith("__"):
+        raise AttributeError(name)
+
+    def missing(*_: object) -> NoReturn:
+        raise NotImplementedError(f"kio's {name} is native code, which is not there")
+
+    return missing
