@@ -94,6 +94,8 @@ def test_a_command_is_accepted(command: Command) -> None:
             accept_txnsim(arguments)
         case "curl":
             accept_curl(arguments, refused=command.printed.startswith('{"error":"'))
+        case "python":
+            assert arguments[:2] == ["-m", "http.server"]  # of the standard library
         case unknown:
             pytest.fail(f"{unknown}: say here how it is checked")
 

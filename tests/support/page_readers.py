@@ -58,6 +58,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
         "transaction-states.md",
         "scenarios.md",
         "writing-scenarios.md",
+        "site.md",
         "simulate.md",
         "checkers.md",
         "rules.md",

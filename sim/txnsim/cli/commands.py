@@ -42,7 +42,7 @@ COMMANDS: Final = {
         "Kafka's log directories: write those of a running cluster, read any",
     ),
     "site": (
-        "txnsim.cli.site",
+        "txnsim.cli.serving.site",
         "make a web site that runs the simulator in the browser, without a server",
     ),
     "stream": ("txnsim.cli.stream", "stream topics with Spark, and tell what it can't see"),

@@ -1,5 +1,5 @@
 """What makes a run: a process of its own (``forked_processes.Child``), or where there is no fork a
-thread in which it is told again for each command (``scenario.replayed``).
+thread in which it is told again for each command (``http.runs.replayed``).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from txnsim.on_demand import OnDemand
 from txnsim.runtime.forked_processes import EndedError
 
 if TYPE_CHECKING:
-    from txnsim.scenario import replayed
+    from txnsim.http.runs import replayed
 else:
-    replayed = OnDemand("txnsim.scenario.replayed")
+    replayed = OnDemand("txnsim.http.runs.replayed")
 
 
 class Player(Protocol):

@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 const [pyodide, work] = process.argv.slice(2);
 const { loadPyodide } = await import(pathToFileURL(join(pyodide, "pyodide.mjs")));
 const python = await loadPyodide({ indexURL: pyodide, stdout: (line) => process.stdout.write(`${line}\n`) });
-python.mountNodeFS("/work", work);
+python.mountNodeFS("/given", work);
 try {
   await python.runPythonAsync(`${readFileSync(join(work, "pack.py"), "utf8")}\nawait main()`);
 } catch (error) { // Node.js itself would show the line of Pyodide's script: a megabyte

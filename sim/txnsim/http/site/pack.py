@@ -1,4 +1,4 @@
-"""Compiles what is in ``/work`` and packs it; run inside of Pyodide by ``pack.mjs``.
+"""Compiles what is in ``/given`` and packs it; run inside of Pyodide by ``pack.mjs``.
 
 Only compiled modules go into the site: half of the time of a first visit would be compiling. The
 same files give the same archives.
@@ -13,7 +13,7 @@ import sys
 import zipfile
 from pathlib import Path, PurePosixPath
 
-WORK = Path("/work")
+WORK = Path("/given")
 DATE = (1980, 1, 1, 0, 0, 0)
 NOT_NEEDED = (
     "_pyrepl", "bdb.py", "cProfile.py", "curses", "dbm", "doctest.py", "ensurepip", "ftplib.py",

@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from txnsim.http.runs.replayed import Replayed
 from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
 from txnsim.scenario.catalog import find
 from txnsim.scenario.commands import (
@@ -22,7 +23,6 @@ from txnsim.scenario.commands import (
     encode,
     to_state,
 )
-from txnsim.scenario.replayed import Replayed
 
 HOLD: Final = {
     "arm": {"id": "mine", "point": "client.request", "api": "EndTxn", "action": {"do": "hold"}}
