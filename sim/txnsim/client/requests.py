@@ -139,16 +139,21 @@ def init_producer_id(
     timeout_ms: int,
     producer_id: int = -1,
     producer_epoch: int = -1,
+    two_phase: bool = False,
 ) -> Request:
     """Ask for an identity; with an expected one (KIP-360) version 3 is the least that can say
-    it."""
+    it, and two-phase commit (KIP-939) takes version 6."""
+    least = 3 if producer_id >= 0 else 0
+    within = VersionRange(6, 6) if two_phase else VersionRange(least, 5)
+    two_phase_fields = {"enable2_pc": True, "keep_prepared_txn": False} if two_phase else {}
     return asks(
         Api.INIT_PRODUCER_ID,
-        VersionRange(3, ANY.highest) if producer_id >= 0 else ANY,
+        within,
         transactional_id=transactional_id,
         transaction_timeout=timeout_ms,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
+        **two_phase_fields,
     )
 
 

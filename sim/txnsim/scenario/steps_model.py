@@ -53,7 +53,7 @@ UPDATE: Final = "update"
 
 CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
     "wire": {
-        "init-producer-id": ((), ("bump", *_IDENTITY, *_SENT)),
+        "init-producer-id": ((), ("bump", "two_phase", *_IDENTITY, *_SENT)),
         "begin": ((), ("transaction",)),
         "add-partitions": (("partitions",), ("always", *_IDENTITY, *_SENT)),
         "produce": (
@@ -180,6 +180,9 @@ class Call(Doing):
     """A name for the transaction, in the history and in verdicts; T1, T2… unless given."""
     bump: bool | None = None
     """InitProducerId with the identity in use, which raises its epoch (KIP-360)."""
+    two_phase: bool | None = None
+    """InitProducerId that takes part in two-phase commit: no timeout ends its transactions
+    (KIP-939)."""
     producer_id: int | None = None
     epoch: int | None = None
     first_identity_of: str | None = None

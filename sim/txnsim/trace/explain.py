@@ -23,6 +23,7 @@ from txnsim.txn.open_txn_verdict import (
     Holder,
     OpenTxnStatus,
     Standing,
+    is_two_phase,
     judge_one,
     repair_command,
     sentences,
@@ -86,6 +87,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None
     coordinator_epoch: int | None
     """The producer's epoch as the coordinator has it."""
+    is_two_phase: bool = False
     decided: Decided | None = None
     """The marker that one that hangs should have had; None for all others."""
 
@@ -206,6 +208,9 @@ def mismatches(
                 coordinator=None if entry is None else entry["node"],
                 state=None if entry is None else entry["state"],
                 coordinator_epoch=None if entry is None else entry["epoch"],
+                is_two_phase=verdict is OpenTxnStatus.ALIVE
+                and known is not None
+                and is_two_phase(known.state, known.timeout_ms),
                 decided=remembered.decided(
                     _partition(tp),
                     producer_id=int(pid),
@@ -309,6 +314,7 @@ def _holder(state: TraceState, log: Mapping[str, Any], one: Mismatch) -> Holder:
         reason=one.reason,
         transactional_id=one.transactional_id,
         coordinator_id=None if one.coordinator is None else _broker(one.coordinator),
+        is_two_phase=one.is_two_phase,
         decided=one.decided,
     )
 

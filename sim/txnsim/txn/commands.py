@@ -31,6 +31,8 @@ class InitProducerId(msgspec.Struct, frozen=True, kw_only=True):
     """Identity that the caller believes to hold (KIP-360)."""
     enable_two_phase_commit: bool = False
     keep_prepared: bool = False
+    by_text: bool = False
+    """It came by the door of ``--kip-text``, where KeepPreparedTxn is obeyed (KIP-939)."""
 
 
 class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -65,6 +67,13 @@ class EndTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     producer_epoch: ProducerEpoch
     committed: bool
     transaction_version: TransactionVersion
+
+
+class PreparedKept(ProducerIdAndEpoch, frozen=True, kw_only=True):
+    """The next identity, for a client whose prepared transaction was kept (KIP-939)."""
+
+    ongoing: ProducerIdAndEpoch
+    """The identity under which the transaction was written."""
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,7 @@ from txnsim.wire.varint import read_uvarint, uvarint
 _TAG_PREV_PRODUCER_ID: Final = 0
 _TAG_NEXT_PRODUCER_ID: Final = 1
 _TAG_CLIENT_VERSION: Final = 2
+_TAG_NEXT_PRODUCER_EPOCH: Final = 3
 
 _KEY_HEAD: Final = struct.Struct("!hh")
 _VALUE_HEAD: Final = struct.Struct("!hqhib")
@@ -51,7 +52,7 @@ _INT16: Final = struct.Struct("!h")
 _INT32: Final = struct.Struct("!i")
 _INT64: Final = struct.Struct("!q")
 _TAG_INT64: Final = struct.Struct("!BBq")
-_CLIENT_VERSION_TAG: Final = struct.Struct("!BBh")
+_TAG_INT16: Final = struct.Struct("!BBh")
 
 _RECORD_OVERHEAD_MAX: Final = 40
 """Upper bound of what surrounds key and value: varints, attributes, no headers."""
@@ -192,7 +193,10 @@ def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules:
         tags += _TAG_INT64.pack(_TAG_NEXT_PRODUCER_ID, 8, transition.next_producer_id)
     if transition.client_version:
         count += 1
-        tags += _CLIENT_VERSION_TAG.pack(_TAG_CLIENT_VERSION, 2, transition.client_version)
+        tags += _TAG_INT16.pack(_TAG_CLIENT_VERSION, 2, transition.client_version)
+    if transition.next_producer_epoch != NO_PRODUCER_EPOCH:  # the text of KIP-939: no release
+        count += 1
+        tags += _TAG_INT16.pack(_TAG_NEXT_PRODUCER_EPOCH, 2, transition.next_producer_epoch)
     return head + partitions + times + _COUNTS[count] + tags
 
 
@@ -225,9 +229,12 @@ def _encode_partitions(partitions: frozenset[TopicPartition], *, flexible: bool)
 _TV_1: Final = TransactionVersion.TV_1
 _EMPTY: Final = TransactionState.EMPTY
 
-_COUNTS: Final = (b"\x00", b"\x01", b"\x02", b"\x03")
+_COUNTS: Final = (b"\x00", b"\x01", b"\x02", b"\x03", b"\x04")
 
 # Reading
+
+_NO_TAGS: Final = (-1, -1, 0, -1)
+"""What the tagged fields are where there are none."""
 
 
 def decode_record(key: bytes, value: bytes | None, *, rules: Rules) -> TxnRecord | None:
@@ -271,15 +278,14 @@ def _decode_value(
         cursor = _Cursor(value, _VALUE_HEAD.size)
         partitions = cursor.partitions(flexible=version == 1)
         last_update_ms, start_ms = cursor.int64(), cursor.int64()
-        prev_id, next_id, client_version = cursor.tags() if version == 1 else (-1, -1, 0)
+        tags = cursor.tags() if version == 1 else _NO_TAGS
     else:
         partitions, last_update_ms, start_ms, tags_at = body
         no_tags = value[tags_at] == 0
-        prev_id, next_id, client_version = (
-            (-1, -1, 0) if no_tags else _Cursor(value, tags_at).tags()
-        )
+        tags = _NO_TAGS if no_tags else _Cursor(value, tags_at).tags()
     if not rules.client_version_is_kept:  # the tags came with it
-        prev_id, next_id, client_version = -1, -1, 0
+        tags = _NO_TAGS
+    prev_id, next_id, client_version, next_epoch = tags
     client = _CLIENT_VERSIONS.get(client_version)
     if client is None:
         raise CorruptLogRecordError(
@@ -298,6 +304,7 @@ def _decode_value(
         start_timestamp_ms=start_ms,
         last_update_timestamp_ms=last_update_ms,
         client_version=client,
+        next_producer_epoch=ProducerEpoch(next_epoch),
     )
 
 
@@ -358,9 +365,11 @@ class _Cursor:
                 self.tags()
         return frozenset(found)
 
-    def tags(self) -> tuple[int, int, int]:
-        """Previous producer id, next producer id, protocol version; unknown tags are skipped."""
-        prev_id, next_id, client_version = -1, -1, 0
+    def tags(self) -> tuple[int, int, int, int]:
+        """Previous producer id, next producer id, protocol version, next producer epoch; unknown
+        tags are skipped.
+        """
+        prev_id, next_id, client_version, next_epoch = _NO_TAGS
         for _ in range(self._uvarint()):
             tag = self._uvarint()
             field = _Cursor(self._take(self._uvarint()), 0)
@@ -371,9 +380,11 @@ class _Cursor:
                     next_id = field._fixed(_INT64)
                 case 2:
                     client_version = field._fixed(_INT16)
-                case _:  # NextProducerEpoch is in the schema; no release writes or reads it
+                case 3:
+                    next_epoch = field._fixed(_INT16)
+                case _:
                     pass
-        return prev_id, next_id, client_version
+        return prev_id, next_id, client_version, next_epoch
 
     def _length(self, *, flexible: bool, fixed: struct.Struct) -> int:
         """-1 for null."""

@@ -37,7 +37,8 @@ from txnsim.txn.state import (
     TxnTransition,
 )
 from txnsim.txn.transitions import to_ongoing
-from txnsim.types import Decision, TransactionalId, TransactionVersion
+from txnsim.txn.two_phase import refuse_more
+from txnsim.types import NO_PRODUCER_EPOCH, Decision, TransactionalId, TransactionVersion
 
 AddDecision = Decision[TxnTransition, PartitionsAdded, MarkersOwed]
 
@@ -65,6 +66,8 @@ def decide_add_partitions(
     """Make partitions part of the transaction, opening it where none is open."""
     if txn is None:
         return _UNKNOWN_TO_ADD
+    if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
+        return refuse_more(txn, command.producer_id, command.producer_epoch)
     # KAFKA-18660: before the identity, which an overflow is about to change
     if txn.pending_state is not None and rules.pending_comes_before_identity:
         return concurrent(txn, "add.pending")
@@ -98,6 +101,8 @@ def decide_verify(
     """
     if txn is None:
         return _UNKNOWN_TO_CHECK
+    if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
+        return refuse_more(txn, command.producer_id, command.producer_epoch)
     if txn.pending_state is not None and not rules.verify_ignores_pending:
         return concurrent(txn, "check.pending")
     if command.producer_id != txn.producer_id:

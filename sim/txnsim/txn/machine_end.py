@@ -35,7 +35,9 @@ from txnsim.txn.transitions import (
     to_prepared_v1,
     to_prepared_v2,
 )
+from txnsim.txn.two_phase import decide_end_kept, end_kept
 from txnsim.types import (
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     PRODUCER_EPOCH_MAX,
     Decision,
@@ -114,6 +116,8 @@ def decide_end_txn(
     """
     if txn is None:
         return _UNKNOWN_V2 if command.transaction_version >= _TV_2 else _UNKNOWN_V1
+    if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
+        return decide_end_kept(txn, command, now_ms=now_ms, fresh=fresh)
     if command.transaction_version >= _TV_2:
         return _decide_v2(txn, command, now_ms, fresh, rules)
     return _decide_v1(txn, command, now_ms, rules)
@@ -142,6 +146,8 @@ def decide_fence(
         by_timeout: The timeout asks for it, not another producer.
         rules: The broker's.
     """
+    if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
+        return end_kept(txn, committed=False, now_ms=now_ms, fresh=fresh)
     if txn.producer_epoch == PRODUCER_EPOCH_MAX and not rules.last_epoch_recovers:
         return _no_epoch_left(txn)
     if finalized < _TV_2:

@@ -31,6 +31,7 @@ from txnsim.txn.state import (
     is_epoch_exhausted,
 )
 from txnsim.txn.transitions import to_empty, to_first
+from txnsim.txn.two_phase import decide_keep
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
     Decision,
@@ -60,7 +61,7 @@ def check_init_producer_id(command: InitProducerId, settings: Settings) -> Rejec
             reason="two-phase commit is off (transaction.two.phase.commit.enable, KIP-939)",
             rule="init.two-phase-off",
         )
-    if command.keep_prepared:
+    if command.keep_prepared and not command.by_text:
         return Rejection(
             error=ErrorCode.unsupported_version,
             reason="KeepPreparedTxn is not implemented by any broker yet (KIP-939)",
@@ -113,6 +114,8 @@ def decide_init_producer_id(
         return fenced(txn, expected.producer_epoch, "init.other-identity")
     if txn.state in PREPARED_STATES:
         return concurrent(txn, "init.prepared")
+    if txn.state is TransactionState.ONGOING and command.keep_prepared:
+        return decide_keep(txn, finalized=finalized, now_ms=now_ms, fresh=fresh)
     if txn.state is TransactionState.ONGOING:
         fence = decide_fence(txn, finalized=finalized, now_ms=now_ms, fresh=fresh, rules=rules)
         if isinstance(fence, NeedsProducerId | Rejection):

@@ -31,6 +31,7 @@ from typing import Final
 import msgspec
 
 from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.state import TIMEOUT_NEVER_MS
 from txnsim.types import TopicPartition
 
 PROGRAM: Final = "txnsim txns"
@@ -100,6 +101,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence without its full stop."""
     transactional_id: str | None
     coordinator_id: int | None
+    is_two_phase: bool = False
     decided: Decided | None = None
     """The marker that it should have had, where it hangs and somebody could be asked."""
 
@@ -160,10 +162,22 @@ def judge_one(
             f"{whose} is {known.state} with epoch {known.producer_epoch}; this transaction is of"
             f" epoch {producer_epoch}, which no marker will end"
         )
+    if is_two_phase(known.state, known.timeout_ms):
+        return OpenTxnStatus.ALIVE, (
+            f"{whose} is Ongoing with this partition and without a timeout, as two-phase commit has"
+            " it (KIP-939): prepared, it waits for its external coordinator"
+        )
     return OpenTxnStatus.ALIVE, (
         f"{whose} is {known.state} with this partition: it ends with its producer, or when its"
         f" coordinator has had it for transaction.timeout.ms={known.timeout_ms}"
     )
+
+
+def is_two_phase(state: str, timeout_ms: int) -> bool:
+    """Whether a transaction takes part in two-phase commit (KIP-939): it has no timeout. A broker
+    does not know whether it is prepared yet; only its external coordinator knows its outcome.
+    """
+    return state == "Ongoing" and timeout_ms == TIMEOUT_NEVER_MS
 
 
 def sentences(known: Standing) -> tuple[str, ...]:
@@ -252,6 +266,12 @@ def _advice(known: Standing, holder: Holder) -> str:
         return (
             "It does not hang: the marker comes as soon as its coordinator reaches the leader."
             f" Look at broker {holder.coordinator_id} and at its way to the leader."
+        )
+    if holder.is_two_phase:
+        return (
+            "It does not hang: its external coordinator ends it. Fencing its producer aborts it,"
+            f" even if it was decided to commit: {known.program} forceTerminateTransaction"
+            f" --transactionalId {holder.transactional_id}."
         )
     return (
         f"It does not hang. To end it now, fence its producer: {known.program}"

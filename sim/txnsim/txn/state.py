@@ -162,6 +162,8 @@ class TxnMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     KIP-890).
     """
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+    next_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+    """Epoch under which a prepared transaction that was kept is ended (text of KIP-939)."""
     last_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     """Epoch before the last bump, to distinguish a retry from a zombie. Never logged: lost when
     the coordinator moves.
@@ -204,6 +206,7 @@ class TxnTransition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Not logged: before version 2 a fence raises the entry's epoch at once, whether or not the
     record is written.
     """
+    next_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,9 +258,12 @@ def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
             and to.prev_producer_id == txn.producer_id
             and to.last_producer_epoch == txn.last_producer_epoch
         )
+        kept = txn.next_producer_epoch != NO_PRODUCER_EPOCH and (
+            (to.producer_id, to.producer_epoch) == (txn.next_producer_id, txn.next_producer_epoch)
+        )
         sound = (
             sound
-            and ((same_id and same_epoch) or overflow)
+            and ((same_id and same_epoch) or overflow or kept)
             and to.start_timestamp_ms != NO_TIMESTAMP
         )
     elif state is TransactionState.EMPTY:

@@ -38,6 +38,7 @@ from txnsim.types import (
     PRODUCER_EPOCH_MAX,
     ProducerEpoch,
     ProducerId,
+    ProducerIdAndEpoch,
     TopicPartition,
     TransactionalId,
     TransactionVersion,
@@ -122,6 +123,7 @@ def apply(txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules) -> TxnMet
         prev_producer_id=record.prev_producer_id,
         next_producer_id=record.next_producer_id,
         producer_epoch=record.producer_epoch,
+        next_producer_epoch=record.next_producer_epoch,
         last_producer_epoch=record.last_producer_epoch,
         txn_timeout_ms=record.txn_timeout_ms,
         state=record.state,
@@ -290,8 +292,34 @@ def to_prepared_v2(
     )
 
 
+def to_kept(txn: TxnMetadata, *, following: ProducerIdAndEpoch, now_ms: int) -> TxnTransition:
+    """An open transaction kept for a client that comes back under another identity (KIP-939)."""
+    return replace(
+        to_ongoing(
+            txn, partitions=txn.partitions, client_version=txn.client_version, now_ms=now_ms
+        ),
+        next_producer_id=following.producer_id,
+        next_producer_epoch=following.producer_epoch,
+    )
+
+
+def to_prepared_kept(
+    txn: TxnMetadata, *, committed: bool, following: ProducerIdAndEpoch, now_ms: int
+) -> TxnTransition:
+    """The end of a transaction that was kept. The previous producer id is that of the request for
+    the end, by which a repeated one is known (KIP-939).
+    """
+    return replace(
+        to_prepared_v2(txn, committed=committed, fresh=None, now_ms=now_ms),
+        prev_producer_id=txn.next_producer_id,
+        next_producer_id=following.producer_id,
+        next_producer_epoch=following.producer_epoch,
+    )
+
+
 def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
-    """All markers written: prepareComplete. On overflow the next producer id takes over at epoch 0.
+    """All markers written: prepareComplete. On overflow the next producer id takes over at epoch 0;
+    after a transaction that was kept, the next identity.
 
     Raises:
         InvariantViolation: The transaction is not prepared.
@@ -299,12 +327,14 @@ def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
     if txn.state not in PREPARED_STATES:
         raise InvariantViolation(f"{txn.transactional_id}: cannot complete {txn.state.wire_name}")
     overflow = txn.client_version >= _TV_2 and txn.next_producer_id != NO_PRODUCER_ID
+    kept = txn.next_producer_epoch != NO_PRODUCER_EPOCH
+    new_epoch = txn.next_producer_epoch if kept else ProducerEpoch(0)
     return TxnTransition(
         transactional_id=txn.transactional_id,
         producer_id=txn.next_producer_id if overflow else txn.producer_id,
-        prev_producer_id=txn.producer_id,
+        prev_producer_id=txn.prev_producer_id if kept else txn.producer_id,
         next_producer_id=NO_PRODUCER_ID,
-        producer_epoch=ProducerEpoch(0) if overflow else txn.producer_epoch,
+        producer_epoch=new_epoch if overflow else txn.producer_epoch,
         last_producer_epoch=txn.last_producer_epoch,
         txn_timeout_ms=txn.txn_timeout_ms,
         state=_COMPLETE_COMMIT if txn.state is _PREPARE_COMMIT else _COMPLETE_ABORT,

@@ -254,7 +254,7 @@ def test_states_that_are_never_written_are_corruption(state: str) -> None:
 def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None:
     plain = bytes.fromhex(EMPTY_V1)
     assert decode_record(
-        encode_key(TID), plain[:34] + b"\x01\x03\x02\x00\x05", rules=LATEST
+        encode_key(TID), plain[:34] + b"\x01\x04\x02\x00\x05", rules=LATEST
     ) == transition(prev_pid=-1)
     with pytest.raises(CorruptLogRecordError, match="9 is not a valid TransactionVersion"):
         decode_record(encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09", rules=LATEST)

@@ -195,11 +195,10 @@ DIFFERENCES: Final = (
     ),
     Difference(
         row="939-keep-prepared",
-        text="InitProducerId v6 keeps a prepared transaction where KeepPreparedTxn is set",
+        text="InitProducerId v6 is advertised; with KeepPreparedTxn it keeps the open transaction "
+        "and answers with its identity and with the next one, under which it is ended",
         shipped="v6 is unstable and not advertised; KeepPreparedTxn is UNSUPPORTED_VERSION",
-        where="sim/txnsim/api/transactions/init_producer_id.py",
-        unheld="two-phase commit is none of the three KIPs; as shipped, version 6 is served where "
-        "unstable.api.versions.enable is set",
+        where="sim/txnsim/txn/two_phase.py",
     ),
     Difference(
         row="994-flag",

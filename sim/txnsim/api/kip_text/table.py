@@ -20,11 +20,10 @@ from txnsim.api.kip_text.errors import produce_error, server_failure
 from txnsim.api.records.produce import KEY as PRODUCE
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable, Handler, Reply, Request
-from txnsim.api.transactions import end_txn
+from txnsim.api.transactions import end_txn, init_producer_id
 from txnsim.api.transactions.add_offsets_to_txn import KEY as ADD_OFFSETS_TO_TXN
 from txnsim.api.transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
 from txnsim.api.transactions.describe_transactions import KEY as DESCRIBE_TRANSACTIONS
-from txnsim.api.transactions.init_producer_id import KEY as INIT_PRODUCER_ID
 from txnsim.api.transactions.list_transactions import KEY as LIST_TRANSACTIONS
 from txnsim.api.transactions.txn_offset_commit import KEY as TXN_OFFSET_COMMIT
 from txnsim.api.transactions.write_txn_markers import KEY as WRITE_TXN_MARKERS
@@ -38,7 +37,10 @@ DEVIATIONS: Final = (
 LISTENER: Final = "KIP_TEXT"
 """Name of the listener, for ``BrokerImage.address``."""
 
+INIT_PRODUCER_ID: Final = init_producer_id.KEY
+
 _RANGES: Final[Mapping[int, tuple[int, int]]] = {
+    INIT_PRODUCER_ID: init_producer_id.VERSIONS,
     ADD_PARTITIONS_TO_TXN: (0, 4),
     end_txn.KEY: (0, 4),
     DESCRIBE_TRANSACTIONS: describe_transactions.VERSIONS,
@@ -65,6 +67,7 @@ what it calls an error.
 
 _OWN: Final[Mapping[int, Mapping[str, Any]]] = {
     PRODUCE: {"handle": produce.handle},
+    INIT_PRODUCER_ID: {"handle": partial(init_producer_id.handle, by_text=True)},
     ADD_PARTITIONS_TO_TXN: {"handle": add_partitions_to_txn.handle},
     TXN_OFFSET_COMMIT: {"handle": txn_offset_commit.handle},
     end_txn.KEY: {

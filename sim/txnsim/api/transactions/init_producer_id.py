@@ -14,7 +14,7 @@ from typing import Final
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
-from txnsim.txn.commands import InitProducerId
+from txnsim.txn.commands import InitProducerId, PreparedKept
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TransactionalId
 
 KEY: Final = 22
@@ -24,8 +24,8 @@ FENCED_KNOWN_FROM: Final = 4
 """Older versions get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
 
 
-async def handle(request: Request) -> Reply:
-    """Allocate, bump or fence."""
+async def handle(request: Request, *, by_text: bool = False) -> Reply:
+    """Allocate, bump or fence; at the door of ``--kip-text`` keep what is prepared, if asked."""
     message = request.message
     producer_id = getattr(message, "producer_id", -1)
     producer_epoch = getattr(message, "producer_epoch", -1)
@@ -46,10 +46,19 @@ async def handle(request: Request) -> Reply:
             expected=expected,
             enable_two_phase_commit=getattr(message, "enable2_pc", False),
             keep_prepared=getattr(message, "keep_prepared_txn", False),
+            by_text=by_text,
         )
     )
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
+    if isinstance(outcome, PreparedKept):
+        return request.answer(
+            error_code=ErrorCode.none,
+            producer_id=outcome.producer_id,
+            producer_epoch=outcome.producer_epoch,
+            ongoing_txn_producer_id=outcome.ongoing.producer_id,
+            ongoing_txn_producer_epoch=outcome.ongoing.producer_epoch,
+        )
     return request.answer(
         error_code=ErrorCode.none,
         producer_id=outcome.producer_id,

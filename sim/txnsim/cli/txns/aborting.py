@@ -56,6 +56,11 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
             if not self.force:
                 raise NeedsForceError(f"{lost}. {self._instead(known)} To abort it: --force")
             warn(f"{lost}.")
+        elif known is not None and known.is_two_phase and not self.force:
+            raise NeedsForceError(
+                f"It may be prepared: {known.reason}, which may have decided to commit. Ask that"
+                " one first. To abort it: --force"
+            )
         with Audit(self.audit_file, admin.cluster.view.cluster_id or "") as audit:
             audit.write(abort=spec, attempt=known, at_ms=now_ms)
             try:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.cli.output import Columns, Output, rows_of
+from txnsim.cli.output import Columns, Output, rows_of, warn
 from txnsim.cli.txns import kip_text as txns_kip_text
 from txnsim.cli.txns.aborting import Guarded, NeedsForceError
 from txnsim.cli.txns.operator import (
@@ -29,10 +29,12 @@ from txnsim.client.inspection.txn_views import (
     AbortSpec,
     OpenSince,
     ProducerState,
+    TransactionDescription,
     TransactionListing,
 )
 from txnsim.client.inspection.txn_wording import message_of
 from txnsim.errors import ConfigError
+from txnsim.txn.open_txn_verdict import is_two_phase
 from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
 
@@ -287,6 +289,16 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Fence the producer, which aborts what it has open."""
+        found = (await admin.describe_transactions((self.transactional_id,))).get(
+            self.transactional_id
+        )
+        if isinstance(found, TransactionDescription) and is_two_phase(
+            found.state, found.timeout_ms
+        ):
+            warn(
+                f"The transaction of {self.transactional_id} may have been prepared, and its"
+                " external coordinator may have decided to commit (KIP-939). This aborts it."
+            )
         try:
             await admin.force_terminate_transaction(self.transactional_id)
         except ClientError as error:

@@ -12,7 +12,13 @@ import msgspec
 
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.txn_views import TransactionDescription
-from txnsim.txn.open_txn_verdict import Coordinated, OpenTxnStatus, judge_one, repair_command
+from txnsim.txn.open_txn_verdict import (
+    Coordinated,
+    OpenTxnStatus,
+    is_two_phase,
+    judge_one,
+    repair_command,
+)
 from txnsim.txn.past_decision import Decided, Newest, decided
 
 
@@ -27,6 +33,8 @@ class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """None: no coordinator knows the producer id."""
     state: str | None = None
     coordinator_id: int | None = None
+    is_two_phase: bool = False
+    """It has no timeout: prepared, it waits for its external coordinator (KIP-939)."""
     decided: Decided | None = None
     """The marker that one that hangs should have had; None for all others."""
 
@@ -65,6 +73,9 @@ def judge(
                 transactional_id=transactional_id,
                 state=None if known is None else known.state,
                 coordinator_id=None if known is None else known.coordinator_id,
+                is_two_phase=verdict is OpenTxnStatus.ALIVE
+                and known is not None
+                and is_two_phase(known.state, known.timeout_ms),
                 decided=_decided(one, known) if verdict is OpenTxnStatus.HANGING else None,
             )
         )

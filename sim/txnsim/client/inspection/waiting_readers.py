@@ -191,6 +191,7 @@ def _held_by(holder: JudgedTransaction, now_ms: int) -> Holder:
         reason=holder.reason,
         transactional_id=holder.transactional_id,
         coordinator_id=holder.coordinator_id,
+        is_two_phase=holder.is_two_phase,
         decided=holder.decided,
     )
 

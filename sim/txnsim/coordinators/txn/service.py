@@ -60,6 +60,7 @@ from txnsim.txn.markers import LeaderOf, MarkerQueue
 from txnsim.txn.refusals import empty_id, no_id_block
 from txnsim.txn.state import PREPARED_STATES, TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import apply, to_empty
+from txnsim.txn.two_phase import as_shipped
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
     TRANSACTION_STATE_TOPIC,
@@ -427,6 +428,8 @@ class TransactionCoordinator:
         entries = loaded.entries
         if self._settings.kip_text:
             entries = {name: as_loaded(txn) for name, txn in entries.items()}
+        elif any(txn.next_producer_epoch != NO_PRODUCER_EPOCH for txn in entries.values()):
+            entries = {name: as_shipped(txn) for name, txn in entries.items()}
         owned = OwnedPartition(
             partition=partition,
             coordinator_epoch=coordinator_epoch,

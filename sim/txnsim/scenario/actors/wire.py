@@ -100,6 +100,7 @@ class WireActor(ClientActor):
             timeout_ms=self._part.transaction_timeout,
             producer_id=expected.producer_id,
             producer_epoch=expected.producer_epoch,
+            two_phase=bool(call.two_phase),
         )
         answer = await asking.coordinator(self._id, request)
         if answer.error == NONE:

@@ -1,0 +1,143 @@
+"""What the text of KIP-939 makes of a prepared transaction: InitProducerId with KeepPreparedTxn
+keeps it open and gives its caller a second identity, under which it can only be ended.
+
+The entry keeps the identity under which the records are written, for the markers, and the next one,
+which the client holds. Another InitProducerId of this kind fences the holder of the next identity,
+and the transaction stays. No shipped broker has any of this (KAFKA-20739): only requests at the
+door of ``--kip-text`` lead here.
+
+Counterpart in Kafka: none yet; apache/kafka#21735 proposes one.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.txn.commands import (
+    MARKERS_OWED,
+    NEEDS_PRODUCER_ID,
+    EndTxn,
+    MarkersOwed,
+    NeedsProducerId,
+    PreparedKept,
+)
+from txnsim.txn.refusals import concurrent, fenced, other_producer
+from txnsim.txn.state import TxnMetadata, TxnTransition, is_epoch_exhausted
+from txnsim.txn.transitions import to_kept, to_prepared_kept
+from txnsim.types import (
+    NO_PRODUCER_EPOCH,
+    Decision,
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    TransactionVersion,
+)
+
+KeptDecision = Decision[TxnTransition, ProducerIdAndEpoch | Rejection, MarkersOwed]
+
+
+def decide_keep(
+    txn: TxnMetadata, *, finalized: TransactionVersion, now_ms: int, fresh: ProducerId | None
+) -> KeptDecision | Rejection | NeedsProducerId:
+    """Keep what is open, and hand out the next identity.
+
+    Args:
+        txn: The entry: Ongoing, nothing pending.
+        finalized: Finalized level of ``transaction.version``; the KIP builds on version 2.
+        now_ms: Cluster time.
+        fresh: An unused producer id, on the second call after ``NeedsProducerId``.
+    """
+    if finalized < TransactionVersion.TV_2:
+        return Rejection(
+            error=ErrorCode.unsupported_version,
+            reason=f"{txn.transactional_id}: KeepPreparedTxn needs transaction.version 2, "
+            f"it is {finalized:d}",
+        )
+    following = _following(_held(txn), fresh)
+    if following is None:
+        return NEEDS_PRODUCER_ID
+    ongoing = ProducerIdAndEpoch(producer_id=txn.producer_id, producer_epoch=txn.producer_epoch)
+    return Decision(
+        records=(to_kept(txn, following=following, now_ms=now_ms),),
+        reply=PreparedKept(
+            producer_id=following.producer_id,
+            producer_epoch=following.producer_epoch,
+            ongoing=ongoing,
+        ),
+    )
+
+
+def decide_end_kept(
+    txn: TxnMetadata, command: EndTxn, *, now_ms: int, fresh: ProducerId | None
+) -> KeptDecision | Rejection | NeedsProducerId:
+    """EndTxn for a transaction that was kept: only who holds the next identity may ask for it."""
+    refusal = _refuse_stranger(txn, command.producer_id, command.producer_epoch)
+    if refusal is not None:
+        return refusal
+    if command.transaction_version < TransactionVersion.TV_2:
+        return _invalid(txn, "is ended under version 2 of the protocol only")
+    return end_kept(txn, committed=command.committed, now_ms=now_ms, fresh=fresh)
+
+
+def end_kept(
+    txn: TxnMetadata, *, committed: bool, now_ms: int, fresh: ProducerId | None
+) -> KeptDecision | NeedsProducerId:
+    """End it. The next identity goes up once more, so that a late EndTxn under the one that was
+    handed out can't end the transaction after this one.
+    """
+    following = _following(_held(txn), fresh)
+    if following is None:
+        return NEEDS_PRODUCER_ID
+    record = to_prepared_kept(txn, committed=committed, following=following, now_ms=now_ms)
+    return Decision(records=(record,), reply=following, effects=MARKERS_OWED)
+
+
+def refuse_more(txn: TxnMetadata, producer_id: ProducerId, epoch: ProducerEpoch) -> Rejection:
+    """Nothing is written in a transaction that was kept, under whatever identity."""
+    refusal = _refuse_stranger(txn, producer_id, epoch)
+    return _invalid(txn, "can only be ended") if refusal is None else refusal
+
+
+def as_shipped(txn: TxnMetadata) -> TxnMetadata:
+    """An entry read from the log, as a broker takes it that does not know NextProducerEpoch."""
+    return replace(txn, next_producer_epoch=NO_PRODUCER_EPOCH)
+
+
+def _held(txn: TxnMetadata) -> ProducerIdAndEpoch:
+    """The identity that the client holds."""
+    if txn.next_producer_epoch == NO_PRODUCER_EPOCH:
+        return ProducerIdAndEpoch(producer_id=txn.producer_id, producer_epoch=txn.producer_epoch)
+    return ProducerIdAndEpoch(
+        producer_id=txn.next_producer_id, producer_epoch=txn.next_producer_epoch
+    )
+
+
+def _following(held: ProducerIdAndEpoch, fresh: ProducerId | None) -> ProducerIdAndEpoch | None:
+    """The identity behind another one; None where that takes a new producer id."""
+    if not is_epoch_exhausted(held.producer_epoch):
+        return replace(held, producer_epoch=ProducerEpoch(held.producer_epoch + 1))
+    if fresh is None:
+        return None
+    return ProducerIdAndEpoch(producer_id=fresh, producer_epoch=ProducerEpoch(0))
+
+
+def _refuse_stranger(
+    txn: TxnMetadata, producer_id: ProducerId, epoch: ProducerEpoch
+) -> Rejection | None:
+    if txn.pending_state is not None:
+        return concurrent(txn, "")
+    held = _held(txn)
+    as_held = replace(txn, producer_id=held.producer_id, producer_epoch=held.producer_epoch)
+    if producer_id != held.producer_id:
+        return other_producer(as_held, producer_id, "")
+    if epoch != held.producer_epoch:
+        return fenced(as_held, epoch, "")
+    return None
+
+
+def _invalid(txn: TxnMetadata, what: str) -> Rejection:
+    return Rejection(
+        error=ErrorCode.invalid_txn_state,
+        reason=f"{txn.transactional_id}: a prepared transaction {what} (KIP-939)",
+    )

@@ -1,0 +1,163 @@
+"""A prepared transaction is kept by the text of KIP-939."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.support.txn_entries import FOO_0, FRESH, NOW_MS, TID, entry
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases.rules import LATEST
+from txnsim.txn.commands import AddPartitions, EndTxn, NeedsProducerId, PreparedKept
+from txnsim.txn.log_format import decode_record, encode_key, encode_value
+from txnsim.txn.machine import decide_add_partitions
+from txnsim.txn.machine_end import decide_end_txn, decide_fence
+from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
+from txnsim.txn.transitions import apply, begin, to_complete
+from txnsim.txn.two_phase import KeptDecision, as_shipped, decide_keep
+from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TransactionVersion
+
+S = TransactionState
+TV_2 = TransactionVersion.TV_2
+LAST = 32_766
+
+
+def identity(pid: int, epoch: int) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(producer_id=ProducerId(pid), producer_epoch=ProducerEpoch(epoch))
+
+
+def after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
+    """The entry once the record of a decision is written."""
+    (record,) = decision.records
+    moved = apply(begin(txn, record, now_ms=NOW_MS), record, rules=LATEST)
+    assert moved is not None
+    return moved
+
+
+def kept(txn: TxnMetadata) -> tuple[TxnMetadata, PreparedKept]:
+    outcome = decide_keep(txn, finalized=TV_2, now_ms=NOW_MS, fresh=None)
+    if isinstance(outcome, NeedsProducerId):
+        outcome = decide_keep(txn, finalized=TV_2, now_ms=NOW_MS, fresh=FRESH)
+    assert not isinstance(outcome, NeedsProducerId | Rejection)
+    assert isinstance(outcome.reply, PreparedKept)
+    return after(txn, outcome), outcome.reply
+
+
+def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> object:
+    asked = EndTxn(
+        transactional_id=TID,
+        producer_id=ProducerId(pid),
+        producer_epoch=ProducerEpoch(epoch),
+        committed=True,
+        transaction_version=version,
+    )
+    outcome = decide_end_txn(txn, asked, now_ms=NOW_MS, rules=LATEST)
+    if isinstance(outcome, NeedsProducerId):
+        outcome = decide_end_txn(txn, asked, now_ms=NOW_MS, fresh=ProducerId(2000), rules=LATEST)
+    return outcome
+
+
+def completed(txn: TxnMetadata, outcome: object) -> TxnMetadata:
+    assert not isinstance(outcome, NeedsProducerId | Rejection)
+    prepared = after(txn, outcome)  # type: ignore[arg-type]
+    pending = begin(prepared, to_complete(prepared, now_ms=NOW_MS), now_ms=NOW_MS)
+    whole = apply(pending, to_complete(prepared, now_ms=NOW_MS), rules=LATEST)
+    assert whole is not None
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("epoch", "first", "second", "went_on"),
+    [
+        (5, (7, 6), (7, 7), (7, 8)),
+        (LAST - 2, (7, LAST - 1), (7, LAST), (2000, 0)),
+        (LAST, (FRESH, 0), (FRESH, 1), (FRESH, 2)),
+    ],
+)
+def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
+    epoch: int, first: tuple[int, int], second: tuple[int, int], went_on: tuple[int, int]
+) -> None:
+    txn = entry(S.ONGOING, epoch=epoch)
+    once, reply = kept(txn)
+    twice, again = kept(once)
+    assert (reply.producer_id, reply.producer_epoch) == first
+    assert (again.producer_id, again.producer_epoch) == second
+    assert reply.ongoing == again.ongoing == identity(7, epoch)
+    assert (twice.state, twice.partitions, twice.start_timestamp_ms) == (
+        S.ONGOING,
+        txn.partitions,
+        txn.start_timestamp_ms,
+    )
+    assert twice.txn_timeout_ms == txn.txn_timeout_ms
+    outcome = end(twice, *second)
+    assert not isinstance(outcome, Rejection)
+    over = completed(twice, outcome)
+    assert (over.producer_id, over.producer_epoch, over.state) == (*went_on, S.COMPLETE_COMMIT)
+    # The answer was lost: the same request is answered alike.
+    retried = end(over, *second)
+    assert not isinstance(retried, Rejection | NeedsProducerId)
+    assert retried.reply == identity(*went_on)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("pid", "epoch", "version", "error"),
+    [
+        (7, 5, TV_2, ErrorCode.producer_fenced),
+        (7, 5, TransactionVersion.TV_0, ErrorCode.producer_fenced),
+        (7, 6, TV_2, ErrorCode.producer_fenced),
+        (8, 7, TV_2, ErrorCode.invalid_producer_id_mapping),
+        (7, 7, TransactionVersion.TV_0, ErrorCode.invalid_txn_state),
+    ],
+)
+def test_only_the_last_caller_may_end_it(
+    pid: int, epoch: int, version: TransactionVersion, error: ErrorCode
+) -> None:
+    txn = kept(kept(entry(S.ONGOING))[0])[0]
+    outcome = end(txn, pid, epoch, version=version)
+    assert isinstance(outcome, Rejection)
+    assert outcome.error is error
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"), [(5, ErrorCode.producer_fenced), (6, ErrorCode.invalid_txn_state)]
+)
+def test_nothing_is_added_to_it(epoch: int, error: ErrorCode) -> None:
+    txn = kept(entry(S.ONGOING))[0]
+    asked = AddPartitions(
+        transactional_id=TID,
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(epoch),
+        partitions=frozenset({FOO_0}),
+        transaction_version=TV_2,
+    )
+    outcome = decide_add_partitions(txn, asked, now_ms=NOW_MS, rules=LATEST)
+    assert isinstance(outcome, Rejection)
+    assert outcome.error is error
+
+
+def test_an_operator_fences_who_kept_it() -> None:
+    txn = kept(entry(S.ONGOING))[0]
+    outcome = decide_fence(txn, finalized=TV_2, now_ms=NOW_MS, rules=LATEST)
+    over = completed(txn, outcome)
+    assert (over.state, over.producer_id, over.producer_epoch) == (S.COMPLETE_ABORT, 7, 7)
+
+
+def test_below_version_2_there_is_no_room_for_it() -> None:
+    outcome = decide_keep(
+        entry(S.ONGOING), finalized=TransactionVersion.TV_1, now_ms=NOW_MS, fresh=None
+    )
+    assert isinstance(outcome, Rejection)
+    assert outcome.error is ErrorCode.unsupported_version
+
+
+def test_the_next_identity_is_logged_and_a_shipped_broker_does_not_read_it() -> None:
+    decision = decide_keep(entry(S.ONGOING), finalized=TV_2, now_ms=NOW_MS, fresh=None)
+    assert not isinstance(decision, Rejection | NeedsProducerId)
+    (record,) = decision.records
+    value = encode_value(record, level=TV_2, rules=LATEST)
+    read = decode_record(encode_key(TID), value, rules=LATEST)
+    assert isinstance(read, TxnTransition)
+    assert (read.next_producer_id, read.next_producer_epoch) == (7, 6)
+    loaded = apply(None, read, rules=LATEST)
+    assert loaded is not None
+    assert as_shipped(loaded) == replace(loaded, next_producer_epoch=ProducerEpoch(-1))
