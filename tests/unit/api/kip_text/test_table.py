@@ -25,7 +25,7 @@ def test_only_ranges_of_the_texts_differ_from_what_is_shipped() -> None:
         for key in SHIPPED.accepted
         if SHIPPED.accepted[key] != KIP_TEXT.accepted[key]
     }
-    assert names == {"AddPartitionsToTxn", "EndTxn", "DescribeTransactions"}
+    assert names == {"AddPartitionsToTxn", "EndTxn", "DescribeTransactions", "InitProducerId"}
     assert KIP_TEXT.accepted.keys() == SHIPPED.accepted.keys() == KIP_TEXT.handlers.keys()
     assert KIP_TEXT.listener != SHIPPED.listener
 
