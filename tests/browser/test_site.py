@@ -19,7 +19,7 @@ from tests.support.site import built_site
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]  # it is built first, by npm and pip
 
 READY_MS: Final = 120_000
 NO_WASM: Final = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
