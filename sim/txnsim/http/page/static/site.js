@@ -17,7 +17,7 @@ export function start(tell, fail) {
   worker.onmessage = ({ data }) => {
     if (data.told !== undefined) return tell(data.told);
     if (data.failed) return fail(data.failed);
-    waiting.get(data.id)(new Response(data.content, { status: data.status, headers: { "Content-Type": data.type } }));
+    waiting.get(data.id)(new Response(data.status === 204 ? null : data.content, { status: data.status, headers: { "Content-Type": data.type } }));
     waiting.delete(data.id);
   };
 }
