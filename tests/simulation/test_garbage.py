@@ -66,7 +66,7 @@ async def test_a_connection_that_is_gone_needs_no_collector() -> None:
 def connections(client_port: str) -> list[Connection]:
     """The servers' side of a client's connection, as long as it is an object."""
     found = [one for one in gc.get_objects() if isinstance(one, Connection)]
-    return [one for one in found if one._link.port == client_port]
+    return [one for one in found if one.link.port == client_port]
 
 
 @pytest.mark.slow

@@ -165,13 +165,14 @@ class Scenario(Model):
 
     def steps_of(self, situation: Situation) -> tuple[Step, ...]:
         """The steps of one run; a disarmed one leaves out what is about faults."""
-        return tuple(step for step in self.steps if self._belongs(step, situation))
+        return tuple(step for step in self.steps if self.belongs(step, situation))
 
     def cure_of(self, situation: Situation) -> tuple[Step, ...]:
         """The steps of the cure in one run."""
-        return tuple(step for step in self.cure if self._belongs(step, situation))
+        return tuple(step for step in self.cure if self.belongs(step, situation))
 
-    def _belongs(self, step: Step, situation: Situation) -> bool:
+    def belongs(self, step: Step, situation: Situation) -> bool:
+        """Whether a run has this step."""
         if situation.take == "disarmed" and step.is_about_faults:
             return False
         return self.meant_for(step.only, situation)

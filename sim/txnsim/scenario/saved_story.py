@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
 import yaml
 
 from txnsim.scenario.commands import Input
@@ -36,16 +38,23 @@ def saved(
         name: Of the new story.
         verdict: What the judges will say of it.
     """
-    done = sorted(inputs, key=lambda one: one.before)
+    done = deque(sorted(inputs, key=lambda one: one.before))
     situation = Situation(run=run, mode=scenario.runs[run].mode, take=take)
+    without_faults = msgspec.structs.replace(situation, take="disarmed")
     others = {*scenario.words} - {*situation.words}
-    told = [_of_one_run(_plain(step), others) for step in scenario.steps_of(situation)]
     steps: list[Any] = []
-    at = 0
-    for one in done:
-        steps += told[at : one.before]
-        at = max(at, one.before)
-        steps.append(_plain(read_step(one.step)))
+    played = 0
+    for step in scenario.steps:
+        if scenario.belongs(step, situation):
+            while done and done[0].before <= played:
+                steps.append(_plain(read_step(done.popleft().step)))
+            if not done:
+                break
+            played += 1
+            steps.append(_of_one_run(_plain(step), others))
+        elif scenario.belongs(step, without_faults):  # it waits where this run had given up
+            steps.append(_of_one_run(_plain(step), others) | {"only": "disarmed"})
+    steps += [_plain(read_step(one.step)) for one in done]
     head = scenario.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude=set(_LEFT_OUT)
     )

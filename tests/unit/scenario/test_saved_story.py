@@ -9,14 +9,14 @@ from txnsim.scenario.saved_story import saved
 
 def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
     hang, end = find("z01")[1], Input(before=12, step={"advance": "5m"})
-    arm = Input(before=1, step={"call": {"who": "bystander", "do": "append",
-                                         "partition": "payments-0", "value": "early"}})  # fmt: skip
-    text = saved(hang, "V-", "armed", [end, arm], name="mine", verdict="stuck-last-stable-offset")
+    read_early = {"who": "reader", "do": "read", "partition": "payments-0", "reads": []}
+    look = Input(before=1, step={"call": read_early})
+    text = saved(hang, "V-", "armed", [end, look], name="mine", verdict="stuck-last-stable-offset")
     mine = read("mine.yaml", text)
     assert mine.steps[1].call is not None
-    assert mine.steps[1].call.who == "bystander"
+    assert mine.steps[1].call.who == "reader"
     assert mine.steps[-1].advance == 300_000
-    assert len(mine.steps) == 14
+    assert len(mine.steps) == 15
     for take in ("armed", "disarmed"):
         assert tell_virtual(Telling(scenario=mine, run="V-", take=take)).as_declared
 
