@@ -73,7 +73,7 @@ PICTURES: Final = (
     Picture(
         name="last-stable-offset",
         title="Readers stop at the last stable offset",
-        text="A read_committed consumer reads up to the first open transaction of the partition, whoever wrote what is behind it. It sees no"
+        text="A read_committed consumer reads up to the first open transaction of the partition. This holds for records of other producers, too. It sees no"
         " error, only nothing new.",
         told=Told(scenario="z25", run="TV2"), until=6, tape=("t-0",),
         says={"lso t-0": "0", "withheld t-0": "2", "gets t-0": "nothing"},

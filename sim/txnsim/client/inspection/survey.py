@@ -114,9 +114,8 @@ async def hanging_ones(admin: TransactionAdmin, *, now_ms: int) -> tuple[JudgedT
         ClientError: As of ``survey``; or nothing hangs where a leader answered, and one did not.
     """
     found = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
-    for failure in found.unread.values():
-        if not found.hanging:
-            raise failure
+    if found.unread and not found.hanging:
+        raise next(iter(found.unread.values()))
     return found.hanging
 
 
