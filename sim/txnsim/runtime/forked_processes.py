@@ -169,9 +169,15 @@ class Child:
         self._connection = connection
         self._pid = pid
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._killed = asyncio.Event()
+        self._is_opening = False
 
     async def send(self, message: bytes) -> None:
-        """Send a message."""
+        """Send a message.
+
+        Raises:
+            EndedError: The child was ended before its first message.
+        """
         _, writer = await self._open()
         writer.write(_LENGTH.pack(len(message)) + message)
         with contextlib.suppress(ConnectionError):  # hear() tells
@@ -192,16 +198,23 @@ class Child:
 
     def kill(self) -> None:
         """End it, and its checkpoints, at once."""
-        if self._streams is None:
-            self._connection.close()
-        else:
+        self._killed.set()
+        if self._streams is not None:
             self._streams[1].close()
+        elif not self._is_opening:
+            self._connection.close()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._pid, signal.SIGKILL)
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None:
+            if self._killed.is_set():
+                raise EndedError("the process of the run was ended")
+            # The socket is the streams' now: kill() leaves it to them.
+            self._is_opening = True
             self._streams = await asyncio.open_unix_connection(sock=self._connection)
+            if self._killed.is_set():
+                self._streams[1].close()
         return self._streams
 
 

@@ -131,6 +131,21 @@ async def test_a_crash_and_a_kill_end_the_child_with_its_checkpoints(nursery: Nu
             await child.hear()
 
 
+async def test_a_kill_before_the_first_message_ends_the_child(nursery: Nursery) -> None:
+    child = nursery.begin()
+    child.kill()
+    with pytest.raises(EndedError, match="was ended"):
+        await child.send(b"a")
+
+
+async def test_a_kill_amid_the_first_message_ends_the_child(nursery: Nursery) -> None:
+    child = nursery.begin()
+    asyncio.get_running_loop().call_soon(child.kill)
+    await child.send(b"a")
+    with pytest.raises(EndedError):
+        await child.hear()
+
+
 async def test_a_helper_that_can_not_be_started_is_an_error() -> None:
     nursery = Nursery("txnsim.no_such_module")
     with pytest.raises(EndedError, match="helper process"):
