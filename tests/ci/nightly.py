@@ -54,6 +54,9 @@ before, in and between the markers is enough.
 SEEDS: Final = (2, 3, 4)
 """Of clusters in virtual time; ``make test`` plays those before (``tests.check.SEEDS_FULL``)."""
 
+LEADERLESS: Final = ("txnsim-4.3", "txnsim-4.4")
+"""Releases as which KAFKA-20734 is played to us (tests/real/leaderless.py)."""
+
 Ask = Callable[[Deadline], PartOutcome]
 
 
@@ -247,7 +250,7 @@ def stories_of_clients(deadline: Deadline) -> PartOutcome:
     for name, options in (("Java", ("--program", java)), ("Go", ("--armed", "--program", go))):
         finished = run([*run_one, "--quiet", *options], deadline=deadline)
         verdict += judge_step(f"scenario played by {name}", finished)
-    leaderless = [PYTHON, "-m", "tests.real.leaderless", "txnsim-4.3"]
+    leaderless = [PYTHON, "-m", "tests.real.leaderless", *LEADERLESS]
     return verdict + judge_step("commit without a leader", run(leaderless, deadline=deadline))
 
 

@@ -3,7 +3,7 @@
 Nothing stands between clients and brokers. Broker 2 gets ``kill -9`` and is started again::
 
     python -m tests.real.leaderless kafka-4.2.2 kafka-4.3.1 kafka-4.4.0
-    python -m tests.real.leaderless txnsim-4.2 txnsim-4.3
+    python -m tests.real.leaderless txnsim-4.2 txnsim-4.3 txnsim-4.4
 
 What is printed stands in docs/commit-without-a-leader.md. Exit status: 0 each came to what is known
 of its release, 1 one did not. It needs a JDK 17 and Maven.
@@ -25,7 +25,10 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.foreign_clients import java_program
 from tests.support.txnsim_server import TxnsimServer
 
-PLACES: Final = ("kafka-4.2.2", "kafka-4.3.1", "kafka-4.4.0", "txnsim-4.2", "txnsim-4.3")
+PLACES: Final = (
+    *("kafka-4.2.2", "kafka-4.3.1", "kafka-4.4.0"),
+    *("txnsim-4.2", "txnsim-4.3", "txnsim-4.4"),
+)
 HANGING_LINES: Final = ("4.3", "4.4")
 """Release lines that take a partition without a leader for a deleted one."""
 _ALONE: Final = {

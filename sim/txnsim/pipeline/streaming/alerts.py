@@ -66,8 +66,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
         return (
             f"HANGING {where}: {self.lag} offsets are withheld behind offset"
             f" {self.last_stable_offset}; the transaction of {whose} is open since offset"
-            f" {self.start_offset} and last wrote at {_time_text(self.last_timestamp_ms)};"
-            f" {self.reason}. To end it: {self.command}"
+            f" {self.start_offset} and its newest record is stamped"
+            f" {_time_text(self.last_timestamp_ms)}; {self.reason}. To end it: {self.command}"
         )
 
 
