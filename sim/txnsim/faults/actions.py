@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode
-from txnsim.faults.crossings import DamagedPart, RewriteHow, Rewriting
+from txnsim.faults.crossings import DamagedPart, RewriteHow, Rewriting, Slices
 
 PAUSE_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years, as far as a clock may be set."""
@@ -22,6 +22,7 @@ THROTTLE_MS_MAX: Final = 2**31 - 1
 COPIES_MAX: Final = 1_000
 """Of one request: they are handled one after the other."""
 BEHIND_MAX: Final = 1_000_000
+SLICE_BYTES_MAX: Final = 1 << 30
 
 _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "delay_ms": (0, PAUSE_MS_MAX),
@@ -30,6 +31,8 @@ _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "stall_ms": (0, PAUSE_MS_MAX),
     "times": (1, COPIES_MAX),
     "throttle_ms": (1, THROTTLE_MS_MAX),
+    "bytes": (1, SLICE_BYTES_MAX),
+    "every_ms": (0, PAUSE_MS_MAX),
     "value": (-(1 << 63), (1 << 63) - 1),
     "restart_after_ms": (0, PAUSE_MS_MAX),
     "heal_after_ms": (0, PAUSE_MS_MAX),
@@ -188,8 +191,36 @@ class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite")
         return f"rewrite {self.field}: {self.how}{value}"
 
 
-class Disconnect(_Action, frozen=True, kw_only=True, tag_field="do", tag="disconnect"):
-    """Break the connection or link: before a request has taken effect, or instead of its answer."""
+class Slice(_Action, frozen=True, kw_only=True, tag_field="do", tag="slice"):
+    """Write an answer in pieces of so many ``bytes``, one every ``every_ms`` (monotonic): a narrow
+    line.
+    """
+
+    bytes: int
+    every_ms: int
+
+    @property
+    def slices(self) -> Slices:
+        """The same, for the one who writes."""
+        return Slices(size=self.bytes, every_ms=self.every_ms)
+
+    def __str__(self) -> str:
+        return f"slice {self.bytes} bytes every {self.every_ms} ms"
+
+
+class Disconnect(
+    _Action, frozen=True, kw_only=True, tag_field="do", tag="disconnect", omit_defaults=True
+):
+    """Break the connection or link: before a request has taken effect, or instead of its answer.
+
+    With ``reset`` a TCP connection ends with RST and not with FIN. Links of the simulator know no
+    difference.
+    """
+
+    reset: bool = False
+
+    def __str__(self) -> str:
+        return "disconnect with reset" if self.reset else "disconnect"
 
 
 CrossingAction = (
@@ -205,5 +236,6 @@ CrossingAction = (
     | Throttle
     | Corrupt
     | Rewrite
+    | Slice
     | Disconnect
 )

@@ -65,6 +65,8 @@ class SubmitOutcome(IntEnum):
     """Its connection or link breaks."""
     REWRITE = 8
     """A field of the answer is changed (``rewriting``)."""
+    SLICE = 9
+    """The answer is written in pieces (``slices``)."""
 
 
 class DamagedPart(StrEnum):
@@ -113,6 +115,15 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
         assert_never(self.how)
 
 
+class Slices(msgspec.Struct, frozen=True, kw_only=True):
+    """The pieces in which an answer is written."""
+
+    size: int
+    """Bytes of each but the last."""
+    every_ms: int
+    """Between two of them."""
+
+
 class FaultEffect(msgspec.Struct, frozen=True, kw_only=True):
     """An interceptor's word on one crossing."""
 
@@ -122,6 +133,9 @@ class FaultEffect(msgspec.Struct, frozen=True, kw_only=True):
     throttle_ms: int = 0
     damage: Damage | None = None
     rewriting: Rewriting | None = None
+    slices: Slices | None = None
+    is_reset: bool = False
+    """A connection that breaks ends with RST."""
 
 
 class Interceptor(Protocol):

@@ -22,6 +22,7 @@ from txnsim.faults.actions import (
     Pass,
     Reorder,
     Rewrite,
+    Slice,
     Stall,
     Throttle,
 )
@@ -43,7 +44,7 @@ TAKES: Final[Mapping[FaultPoint, tuple[type[CrossingAction], ...]]] = {
         *_WAITS, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Throttle, Corrupt, Disconnect,
     ),
     FaultPoint.CLIENT_RESPONSE: (
-        *_WAITS, Reorder, Stall, Drop, Fail, Throttle, Corrupt, Rewrite, Disconnect,
+        *_WAITS, Reorder, Stall, Drop, Fail, Throttle, Corrupt, Rewrite, Slice, Disconnect,
     ),
     FaultPoint.PEER_REQUEST: (
         *_WAITS, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Disconnect,
@@ -92,6 +93,7 @@ _WHY: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str
     (FaultPoint.PEER_RESPONSE, Corrupt): "brokers hand each other values, not bytes",
     (FaultPoint.CLIENT_REQUEST, Rewrite): "it changes answers: client.response has them",
     (FaultPoint.PEER_RESPONSE, Rewrite): "what reads them is a broker; an error says as much",
+    (FaultPoint.CLIENT_REQUEST, Slice): "it cuts answers: client.response has them",
     (FaultPoint.PEER_REQUEST, Throttle): "only clients are throttled",
     (FaultPoint.PEER_RESPONSE, Throttle): "only clients are throttled",
     (FaultPoint.CONNECTION_OPEN, Fail): "there is no request to answer",

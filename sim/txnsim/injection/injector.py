@@ -28,6 +28,7 @@ from txnsim.faults.actions import (
     Pass,
     Reorder,
     Rewrite,
+    Slice,
     Stall,
     Throttle,
 )
@@ -49,6 +50,7 @@ PASS: Final = FaultEffect(outcome=SubmitOutcome.PASS)
 DROP: Final = FaultEffect(outcome=SubmitOutcome.DROP)
 DROP_ANSWER: Final = FaultEffect(outcome=SubmitOutcome.DROP_ANSWER)
 DISCONNECT: Final = FaultEffect(outcome=SubmitOutcome.DISCONNECT)
+RESET: Final = FaultEffect(outcome=SubmitOutcome.DISCONNECT, is_reset=True)
 FAULT_NODE: Final = "fault"
 NOISE_BYTES: Final = 16
 """Size of the random choice for a damaged message."""
@@ -363,8 +365,8 @@ class Injector:
                 return DROP
             case DropAnswer():
                 return DROP_ANSWER
-            case Disconnect():
-                return DISCONNECT
+            case Disconnect(reset=reset):
+                return RESET if reset else DISCONNECT
             case Fail() as fail:
                 return FaultEffect(outcome=SubmitOutcome.ERROR, error=int(fail.code))
             case Duplicate(times=times):
@@ -378,6 +380,8 @@ class Injector:
                 )
             case Rewrite(rewriting=rewriting):
                 return FaultEffect(outcome=SubmitOutcome.REWRITE, rewriting=rewriting)
+            case Slice(slices=slices):
+                return FaultEffect(outcome=SubmitOutcome.SLICE, slices=slices)
         assert_never(action)
 
     # Waiting

@@ -6,6 +6,7 @@ import asyncio
 from typing import Protocol, cast
 
 from txnsim.proxy.frame_stream import FrameStream
+from txnsim.runtime.network import reset
 
 
 class Joined(Protocol):
@@ -64,9 +65,13 @@ class End(asyncio.Protocol):
         else:
             transport.pause_reading()
 
-    def close(self) -> None:
-        """Send what was written, and close."""
-        if self.transport is not None:
+    def close(self, *, is_reset: bool = False) -> None:
+        """Send what was written, and close; or close at once with RST."""
+        if self.transport is None:
+            return
+        if is_reset:
+            reset(self.transport)
+        else:
             self.transport.close()
 
     def abort(self) -> None:

@@ -22,7 +22,7 @@ import msgspec
 
 from txnsim.api.request import NoResponse
 from txnsim.errors import BadInputError
-from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
+from txnsim.faults.crossings import Crossing, FaultEffect, Slices, SubmitOutcome
 from txnsim.faults.plan import Asked
 from txnsim.faults.points import FaultPoint
 from txnsim.loggers import Logger
@@ -106,7 +106,7 @@ class Relay:
         if self._injector.armed and not self._door.is_peer:
             verdict = await self._cross(opening(self._door.node, self._line))
             if verdict.outcome is SubmitOutcome.DISCONNECT:
-                self.client.close()
+                self.client.close(is_reset=verdict.is_reset)
                 return False
             if verdict.outcome is SubmitOutcome.DROP:
                 return False  # never heard
@@ -166,12 +166,12 @@ class Relay:
         self.client.close()
         self.broker.close()
 
-    def _break(self) -> None:
-        """A fault breaks the connection: on both sides."""
+    def _break(self, *, is_reset: bool = False) -> None:
+        """A fault breaks the connection: on both sides, with RST on the client's where asked."""
         self._requests.stop()
         self._requests.forget()
         self._wake()
-        self.client.close()
+        self.client.close(is_reset=is_reset)
         self.broker.close()
 
     def see_to_reading(self) -> None:
@@ -249,7 +249,7 @@ class Relay:
             case SubmitOutcome.DROP:
                 return False  # the client hears nothing on this connection any more
             case SubmitOutcome.DISCONNECT:
-                self._break()
+                self._break(is_reset=verdict.is_reset)
                 return False
             case SubmitOutcome.ERROR:
                 return await self._refuse(sent, verdict.error)
@@ -420,7 +420,7 @@ class Relay:
                 self._requests.stop()
                 return False
             case SubmitOutcome.DISCONNECT:
-                self._break()
+                self._break(is_reset=verdict.is_reset)
                 return False
             case SubmitOutcome.ERROR:
                 assert sent.request is not None
@@ -440,9 +440,22 @@ class Relay:
             self._door.clock.call_later(mute_ms, self._requests.go_on)
         if verdict.damage is not None:
             answer = crossings.damaged_answer(sent, answer, verdict.damage)
-        if self.client.transport is not None:
+        if verdict.slices is not None:
+            await self._write_slices(verdict.slices, answer)
+        elif self.client.transport is not None:
             self.client.transport.write(answer)
         return True
+
+    async def _write_slices(self, slices: Slices, answer: bytes) -> None:
+        """Write an answer in pieces, as long as the client is there."""
+        for start in range(0, len(answer), slices.size):
+            if start:
+                due = asyncio.Event()
+                self._door.clock.call_later(slices.every_ms, due.set)
+                await due.wait()
+            if self.client.transport is None:
+                return
+            self.client.transport.write(answer[start : start + slices.size])
 
     def _answer_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         if error is not None:

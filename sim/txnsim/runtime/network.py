@@ -8,6 +8,8 @@ the clock.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -79,3 +81,14 @@ class SocketListener(msgspec.Struct, eq=False):
         if self.gates is not None:
             self.gates.close()
         await asyncio.sleep(0)  # uvloop frees the port in the next turn
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Close a connection at once: the other end sees a reset (RST), and what it has not read is
+    lost.
+    """
+    connection = transport.get_extra_info("socket")
+    if connection is not None:  # virtual ones have none
+        no_linger = struct.pack("ii", 1, 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+    transport.abort()

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from txnsim.api.parsing import encoded_with_breaks, parsed, parsed_with_breaks
 from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request
 from txnsim.errors import AnswerTooLargeError, BadInputError, ErrorCode, WorkIsOverError
-from txnsim.faults.crossings import FaultEffect, SubmitOutcome
+from txnsim.faults.crossings import FaultEffect, Slices, SubmitOutcome
 from txnsim.faults.damage import damaged
 from txnsim.loggers import Logger
 from txnsim.metrics.requests import NO_METER, ApiMeter
+from txnsim.runtime.network import reset
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, Pace
 from txnsim.security.principals import ANONYMOUS
@@ -526,8 +527,8 @@ class Connection(asyncio.Protocol):
         if isinstance(error, asyncio.CancelledError):
             return
         outcome = SubmitOutcome.PASS if verdict is None else verdict.outcome
-        if outcome is SubmitOutcome.DISCONNECT:
-            self.close()
+        if verdict is not None and outcome is SubmitOutcome.DISCONNECT:
+            self._break(is_reset=verdict.is_reset)
         elif outcome is not SubmitOutcome.DROP:  # dropped, it is never heard
             self._unmute()
 
@@ -541,9 +542,17 @@ class Connection(asyncio.Protocol):
             self._abandon(reply.complaint)
         elif reply.is_broken:
             self._intake.forget()
-            self.close()
+            self._break(is_reset=reply.is_reset)
         else:
             self._send_struck(reply)
+
+    def _break(self, *, is_reset: bool) -> None:
+        transport = self._outbox.transport
+        if is_reset and transport is not None:
+            self._outbox.send_all()
+            reset(transport)
+        else:
+            self.close()
 
     def _send_struck(self, struck: Struck) -> None:
         start = self._outbox.pieces()
@@ -555,8 +564,22 @@ class Connection(asyncio.Protocol):
         if struck.mute_ms:
             self._listener.clock.call_later(struck.mute_ms, self._unmute)
             self.pump()  # takes up nothing, but sees to it that the answer goes out
+        elif struck.slices is not None and sent:
+            self._outbox.replace(start, b"")
+            self._send_slices(struck.slices, sent, 0)
         else:
             self._unmute()
+
+    def _send_slices(self, slices: Slices, answer: bytes, start: int) -> None:
+        """Send the piece of an answer that begins there, and later the others."""
+        end = start + slices.size
+        self._outbox.put(answer[start:end])
+        if end >= len(answer):
+            self._unmute()
+        elif self._outbox.is_wanted():
+            later = partial(self._send_slices, slices, answer, end)
+            self._listener.clock.call_later(slices.every_ms, later)
+            self.pump()  # takes up nothing, but sees to it that the piece goes out
 
     def _unmute(self) -> None:
         self._is_busy = False

@@ -30,6 +30,7 @@ from txnsim.faults.crossings import (
     FaultEffect,
     Interceptor,
     Rewriting,
+    Slices,
     SubmitOutcome,
 )
 from txnsim.faults.damage import SIZE_BYTES, damaged
@@ -67,6 +68,10 @@ class Struck(msgspec.Struct, frozen=True, kw_only=True):
     """What is done to the answer's bytes."""
     is_broken: bool = False
     """The connection breaks."""
+    is_reset: bool = False
+    """It breaks with RST."""
+    slices: Slices | None = None
+    """The pieces in which the answer is written."""
     complaint: BadInputError | None = None
     """The damaged request can't be read: the connection is closed, as Kafka does."""
 
@@ -103,7 +108,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
                 # Lost on its way: the client hears nothing on this connection any more.
                 return NoResponse.NEVER
             case SubmitOutcome.DISCONNECT:
-                return Struck(request=request, is_broken=True)
+                return Struck(request=request, is_broken=True, is_reset=verdict.is_reset)
             case SubmitOutcome.ERROR:
                 reply = handler.refuse(request, ErrorCode(verdict.error))
                 return await self.leave(request, handler, reply)
@@ -144,7 +149,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
             case SubmitOutcome.DROP:
                 return NoResponse.NEVER
             case SubmitOutcome.DISCONNECT:
-                return Struck(request=request, is_broken=True)
+                return Struck(request=request, is_broken=True, is_reset=verdict.is_reset)
             case SubmitOutcome.ERROR:
                 reply = handler.refuse(request, ErrorCode(verdict.error))
             case SubmitOutcome.REWRITE:
@@ -153,9 +158,15 @@ class ClientCrossings(msgspec.Struct, eq=False):
         mute_ms = max(mute_ms, verdict.throttle_ms)
         if mute_ms:
             reply = _throttled(request, reply, mute_ms)
-        elif verdict.damage is None:
+        elif verdict.damage is None and verdict.slices is None:
             return reply
-        return Struck(request=request, reply=reply, mute_ms=mute_ms, damage=verdict.damage)
+        return Struck(
+            request=request,
+            reply=reply,
+            mute_ms=mute_ms,
+            damage=verdict.damage,
+            slices=verdict.slices,
+        )
 
     def _send_copy(self, crossing: Crossing, frame: bytes) -> None:
         """Let the request arrive once more; its answer is thrown away."""

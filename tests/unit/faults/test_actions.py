@@ -21,6 +21,7 @@ from txnsim.faults.actions import (
     Pass,
     Reorder,
     Rewrite,
+    Slice,
     Stall,
     Throttle,
 )
@@ -53,7 +54,13 @@ WORDS = [
     ),
     (Throttle(throttle_ms=70), {"do": "throttle", "throttle_ms": 70}, "throttle 70 ms"),
     (Corrupt(what=DamagedPart.CRC), {"do": "corrupt", "what": "crc"}, "corrupt crc"),
+    (
+        Slice(bytes=10, every_ms=5),
+        {"do": "slice", "bytes": 10, "every_ms": 5},
+        "slice 10 bytes every 5 ms",
+    ),
     (Disconnect(), {"do": "disconnect"}, "disconnect"),
+    (Disconnect(reset=True), {"do": "disconnect", "reset": True}, "disconnect with reset"),
 ]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.within import within
 from txnsim.runtime.env import Network
+from txnsim.runtime.network import reset
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
@@ -52,3 +53,17 @@ async def test_the_same_network_serves_virtual_sockets(env: VirtualEnvironment) 
     await listener.close()
     with pytest.raises(ConnectionRefusedError):
         await env.network.connect("broker-1", 9092, asyncio.Protocol)
+
+
+async def test_a_reset_is_one_on_a_real_socket_too() -> None:
+    class Resetting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            reset(transport)
+
+    server = await asyncio.get_running_loop().create_server(Resetting, "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        with pytest.raises(ConnectionResetError):
+            await reader.read(1)
+        writer.close()

@@ -25,6 +25,7 @@ from txnsim.faults.actions import (
     Hold,
     Pass,
     Reorder,
+    Slice,
     Stall,
     Throttle,
 )
@@ -272,6 +273,40 @@ async def test_a_connection_breaks_before_or_after_the_effect(
     assert (await wire.answer())[0] == 1, "what was answered before arrives"
     assert await wire.closed()
     assert await appended(cluster) == records
+
+
+@within(run)
+async def test_a_reset_ends_the_connection_with_an_error(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Disconnect(reset=True), RESPONSE, client_id="reset", limit=1)
+    other = await open_wire(cluster, client_id="reset")
+    other.send(other.produce(first()))
+    with pytest.raises(ConnectionResetError):
+        await other.reader.read(1)
+    with pytest.raises(ConnectionResetError):
+        await other.close()
+    wire.send(wire.metadata())
+    assert (await wire.answer())[0] == 1, "nobody else notices"
+    assert await appended(cluster) == 1
+
+
+@within(run)
+async def test_an_answer_in_slices_arrives_whole_and_late(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Slice(bytes=20, every_ms=100), RESPONSE, client_id="wire", api="Metadata", limit=1)
+    started_ms = cluster.env.clock.monotonic_ms()
+    wire.send(wire.metadata() + wire.produce(first()))
+    head = await wire.reader.readexactly(20)
+    assert cluster.env.clock.monotonic_ms() - started_ms < 100
+    missing = int.from_bytes(head[:4], "big") + 4 - len(head)
+    await wire.reader.readexactly(missing)
+    pieces_later = -(-missing // 20)
+    took_ms = cluster.env.clock.monotonic_ms() - started_ms
+    assert pieces_later * 100 <= took_ms < pieces_later * 100 + 100
+    await wire.answer()
+    assert await appended(cluster) == 1, "what was sent behind it waits for its last piece"
 
 
 @within(run)

@@ -77,7 +77,8 @@ def test_people_are_told_who_since_when_and_what_to_do() -> None:
     assert raised.sentence == (
         "HANGING t-0: 2 offsets are withheld behind offset 3; the transaction of producer 7 epoch 1"
         " (transactional id app) is open since offset 3 and its newest record is stamped"
-        " 1970-01-01T00:00:00Z; nobody knows it. To end it: txnsim txns repair --topic t --partition 0 --yes"
+        " 1970-01-01T00:00:00Z; nobody knows it."
+        " To end it: txnsim txns repair --topic t --partition 0 --yes"
     )
     (ended,) = probe((raised,), lag(stable=5), at_ms=9_001).events
     assert ended.sentence == (
