@@ -5,8 +5,10 @@ doubled there is what a real coordinator and real leaders then have to live with
 from __future__ import annotations
 
 import asyncio
+import time  # noqa: TID251 - certificates begin on the real day
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ import pytest
 
 from tests.support.apache_kafka import ApacheKafka, free_ports
 from txnsim.client.admin import Admin
+from txnsim.client.authentication import ClientSecurity
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
@@ -32,6 +35,8 @@ from txnsim.proxy.addresses import Endpoint
 from txnsim.proxy.fault_proxy import FaultProxy
 from txnsim.proxy.options import ProxyOptions
 from txnsim.runtime.real import real_environment
+from txnsim.security.options import ClientTls, TlsFiles
+from txnsim.server.certificates import Authority
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 
@@ -105,14 +110,16 @@ class Front:
 
 
 @asynccontextmanager
-async def front_of(kafka: tuple[ApacheKafka, int], topic: str) -> AsyncIterator[Front]:
+async def front_of(kafka: tuple[ApacheKafka, int], topic: str, **more: Any) -> AsyncIterator[Front]:
     """A proxy before the node. Each test has a topic of its own: the real coordinator may still
     write the markers of the test before.
     """
     running, peer_port = kafka
     environment = real_environment(seed=1)
     peers = tuple(Endpoint(node, "127.0.0.1", port) for node, port in running.peers.items())
-    options = ProxyOptions(bootstrap=running.bootstrap, port=0, peers=peers, peer_port=peer_port)
+    options = ProxyOptions(
+        bootstrap=running.bootstrap, port=0, peers=peers, peer_port=peer_port, **more
+    )
     proxy = FaultProxy(environment, options)
     await proxy.start()
     settings = ClientSettings(retry_backoff_ms=20, retry_backoff_max_ms=100)
@@ -144,6 +151,44 @@ async def test_a_real_commit_marker_is_held_and_let_go(kafka: tuple[ApacheKafka,
 
         await front.until(is_readable)
         await front.until_complete("held")
+
+
+async def test_brokers_that_log_in_over_tls_have_their_marker_held(tmp_path: Path) -> None:
+    """SASL passes the proxy, TLS ends there: each side trusts the certificate of the other."""
+    authority = Authority(tmp_path, now_ms=time.time_ns() // 1_000_000)
+    node, door = (authority.issue(name, hosts=["127.0.0.1"]) for name in ("node", "door"))
+    keystore = tmp_path / "node.keystore.pem"
+    keystore.write_bytes(node.key.read_bytes() + node.certificate.read_bytes())
+    peer_port = free_ports(1)[0] - 1
+    internal = "listener.name.internal"
+    login = 'PlainLoginModule required username="node" password="s" user_node="s";'
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:SASL_SSL,"
+        "CONTROLLER:PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        f"{internal}.sasl.enabled.mechanisms": "PLAIN",
+        f"{internal}.plain.sasl.jaas.config": f"org.apache.kafka.common.security.plain.{login}",
+        f"{internal}.ssl.keystore.type": "PEM",
+        f"{internal}.ssl.keystore.location": str(keystore),
+        f"{internal}.ssl.truststore.type": "PEM",
+        f"{internal}.ssl.truststore.location": str(authority.certificate),
+    }
+    trusting = ClientTls(authority=authority.certificate.read_text())
+    settings = ClientSettings(security=ClientSecurity(tls=trusting))
+    peer_tls = TlsFiles(certificate=str(door.certificate), key=str(door.key))
+    with ApacheKafka(peer_port=peer_port, properties=properties) as running:
+        there = (running, peer_port)
+        async with front_of(there, "held", peer_tls=peer_tls, settings=settings) as front:
+            front.arm(
+                point="peer.request", api="WriteTxnMarkers", topic=front.topic, source="broker/1",
+                action={"do": "hold"},
+            )  # fmt: skip
+            await front.commit("held", b"held")
+            await front.struck()
+            assert await front.committed() == [], "committed, and not readable yet"
+            front.proxy.injector.disarm("f")
+            await front.until_complete("held")
+            assert await front.committed() == [b"held"]
 
 
 async def test_a_marker_that_is_lost_is_sent_again(kafka: tuple[ApacheKafka, int]) -> None:

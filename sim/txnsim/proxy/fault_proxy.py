@@ -7,7 +7,7 @@ be that: ``environment``, ``injector``, ``bootstrap``.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from txnsim.client import requests
 from txnsim.client.cluster import Cluster
@@ -25,7 +25,10 @@ from txnsim.proxy.relay import Relay
 from txnsim.proxy.topic_names import TopicNames
 from txnsim.runtime.env import Environment
 from txnsim.runtime.tls import client_context, server_context
-from txnsim.security.options import ClientAuth
+from txnsim.security.options import ClientAuth, TlsFiles
+
+if TYPE_CHECKING:
+    import ssl
 
 RETRY_MS: Final = 200
 """Between two look-ups of a cluster that is not there yet."""
@@ -60,14 +63,14 @@ class FaultProxy:
         self.cluster_id: str | None = None
         self._looked_up_ms: int | None = None
         security = options.settings.security
-        tls = None if options.tls is None else server_context(options.tls, ClientAuth.NONE)
         tls_upstream = client_context(security.tls) if security.protocol.has_tls else None
+        peer_tls_upstream = client_context(security.tls) if options.peer_tls is not None else None
         self.clients = Doors(
             self,
             host=options.host,
             advertised_host=options.reached_at,
             port=options.port,
-            tls=tls,
+            tls=_listening_with(options.tls),
             tls_upstream=tls_upstream,
         )
         self.peers = Doors(
@@ -76,6 +79,8 @@ class FaultProxy:
             advertised_host=options.reached_at,
             port=options.peer_port,
             is_peer=True,
+            tls=_listening_with(options.peer_tls),
+            tls_upstream=peer_tls_upstream,
         )
         self._cluster = self.outside(options.settings)
 
@@ -166,3 +171,7 @@ class FaultProxy:
         await self.clients.close()
         await self.peers.close()
         await self._cluster.close()
+
+
+def _listening_with(files: TlsFiles | None) -> ssl.SSLContext | None:
+    return None if files is None else server_context(files, ClientAuth.NONE)

@@ -39,6 +39,8 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The same as ``port``, for the doors of brokers among themselves."""
     tls: TlsFiles | None = None
     """Listen for clients with TLS."""
+    peer_tls: TlsFiles | None = None
+    """Listen for brokers with TLS, and speak TLS to them, trusting whom ``settings`` trust."""
     wait_ms: int = 0
     """How long the cluster may take to answer the first look-up."""
     seed: int | None = None

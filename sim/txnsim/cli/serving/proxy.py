@@ -102,6 +102,12 @@ def _add_address_arguments(group: argparse._ArgumentGroup) -> None:
         "--certificate", metavar="PEM", help="listen with TLS, with this certificate"
     )
     group.add_argument("--key", metavar="PEM", help="the key of --certificate")
+    group.add_argument(
+        "--peer-certificate",
+        metavar="PEM",
+        help="listen for brokers with TLS, with this certificate, and speak TLS to them",
+    )
+    group.add_argument("--peer-key", metavar="PEM", help="the key of --peer-certificate")
 
 
 def _add_control_arguments(group: argparse._ArgumentGroup) -> None:
@@ -155,11 +161,6 @@ def options_from(args: argparse.Namespace) -> ProxyOptions:
         settings, _, ignored = read_client_properties(args.command_config)
         for name in ignored:
             warn(f"{args.command_config}: {name} has no effect here")
-    if (args.certificate is None) != (args.key is None):
-        raise ConfigError("--certificate and --key: give both, or none")
-    tls = None
-    if args.certificate is not None:
-        tls = TlsFiles(certificate=args.certificate, key=args.key)
     if args.wait < 0:
         raise ConfigError(f"--wait {args.wait:g}: expected seconds, not less than 0")
     return ProxyOptions(
@@ -170,10 +171,24 @@ def options_from(args: argparse.Namespace) -> ProxyOptions:
         port=args.port,
         peers=tuple(peer_from(text) for text in args.peer),
         peer_port=args.peer_port,
-        tls=tls,
+        tls=_tls_files("", args.certificate, args.key),
+        peer_tls=_tls_files("peer-", args.peer_certificate, args.peer_key),
         wait_ms=round(args.wait * 1_000),
         seed=args.seed,
     )
+
+
+def _tls_files(prefix: str, certificate: str | None, key: str | None) -> TlsFiles | None:
+    """Files for listening with TLS; None for listening in clear.
+
+    Raises:
+        ConfigError: One of both is missing.
+    """
+    if certificate is not None and key is not None:
+        return TlsFiles(certificate=certificate, key=key)
+    if certificate is None and key is None:
+        return None
+    raise ConfigError(f"--{prefix}certificate and --{prefix}key: give both, or none")
 
 
 async def _stand(options: ProxyOptions, args: argparse.Namespace) -> int:

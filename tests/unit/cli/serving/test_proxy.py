@@ -32,11 +32,13 @@ def test_arguments_become_options(tmp_path: Path) -> None:
     options = proxy.options_from(
         arguments(
             *("--command-config", str(config), "--peer", "2=kafka-2:9094", "--port", "0"),
+            *("--peer-certificate", "p.pem", "--peer-key", "p.key"),
             *("--certificate", "c.pem", "--key", "k.pem", "--wait", "1.5", "--seed", "7"),
         )
     )
     assert options.peers == (Endpoint(2, "kafka-2", 9094),)
     assert options.tls == TlsFiles(certificate="c.pem", key="k.pem")
+    assert options.peer_tls == TlsFiles(certificate="p.pem", key="p.key")
     assert (options.wait_ms, options.seed, options.port) == (1_500, 7, 0)
     assert (options.settings.client_id, options.settings.request_timeout_ms) == ("me", 5)
     assert proxy.options_from(arguments()).host == "127.0.0.1", "loopback unless told"
@@ -47,6 +49,7 @@ def test_arguments_become_options(tmp_path: Path) -> None:
     [
         (("--peer", "kafka:9094"), "--peer kafka:9094"),
         (("--certificate", "c.pem"), "--key"),
+        (("--peer-key", "k.pem"), "--peer-certificate"),
         (("--wait", "-1"), "--wait -1"),
     ],
 )
