@@ -106,7 +106,11 @@ class ApacheBrokers:
             entries = self._properties(node, doors)
             text = "".join(f"{key}={value}\n" for key, value in entries.items())
             (node.home / "server.properties").write_text(text, encoding="utf-8")
-        await asyncio.gather(*(self._format(node) for node in nodes))
+        formatting = (self._format(node) for node in nodes)
+        # All of them end before the first failure is told: no process is left behind.
+        for failure in await asyncio.gather(*formatting, return_exceptions=True):
+            if failure is not None:
+                raise failure
         for node in nodes:
             await self._spawn(node)
 

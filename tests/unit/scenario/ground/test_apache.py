@@ -94,6 +94,20 @@ async def test_storage_that_can_not_be_formatted_is_told(java: Path) -> None:
         await brokers.stop()
 
 
+async def test_no_process_that_formats_outlives_the_failure_of_another(
+    java: Path, tmp_path: Path
+) -> None:
+    ended = tmp_path / "ended"
+    write(java, format=f'case "$*" in *broker-2*) exit 1;; esac; sleep 0.3; echo >> {ended}')
+    brokers = ApacheBrokers(options())
+    try:
+        with pytest.raises(ConfigError, match="could not be formatted"):
+            await brokers.start({1: 5001, 2: 5002, 3: 5003})
+        assert ended.read_text() == "\n\n\n", "the controller and two brokers"
+    finally:
+        await brokers.stop()
+
+
 def test_segments_and_the_cleaners_place_are_read_from_a_brokers_disk() -> None:
     brokers = ApacheBrokers(options())
     data = brokers.home / "broker-2" / "data"
