@@ -561,23 +561,27 @@ class Connection(asyncio.Protocol):
         if struck.damage is not None and sent:
             batch = batch_in_answer(struck.request.api_key, struck.reply)
             self._outbox.replace(start, damaged(sent, struck.damage, batch=batch))
-        if struck.mute_ms:
-            self._listener.clock.call_later(struck.mute_ms, self._unmute)
-            self.pump()  # takes up nothing, but sees to it that the answer goes out
-        elif struck.slices is not None and sent:
+        if struck.slices is not None and sent:
             self._outbox.replace(start, b"")
-            self._send_slices(struck.slices, sent, 0)
+            self._send_slices(struck.slices, sent, 0, struck.mute_ms)
+        else:
+            self._unmute_after(struck.mute_ms)
+
+    def _unmute_after(self, mute_ms: int) -> None:
+        if mute_ms:
+            self._listener.clock.call_later(mute_ms, self._unmute)
+            self.pump()  # takes up nothing, but sees to it that the answer goes out
         else:
             self._unmute()
 
-    def _send_slices(self, slices: Slices, answer: bytes, start: int) -> None:
+    def _send_slices(self, slices: Slices, answer: bytes, start: int, mute_ms: int) -> None:
         """Send the piece of an answer that begins there, and later the others."""
         end = start + slices.size
         self._outbox.put(answer[start:end])
         if end >= len(answer):
-            self._unmute()
+            self._unmute_after(mute_ms)
         elif self._outbox.is_wanted():
-            later = partial(self._send_slices, slices, answer, end)
+            later = partial(self._send_slices, slices, answer, end, mute_ms)
             self._listener.clock.call_later(slices.every_ms, later)
             self.pump()  # takes up nothing, but sees to it that the piece goes out
 

@@ -310,6 +310,19 @@ async def test_an_answer_in_slices_arrives_whole_and_late(
 
 
 @within(run)
+async def test_a_throttled_answer_comes_in_slices_too(
+    cluster: VirtualCluster, wire: Wire, /
+) -> None:
+    cluster.arm(Throttle(throttle_ms=5), REQUEST, "slow", client_id="wire", limit=1)
+    cluster.arm(Slice(bytes=20, every_ms=100), RESPONSE, client_id="wire", limit=1)
+    started_ms = cluster.env.clock.monotonic_ms()
+    wire.send(wire.metadata())
+    assert (await wire.answer())[0] == 1
+    assert cluster.env.clock.monotonic_ms() - started_ms >= 100
+    assert cluster.injector.never_struck() == ()
+
+
+@within(run)
 async def test_a_lost_answer_leaves_the_effect_and_a_silent_connection(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
