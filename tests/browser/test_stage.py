@@ -131,14 +131,18 @@ def test_a_question_about_what_is_taken_back_is_taken_back_too(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    page.evaluate(PAUSED, ["z01", "V-", 4])
+    answered = "() => __sim.explained.value?.at === __sim.events[__sim.at.value].i"
+    page.evaluate(PAUSED, ["z01", "V-", 3])
+    page.wait_for_function(answered)  # else the question that is held may be asked already
     late: list[Any] = []
     page.route("**/api/v1/explain*", lambda one: late.append(one) if not late else one.continue_())
+    with page.expect_request("**/api/v1/explain*"):
+        page.evaluate("""async () => __page["api.js"].command("go", { steps: 1 })""")
     while not late:
         page.wait_for_timeout(10)
     page.evaluate("""async () => __page["api.js"].command("back", { stops: 1 })""")
     late[0].continue_()
-    page.wait_for_function("() => __sim.explained.value?.at === __sim.events[__sim.at.value].i")
+    page.wait_for_function(answered)
 
 
 def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
