@@ -108,7 +108,7 @@ class LogLoader:
         segment = local.new_segment(base_offset, self.log.config, now_ms=modified_ms)
         for batch, header in batches:
             self._take(segment, batch, header, modified_ms)
-            aborted = producers.apply(described(batch, header))
+            aborted = producers.state.apply(described(batch, header))
             if aborted is not None:
                 local.index.append(aborted)
         local.segments.add(segment)

@@ -319,7 +319,7 @@ class PartitionLog:
             self.epochs.assign(batch.leader_epoch, base)
         if batch.producer_id >= 0:
             producers = self.producers
-            aborted = producers.apply(batch)
+            aborted = producers.state.apply(batch)
             if aborted is not None:
                 local.index.append(aborted)
             guards = producers.verification

@@ -1,9 +1,9 @@
 """What one partition knows of each producer that ever wrote to it (Kafka's ProducerStateManager).
 
 Per producer id: the epoch, the last five batches, and the first offset of the transaction that is
-open *here*. This knowledge is a function of the log: it is built by ``apply_data`` and
-``apply_marker``, which serve the living leader, a follower and a reload alike. It knows nothing of
-the coordinator; a hanging transaction is a disagreement of the two.
+open *here*. This knowledge is a function of the log: it is built by ``apply``, which serves the
+living leader, a follower and a reload alike. It knows nothing of the coordinator; a hanging
+transaction is a disagreement of the two.
 
 Whether a batch may be appended is decided before, in ``txnsim.log.append_info``; nothing here
 refuses anything.
@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.txn_index import AbortedTxn
 
 NO_SEQUENCE: Final = -1
@@ -133,25 +134,31 @@ class ProducerState:
 
     # Commands
 
-    def apply_data(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        last_sequence: int,
-        base_offset: int,
-        last_offset: int,
-        timestamp: int,
-        is_transactional: bool,
-    ) -> None:
-        """A batch of this producer is in the log; a transactional one opens a transaction if none
-        is open.
+    def apply(self, batch: ReplicatedBatch) -> AbortedTxn | None:
+        """What a stored batch means for its producer, without any check: a transactional one opens
+        a transaction if none is open, a marker ends it. Returns the transaction that it aborts.
         """
+        producer_id = batch.producer_id
+        if producer_id < 0:
+            return None
+        if batch.is_control:
+            if not batch.is_marker:
+                return None
+            return self.apply_marker(
+                producer_id=producer_id,
+                producer_epoch=batch.producer_epoch,
+                coordinator_epoch=batch.coordinator_epoch,
+                committed=batch.committed,
+                offset=batch.base_offset,
+                timestamp=batch.timestamp_ms,
+            )
+        base_offset, last_offset = batch.base_offset, batch.last_offset
+        timestamp, producer_epoch = batch.timestamp_ms, batch.producer_epoch
         entry = self.by_id.get(producer_id)
         if entry is None:
             entry = self.by_id[producer_id] = ProducerEntry(producer_id)
         metadata = BatchMetadata(
-            last_sequence=last_sequence,
+            last_sequence=batch.last_sequence,
             last_offset=last_offset,
             offset_delta=last_offset - base_offset,
             timestamp=timestamp,
@@ -162,9 +169,10 @@ class ProducerState:
         else:
             entry.batches = (*entry.batches[1 - CACHED_BATCHES_MAX :], metadata)
         entry.last_timestamp = timestamp
-        if is_transactional and entry.txn_first_offset == NO_OFFSET:
+        if batch.is_transactional and entry.txn_first_offset == NO_OFFSET:
             entry.txn_first_offset = base_offset
             self._ongoing[base_offset] = producer_id
+        return None
 
     def apply_marker(
         self,

@@ -1,15 +1,13 @@
 """All that one log keeps of its producers (Kafka's ProducerStateManager): what follows from the
 batches, snapshots of it, and guards that wait for the coordinator's word.
 
-``apply`` reads the meaning of a stored batch, for a leader, a follower and a reload alike. It
-checks nothing: what may be appended is decided before, in ``txnsim.log.admission``.
+What may be appended is decided before, in ``txnsim.log.admission``.
 """
 
 from __future__ import annotations
 
 from copy import copy
 
-from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.append_info import data_rule, marker_rule
 from txnsim.log.producer_state import (
@@ -21,7 +19,6 @@ from txnsim.log.producer_state import (
 from txnsim.log.replicated import described
 from txnsim.log.segments import Segments
 from txnsim.log.snapshots import Snapshot, Snapshots
-from txnsim.log.txn_index import AbortedTxn
 from txnsim.log.verification import VerificationEntries
 from txnsim.types import TransactionVersion
 from txnsim.wire.batch import BatchHeader
@@ -42,34 +39,6 @@ class ProducerStateManager:
         self.verification = VerificationEntries()
 
     # Commands
-
-    def apply(self, batch: ReplicatedBatch) -> AbortedTxn | None:
-        """What a stored batch means for the producers, without any check; the transaction that it
-        aborts, if it is a marker.
-        """
-        if batch.producer_id < 0:
-            return None
-        if not batch.is_control:
-            self.state.apply_data(
-                producer_id=batch.producer_id,
-                producer_epoch=batch.producer_epoch,
-                last_sequence=batch.last_sequence,
-                base_offset=batch.base_offset,
-                last_offset=batch.last_offset,
-                timestamp=batch.timestamp_ms,
-                is_transactional=batch.is_transactional,
-            )
-            return None
-        if not batch.is_marker:
-            return None
-        return self.state.apply_marker(
-            producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch,
-            coordinator_epoch=batch.coordinator_epoch,
-            committed=batch.committed,
-            offset=batch.base_offset,
-            timestamp=batch.timestamp_ms,
-        )
 
     def take_snapshot(self, offset: int) -> None:
         """Remember the state as all below ``offset`` has left it."""
@@ -94,7 +63,7 @@ class ProducerStateManager:
             )
         for segment in segments.between(start, end):
             for batch in segment.slice(segment.index_of(start), len(segment)):
-                self.apply(described(batch))
+                self.state.apply(described(batch))
         if end > start:
             self.take_snapshot(end)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.producer_state import (
     SEQUENCE_MAX,
     BatchMetadata,
@@ -23,14 +24,19 @@ def data(
     timestamp: int = 100,
     transactional: bool = True,
 ) -> None:
-    state.apply_data(
-        producer_id=pid,
-        producer_epoch=epoch,
-        last_sequence=last_sequence,
-        base_offset=offset,
-        last_offset=offset + count - 1,
-        timestamp=timestamp,
-        is_transactional=transactional,
+    state.apply(
+        ReplicatedBatch(
+            data=b"",
+            base_offset=offset,
+            last_offset=offset + count - 1,
+            leader_epoch=0,
+            producer_id=pid,
+            producer_epoch=epoch,
+            last_sequence=last_sequence,
+            timestamp_ms=timestamp,
+            is_transactional=transactional,
+            is_control=False,
+        )
     )
 
 

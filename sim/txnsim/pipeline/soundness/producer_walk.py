@@ -17,6 +17,7 @@ from txnsim.log.producer_state import (
     ProducerState,
     SnapshotEntry,
 )
+from txnsim.log.replicated import described
 from txnsim.pipeline.soundness.parts import (
     AbortedStretch,
     FirstData,
@@ -95,15 +96,7 @@ class ProducerWalk:
         if seen.first_data is None:
             seen.first_data = FirstData(header=header, position=position, is_judged=is_judged)
         seen.keeps_batches = False
-        self._state.apply_data(
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            last_sequence=header.last_sequence,
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-            timestamp=header.max_timestamp_ms,
-            is_transactional=header.is_transactional,
-        )
+        self._state.apply(described(b"", header))
 
     def take_marker(self, header: BatchHeader, position: int, control: ControlRecord) -> None:
         """The next marker of a producer."""
