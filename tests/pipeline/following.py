@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 
-def follow(spark: SparkSession, directory: str, name: str, out: str) -> DataStreamWriter:
+def follow(
+    spark: SparkSession, directory: str, name: str, out: str, **options: int
+) -> DataStreamWriter:
     """A query that keeps a table as Parquet below ``out``."""
-    rows = spark.readStream.format("kafka_log").option("table", name).load(directory)
+    rows = spark.readStream.format("kafka_log").options(table=name, **options).load(directory)
     writer = rows.writeStream.option("checkpointLocation", f"{out}/checkpoints/{name}")
     if name in LOGS:
         return writer.format("parquet").option("path", f"{out}/{name}")

@@ -12,6 +12,7 @@ from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from tests.pipeline.following import follow
 from tests.support.growing_dirs import GrowingDir
@@ -30,10 +31,12 @@ COMMITTED: Final = "checkpoints/records/commits"
 BATCH_S_MAX: Final = 240
 
 
-def check(spark: SparkSession, growing: GrowingDir, name: str, out: Path) -> None:
+def check(
+    spark: SparkSession, growing: GrowingDir, name: str, out: Path, **bound: int
+) -> None:
     """Take what is left, and compare it with what a batch reads."""
-    query = follow(spark, str(growing.path), name, str(out)).trigger(availableNow=True).start()
-    query.awaitTermination()
+    writer = follow(spark, str(growing.path), name, str(out), **bound)
+    writer.trigger(availableNow=True).start().awaitTermination()
     batch = spark.read.format("kafka_log").option("table", name).load(str(growing.path))
     found = counted(spark.read.parquet(str(out / name)).select(*batch.columns))
     assert found
@@ -50,6 +53,23 @@ def test_a_stream_has_the_rows_of_a_batch(spark: SparkSession, tmp_path: Path, n
     for _ in range(2):
         growing.grow()
         check(spark, growing, name, tmp_path / "out")
+
+
+@pytest.mark.nightly
+def test_a_backlog_comes_in_batches_of_a_bound(spark: SparkSession, tmp_path: Path) -> None:
+    growing, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    growing.grow(20)
+    growing.stop()
+    check(spark, growing, "records", out, maxBytesPerTrigger=900)
+    assert len(numbers_in(out / COMMITTED)) > 2
+
+
+@pytest.mark.nightly
+def test_why_a_store_is_not_followed_is_said(spark: SparkSession) -> None:
+    rows = spark.readStream.format("kafka_log").load("s3a://bucket/broker-1")
+    query = rows.writeStream.format("noop").start()
+    with pytest.raises(StreamingQueryException, match="follows directories of this machine only"):
+        query.awaitTermination()
 
 
 @pytest.mark.slow  # each kill costs the start of a JVM: minutes

@@ -43,7 +43,12 @@ class GrowingDir:
             self._turn(self._turns)
             self._turns += 1
         with tempfile.TemporaryDirectory() as scratch:
-            _follow(self._made(Path(scratch) / "broker"), self.path)
+            _follow(self._made(Path(scratch) / "broker").kill(), self.path)
+
+    def stop(self) -> None:
+        """As its broker leaves it in order."""
+        with tempfile.TemporaryDirectory() as scratch:
+            _follow(self._made(Path(scratch) / "broker").stop(), self.path)
 
     def _turn(self, turn: int) -> None:
         pid = PIDS[turn % len(PIDS)]
@@ -51,7 +56,7 @@ class GrowingDir:
         if turn % 7 < 6:
             assert self._log.end(committed=turn % 3 > 0, pid=pid) == 0
 
-    def _made(self, path: Path) -> Path:
+    def _made(self, path: Path) -> BrokerDir:
         """All of it as it is now."""
         made = BrokerDir(path)
         made.replica(self._log)
@@ -69,7 +74,7 @@ class GrowingDir:
         folder.mkdir()
         log = folder / names.file_name(0, names.LOG_SUFFIX)
         log.write_bytes(b"".join(_committed(turn) for turn in range(self._turns)))
-        return made.kill()
+        return made
 
 
 def _committed(turn: int) -> bytes:

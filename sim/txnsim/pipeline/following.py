@@ -11,9 +11,12 @@ stream offset names a state of all files. When that state changes, the whole tab
 from __future__ import annotations
 
 import hashlib
+import heapq
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +24,18 @@ import msgspec
 
 from txnsim.pipeline.log_query import Wanted
 from txnsim.pipeline.options import KafkaLogOptions
-from txnsim.pipeline.planning import READS, Share, grown_shares_of, replicas_of, shares_of
+from txnsim.pipeline.planning import (
+    READS,
+    Share,
+    grown_segments_of,
+    replicas_of,
+    shared_out,
+    shares_of,
+)
 from txnsim.pipeline.scan.log_dirs import LogDirectory
-from txnsim.pipeline.scan.log_seek import end_offset_of
-from txnsim.pipeline.scan.segments import log_dirs_in, segments_of
+from txnsim.pipeline.scan.log_seek import end_offset_of, position_before
+from txnsim.pipeline.scan.sections import cut_at, cut_behind
+from txnsim.pipeline.scan.segments import SegmentFile, log_dirs_in, segments_of
 
 LOGS: Final = frozenset({"batches", "records", "endings", "transactions", "offsets"})
 """Tables whose rows never change, as each is made of what was appended to a log."""
@@ -66,12 +77,86 @@ def shares_between(options: KafkaLogOptions, start: StreamOffset, end: StreamOff
     """
     if start == end:
         return []
-    reads = READS[options.table]
     if options.table not in LOGS:
-        return shares_of(options, Wanted(), reads)
+        return shares_of(options, Wanted(), READS[options.table])
+    segments = _between(options, start, end)
+    return [Share(segments=part) for part in shared_out(segments, options.task_bytes)]
+
+
+def bounded(
+    options: KafkaLogOptions,
+    start: StreamOffset,
+    end: StreamOffset,
+    *,
+    bytes_max: int | None = None,
+    files_max: int | None = None,
+) -> StreamOffset:
+    """How far one batch of rows goes on the way to ``end``: the segments that were written first,
+    as many as the bound allows, at least one.
+
+    A segment that is more than all of the bound ends where its index says that a batch begins. What
+    is behind a recovery point comes at once: damage in it ends what follows.
+
+    Args:
+        options: What is read: a table of ``LOGS``.
+        start: Where it begins.
+        end: How far it can be read.
+        bytes_max: How much is read of logs.
+        files_max: How many segments.
+    """
+    ends = dict(start.ends)
+    left = sys.maxsize if bytes_max is None else bytes_max
+    queues = _by_replica(_between(options, start, end))
+    oldest_first = heapq.merge(*queues, key=_written_at)
+    for segment in islice(oldest_first, files_max):
+        first, until = segment.span or (0, 0)
+        path = segment.replica.path
+        if until == ends.get(path):
+            continue  # came with a segment before it
+        if not segment.is_recovered and segment.next_base_offset is not None:
+            until = min(until, segment.next_base_offset)
+        position = _position_of(segment, first)
+        size = segment.size - position
+        if size > left:
+            cut = None if segment.is_recovered else cut_behind(segment, first, position + left)
+            is_begun = ends != start.ends
+            if is_begun and (cut is None or cut.position > position + left):
+                break
+            if cut is not None:
+                ends[path] = min(until, cut.offset)
+                break
+        ends[path] = until
+        left = max(0, left - size)
+    return StreamOffset(ends=ends)
+
+
+def _between(
+    options: KafkaLogOptions, start: StreamOffset, end: StreamOffset
+) -> Iterator[SegmentFile]:
+    """The segments with rows between two offsets; nothing behind these is read."""
     spans = {path: (start.ends.get(path, 0), until) for path, until in end.ends.items()}
     grown = {path: span for path, span in spans.items() if span[0] < span[1]}
-    return grown_shares_of(options, reads, grown)
+    for segment in grown_segments_of(options, READS[options.table], grown):
+        cut = None if segment.is_recovered else cut_at(segment, spans[segment.replica.path][1])
+        yield segment if cut is None else msgspec.structs.replace(segment, size=cut.position)
+
+
+def _by_replica(segments: Iterable[SegmentFile]) -> list[list[SegmentFile]]:
+    return [list(mine) for _, mine in groupby(segments, key=lambda one: one.replica.path)]
+
+
+def _position_of(segment: SegmentFile, offset: int) -> int:
+    try:
+        return position_before(segment, offset)
+    except OSError:
+        return 0  # gone: nothing of it is read
+
+
+def _written_at(segment: SegmentFile) -> tuple[int, str]:
+    try:
+        return os.stat(segment.path).st_mtime_ns, segment.path
+    except OSError:
+        return 0, segment.path  # gone: nothing of it is read
 
 
 def _ends(options: KafkaLogOptions) -> dict[str, int]:

@@ -68,6 +68,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """For the table ``findings``: when it was; None: the newest time that the directories tell."""
     max_transaction_timeout_ms: int | None = None
     """For the table ``findings``: younger transactions are not called hanging; None: 15 minutes."""
+    max_bytes_per_trigger: int | None = None
+    """Of logs, for one batch of rows of a stream; None: all that is there."""
+    max_files_per_trigger: int | None = None
+    """The same in segments."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaLogOptions:
@@ -91,6 +95,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("asOf", "maxTransactionTimeoutMs"):
             if name.lower() in given and table != "findings":
                 raise BadInputError(f"format {FORMAT}, option {name}: only of the table findings")
+        if "maxbytespertrigger" in given and "maxfilespertrigger" in given:
+            raise BadInputError(
+                f"format {FORMAT}: maxBytesPerTrigger and maxFilesPerTrigger: give one of them"
+            )
         texts = _paths(given)
         return cls(
             paths=tuple(_path(text) for text in texts if not is_elsewhere(text)),
@@ -101,19 +109,19 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             start_offsets=_start_offsets(given.get("startoffsets", "{}")),
             check_crc=_check(given.get("checkcrc", Check.AUTO.value)),
             check_records=_truth("checkRecords", given.get("checkrecords", "false")),
-            task_bytes=_size(
-                "taskBytes", given.get("taskbytes"), TASK_BYTES.get(table, TASK_BYTES_DEFAULT)
-            ),
+            task_bytes=_number(given, "taskBytes", "bytes")
+            or TASK_BYTES.get(table, TASK_BYTES_DEFAULT),
             as_of_ms=None if "asof" not in given else time_ms_of(given["asof"]),
-            max_transaction_timeout_ms=_milliseconds(
-                "maxTransactionTimeoutMs", given.get("maxtransactiontimeoutms")
-            ),
+            max_transaction_timeout_ms=_number(given, "maxTransactionTimeoutMs", "milliseconds"),
+            max_bytes_per_trigger=_number(given, "maxBytesPerTrigger", "bytes"),
+            max_files_per_trigger=_number(given, "maxFilesPerTrigger", "segments"),
         )
 
 
 NAMES: Final = (
     *("path", "paths", "table", "topics", "startOffsets"),
     *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
+    *("maxBytesPerTrigger", "maxFilesPerTrigger"),
 )
 """Of the options, as they are documented."""
 _KNOWN: Final = {name.lower(): name for name in NAMES}
@@ -194,15 +202,10 @@ def time_ms_of(text: str) -> int:
     return int(when.timestamp() * 1_000)
 
 
-def _milliseconds(name: str, text: str | None) -> int | None:
-    return None if text is None else _number(name, text, "milliseconds")
-
-
-def _size(name: str, text: str | None, default: int) -> int:
-    return default if text is None else _number(name, text, "bytes")
-
-
-def _number(name: str, text: str, unit: str) -> int:
+def _number(given: Mapping[str, str], name: str, unit: str) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise _wrong(name, text, f"a number of {unit}, 1 or more")
     return int(text)

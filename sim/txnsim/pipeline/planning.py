@@ -110,10 +110,10 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
     return shares
 
 
-def grown_shares_of(
+def grown_segments_of(
     options: KafkaLogOptions, reads: Reads, spans: Mapping[str, tuple[int, int]]
-) -> list[Share]:
-    """The tasks of what was appended to logs.
+) -> Iterator[SegmentFile]:
+    """What was appended to logs: those of each replica in order.
 
     Args:
         options: What is read.
@@ -122,12 +122,9 @@ def grown_shares_of(
     """
     grown = [one for one in replicas_of(options, Wanted(), reads) if one.path in spans]
     starts = {path: first for path, (first, _) in spans.items()}
-    segments = (
-        msgspec.structs.replace(one, span=spans[one.replica.path])
-        for one in _segments_of(grown, starts)
-        if one.base_offset < spans[one.replica.path][1]
-    )
-    return [Share(segments=part) for part in shared_out(segments, options.task_bytes)]
+    for one in _segments_of(grown, starts):
+        if one.base_offset < spans[one.replica.path][1]:
+            yield msgspec.structs.replace(one, span=spans[one.replica.path])
 
 
 def replicas_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Replica]:

@@ -10,7 +10,7 @@ docs/kafka-log.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 import pyarrow as pa
@@ -22,12 +22,25 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError
 from txnsim.pipeline.filters import taken_over
-from txnsim.pipeline.following import StreamOffset, later, latest, shares_between
+from txnsim.pipeline.following import (
+    LOGS,
+    StreamOffset,
+    bounded,
+    later,
+    latest,
+    shares_between,
+)
 from txnsim.pipeline.hadoop.reading import Stores, stores_of
 from txnsim.pipeline.hadoop.settings import HadoopSettings
 from txnsim.pipeline.log_query import Wanted
@@ -68,16 +81,18 @@ class KafkaLogDataSource(DataSource):
         return KafkaLogReader(*self.asked(schema), stores=stores_of(self.hadoop, self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Reads it as it grows; the same columns.
-
-        Raises:
-            BadInputError: It lies in a store.
-        """
+        """Reads it as it grows; the same columns. One that refuses where it can't."""
         options, columns = self.asked(schema)
         if options.uris:
-            raise BadInputError(
+            return RefusingReader(
                 f"format {FORMAT}: readStream follows directories of this machine only, not"
                 f" {options.uris[0]}"
+            )
+        is_bounded = options.max_bytes_per_trigger or options.max_files_per_trigger
+        if is_bounded and options.table not in LOGS:
+            return RefusingReader(
+                f"format {FORMAT}: table {options.table} comes whole whenever it changes, without"
+                f" a bound per trigger; {', '.join(sorted(LOGS))} can have one"
             )
         return KafkaLogStreamReader(options, columns)
 
@@ -160,12 +175,26 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What is there now, and no more."""
         self._target = latest(self._options, StreamOffset())
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 - Spark's
-        """How far can be read."""
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """How much one batch of rows reads."""
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        if self._options.max_files_per_trigger is not None:
+            return ReadMaxFiles(self._options.max_files_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """How far one batch of rows goes."""
         begun = _of_dict(start)
-        if self._target is not None:
-            return _as_dict(later(begun, self._target))
-        return _as_dict(latest(self._options, begun))
+        end = latest(self._options, begun) if self._target is None else later(begun, self._target)
+        match limit:
+            case ReadMaxBytes(max_bytes=most):
+                end = bounded(self._options, begun, end, bytes_max=most)
+            case ReadMaxFiles(max_files=most):
+                end = bounded(self._options, begun, end, files_max=most)
+            case _:
+                pass  # all that is there
+        return _as_dict(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of what is between two offsets."""
@@ -175,6 +204,31 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
         return _rows_of(partition, self._options, self._schema, Wanted())
+
+
+class RefusingReader(DataSourceStreamReader):
+    """Of what can't be followed. PySpark 4.2 asks the reader itself to stop where none could be
+    made, so that its UnboundLocalError hides the reason; what a reader says is shown.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def initialOffset(self) -> NoReturn:  # noqa: N802 - Spark's name
+        """Refuses."""
+        raise BadInputError(self._reason)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> NoReturn:  # noqa: ARG002, N802 - Spark's
+        """Refuses: a query that goes on from its checkpoint asks this first."""
+        raise BadInputError(self._reason)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:  # noqa: ARG002 - Spark's
+        """Refuses: so begins one whose last batch was not written."""
+        raise BadInputError(self._reason)
+
+    def read(self, partition: InputPartition) -> NoReturn:  # noqa: ARG002 - Spark's
+        """Refuses."""
+        raise BadInputError(self._reason)
 
 
 def _rows_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.support.growing_dirs import GrowingDir
 from tests.support.log_tables import Row, cut, logs_of, table
+from txnsim.errors import BadInputError
 from txnsim.pipeline.following import LOGS, StreamOffset, later, latest
 from txnsim.pipeline.options import KafkaLogOptions
 from txnsim.pipeline.schemas import TABLES
@@ -35,7 +37,8 @@ class Query:
 
     def step(self) -> list[Row]:
         """The rows of the next batch."""
-        end = json.loads(json.dumps(self.reader.latestOffset(self.offset, ReadAllAvailable())))
+        limit = self.reader.getDefaultReadLimit()
+        end = json.loads(json.dumps(self.reader.latestOffset(self.offset, limit)))
         rows = self.rows(self.offset, end)
         self.offset = end
         return rows
@@ -121,6 +124,95 @@ def test_what_is_there_and_no_more(growing: GrowingDir) -> None:
     after = Query(growing.path, "batches")
     after.offset = query.offset
     assert len(after.step()) + before == len(table(growing.path, "batches"))
+
+
+SEGMENTED = {"batches", "records", "endings"}
+"""Of these logs some have segments and an index. Without those, and behind a recovery point, all
+comes at once.
+"""
+BOUNDS = [{"maxBytesPerTrigger": "700"}, {"maxFilesPerTrigger": "1"}]
+
+
+@pytest.mark.parametrize("name", sorted(LOGS))
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "killed"])
+def test_a_bound_gives_the_same_rows_in_more_batches(
+    growing: GrowingDir, name: str, bound: dict[str, str], *, is_stopped: bool
+) -> None:
+    growing.grow(20)
+    if is_stopped:
+        growing.stop()
+    whole = table(growing.path, name)
+    query = Query(growing.path, name, **bound)
+    query.reader.prepareForTriggerAvailableNow()
+    batches = steps_of(query)
+    assert counted([row for rows in batches for row in rows]) == counted(whole)
+    if is_stopped and name in SEGMENTED:
+        assert len(batches) > 2
+
+
+def test_a_bound_of_bytes_cuts_a_segment_where_its_index_says(growing: GrowingDir) -> None:
+    growing.grow(20)
+    growing.stop()
+    bound = 900
+    query = Query(growing.path, "batches", topics="orders", maxBytesPerTrigger=str(bound))
+    read = [sum(row["size_bytes"] for row in rows) for rows in steps_of(query)]
+    entry_bytes = 600  # of the index: one per 300 bytes and a batch
+    assert max(read) <= bound + entry_bytes
+    assert len(read) > len(logs_of(growing.path / "orders-0"))
+
+
+def test_a_bound_of_segments_takes_what_was_written_first(growing: GrowingDir) -> None:
+    growing.grow(20)
+    growing.stop()
+    logs = [log for folder in ("orders-0", "__consumer_offsets-0")
+            for log in logs_of(growing.path / folder)]  # fmt: skip
+    for seconds, log in enumerate(logs):
+        os.utime(log, (seconds, seconds))
+    query = Query(
+        growing.path, "batches", topics="orders,__consumer_offsets", maxFilesPerTrigger="1"
+    )
+    batches = steps_of(query)
+    assert len(batches) == len(logs)
+    assert [sum(row["size_bytes"] for row in rows) for rows in batches] == [
+        log.stat().st_size for log in logs
+    ]
+
+
+def steps_of(query: Query) -> list[list[Row]]:
+    """The rows of each batch, until there are no more."""
+    batches: list[list[Row]] = []
+    while True:
+        before = query.offset
+        rows = query.step()
+        if query.offset == before:
+            assert not rows
+            return batches
+        batches.append(rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"path": "s3://bucket/broker-1", "table": "batches"}, "not s3://bucket/broker-1"),
+        ({"path": "there", "table": "errors", "maxFilesPerTrigger": "1"}, "table errors comes"),
+    ],
+)
+def test_what_cannot_be_followed_is_said_by_the_reader(
+    options: dict[str, str], reason: str
+) -> None:
+    reader = KafkaLogDataSource(CaseInsensitiveDict(options)).streamReader(
+        schema_of(options["table"])
+    )
+    for ask in (reader.initialOffset, lambda: reader.latestOffset({}, ReadAllAvailable())):
+        with pytest.raises(BadInputError, match=reason):
+            ask()
+
+
+def test_two_bounds_are_refused() -> None:
+    both = {"path": "there", "maxBytesPerTrigger": "9", "maxFilesPerTrigger": "9"}
+    with pytest.raises(BadInputError, match="give one of them"):
+        KafkaLogOptions.of(both)
 
 
 def test_a_replica_that_comes_later_is_read_from_its_start(growing: GrowingDir) -> None:

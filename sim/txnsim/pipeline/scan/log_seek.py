@@ -74,7 +74,7 @@ def tail_of(segment: SegmentFile) -> Tail:
     """
     end, position, problem = segment.base_offset, 0, ""
     with open_file(segment.path) as file:
-        position = _position_of(segment, None)
+        position = position_before(segment, None)
         window = Window(file, _WINDOW_BYTES)
         for at, header in _walk(window, segment, position):
             is_sound = _is_sound(window, at, header)
@@ -183,7 +183,7 @@ def _batches(segment: SegmentFile, offset: int | None) -> Iterator[tuple[Window,
     """Batches with their places, from one before an offset on, or from near the segment's end."""
     with open_file(segment.path) as file:
         window = Window(file, _WINDOW_BYTES)
-        for position, header in _walk(window, segment, _position_of(segment, offset)):
+        for position, header in _walk(window, segment, position_before(segment, offset)):
             yield window, position, header
 
 
@@ -202,9 +202,12 @@ def _walk(window: Window, segment: SegmentFile, position: int) -> Iterator[tuple
         position = behind
 
 
-def _position_of(segment: SegmentFile, offset: int | None) -> int:
+def position_before(segment: SegmentFile, offset: int | None) -> int:
     """Where a batch begins that lies before an offset, or near the segment's end: as near as the
     index tells.
+
+    Raises:
+        OSError: The segment can't be read.
     """
     path = Path(segment.path).with_suffix(names.INDEX_SUFFIX)
     try:

@@ -13,8 +13,8 @@ Kafka's counterpart: OffsetIndex.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -118,6 +118,50 @@ def _cuts(file: BinaryIO, segment: SegmentFile, index: bytes, count: int) -> Ite
             last = Cut(position=position, offset=offset)
             yield last
             break
+
+
+def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
+    """The last place up to a position where a batch behind an offset begins, else the first one
+    behind the position; None where the index has neither.
+    """
+
+    def near(index: bytes, numbers: range) -> Iterator[int]:
+        at = bisect_right(numbers, position, key=lambda entry: entry_in(index, entry)[1])
+        yield from reversed(numbers[max(0, at - _TRIES) : at])
+        yield from numbers[at : at + _TRIES]
+
+    return next((cut for cut in _indexed(segment, near) if cut.offset > offset), None)
+
+
+def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
+    """Where the batch with this first offset begins; None where the index does not tell."""
+
+    def there(index: bytes, numbers: range) -> range:
+        relative = offset - segment.base_offset
+        at = bisect_left(numbers, relative, key=lambda entry: entry_in(index, entry)[0])
+        return numbers[at : at + 1]
+
+    return next((cut for cut in _indexed(segment, there) if cut.offset == offset), None)
+
+
+def _indexed(
+    segment: SegmentFile, chosen: Callable[[bytes, range], Iterable[int]]
+) -> tuple[Cut, ...]:
+    """The chosen ones of the index's entries at which a sound batch begins."""
+    try:
+        index = read_regular(Path(segment.path).with_suffix(names.INDEX_SUFFIX))
+        numbers = range(min(entries_used(index), len(index) // ENTRY.size))
+        with open_file(segment.path) as file:
+            places = [entry_in(index, number) for number in chosen(index, numbers)]
+            found = (
+                Cut(position=position, offset=offset)
+                for relative, position in places
+                if (offset := _batch_at(file, segment, position, segment.base_offset + relative))
+                is not None
+            )
+            return tuple(found)
+    except OSError:  # told by who reads the segment
+        return ()
 
 
 def _batch_at(file: BinaryIO, segment: SegmentFile, position: int, offset: int) -> int | None:
