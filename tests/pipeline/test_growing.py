@@ -31,9 +31,7 @@ COMMITTED: Final = "checkpoints/records/commits"
 BATCH_S_MAX: Final = 240
 
 
-def check(
-    spark: SparkSession, growing: GrowingDir, name: str, out: Path, **bound: int
-) -> None:
+def check(spark: SparkSession, growing: GrowingDir, name: str, out: Path, **bound: int) -> None:
     """Take what is left, and compare it with what a batch reads."""
     writer = follow(spark, str(growing.path), name, str(out), **bound)
     writer.trigger(availableNow=True).start().awaitTermination()

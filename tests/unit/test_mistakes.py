@@ -101,6 +101,13 @@ def test_what_is_done_may_be_no_word_at_all(tag: object) -> None:
     assert len(wrong) < 500
 
 
+def test_a_word_in_place_of_an_action_is_told_how_to_say_it() -> None:
+    assert said({**HELD, "action": "hold"}) == [
+        'action: \'hold\' is a name alone: say {"do": "hold"}'
+    ]
+    assert said({**HELD, "action": "dropp"})[0].startswith("action: expected ")
+
+
 def test_of_many_mistakes_some_are_named() -> None:
     assert len(said({**HELD, **{f"x{index}": 1 for index in range(1_000)}}, FaultRule)) == 20
     assert len(said([{}] * 1_000, tuple[FaultRule, ...])) == 20

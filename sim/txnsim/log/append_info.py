@@ -59,7 +59,7 @@ def check_gate(
         rules: The broker's.
     """
     if entry is not None:
-        if entry.txn_first_offset != NO_OFFSET and is_open(entry, producer_epoch, rules):
+        if entry.txn_first_offset != NO_OFFSET and is_joined(entry, producer_epoch, rules):
             return None
         # KAFKA-19690: a fenced producer has to hear that it is fenced, not that its transaction is
         # unknown.
@@ -75,12 +75,10 @@ def check_gate(
     )
 
 
-def is_open(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
-    """Whether a transaction is open that the batch may simply join
+def is_joined(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
+    """Whether the open transaction is one that the batch simply joins
     (ProducerStateManager.hasOngoingTransaction).
     """
-    if entry.txn_first_offset == NO_OFFSET:
-        return False
     return entry.producer_epoch == producer_epoch or not rules.open_transactions_have_epochs
 
 

@@ -15,7 +15,7 @@ from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.admission import admit_marker, check_producer, sound_batch
 from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
-from txnsim.log.append_info import Refusal, is_open
+from txnsim.log.append_info import Refusal, is_joined
 from txnsim.log.config import TimestampType
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import NO_OFFSET
@@ -63,7 +63,7 @@ def start_verification(
                 f"{entry.producer_epoch}, the last one seen on {log.topic_partition}",
                 rule="verify.stale-epoch-first",
             )
-        if entry.txn_first_offset != NO_OFFSET and is_open(entry, producer_epoch, rules):
+        if entry.txn_first_offset != NO_OFFSET and is_joined(entry, producer_epoch, rules):
             return SENTINEL
     return log.producers.verification.start(
         producer_id=producer_id,

@@ -74,10 +74,6 @@ class ProducerStateManager:
 
     # Queries
 
-    def find(self, producer_id: int) -> ProducerEntry | None:
-        """The producer's entry; to be read, not to be changed."""
-        return self.state.by_id.get(producer_id)
-
     def all(self) -> tuple[ProducerEntry, ...]:
         """All producers that are known here, with or without an open transaction, as they are now
         (DescribeProducers).

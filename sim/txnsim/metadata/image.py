@@ -117,8 +117,6 @@ class Topics(dict[str, TopicImage]):
 
     def changed_since(self, before: Mapping[str, TopicImage]) -> tuple[str, ...]:
         """Names of topics that are gone, then of those that are new or others, in their order."""
-        if self is before:
-            return ()
         if isinstance(before, Topics) and before._mark is self._before:
             return self._changed
         return (

@@ -163,12 +163,11 @@ class Partition:
                 end = follower.log_end_offset
                 if end <= high_watermark:
                     return False
-        moved = log.advance_high_watermark(end)
-        if moved:
-            for follower in followers.values():
-                if follower.reader is not None:
-                    follower.reader.stale[self.topic_partition] = None
-        return moved
+        log.advance_high_watermark(end)
+        for follower in followers.values():
+            if follower.reader is not None:
+                follower.reader.stale[self.topic_partition] = None
+        return True
 
     def _joining(self, lag_max_ms: int, now_ms: int) -> frozenset[BrokerId]:
         """Replicas about to join the ISR. They can join only if the high watermark waits."""

@@ -97,6 +97,16 @@ def test_where_no_broker_could_be_heard_open_sessions_begin_anew() -> None:
     assert not found.has_session(B2, 5_000), "it had ended before"
 
 
+def test_an_advance_leaves_open_sessions_a_moment() -> None:
+    found = sessions(UNFENCED, UNFENCED)
+    found.fence(B2)
+    found.grant(8_000, 500)
+    assert found.next_deadline_ms() == 9_000, "it goes on for longer anyhow"
+    found.grant(20_000, 500)
+    assert found.next_deadline_ms() == 20_500
+    assert not found.has_session(B2, 20_000), "it had ended before"
+
+
 def test_a_broker_that_is_not_registered_has_neither_state_nor_session() -> None:
     found = sessions()
     assert found.state(B1) is None

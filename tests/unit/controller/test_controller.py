@@ -104,6 +104,7 @@ def test_defaults_are_those_of_the_settings() -> None:
         (NewTopic(name="a", configs={"no.such": "1"}), ErrorCode.invalid_config),
         (NewTopic(name="a", configs={"retention.ms": None}), ErrorCode.invalid_config),
         (NewTopic(name="a", configs={"retention.ms": "x"}), ErrorCode.invalid_config),
+        (NewTopic(name="a", configs={"retention.ms": "1" * 32_768}), ErrorCode.invalid_config),
     ],
 )
 def test_what_can_not_be_created_says_why(wanted: NewTopic, error: ErrorCode) -> None:

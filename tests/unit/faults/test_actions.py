@@ -25,7 +25,7 @@ from txnsim.faults.actions import (
     Stall,
     Throttle,
 )
-from txnsim.faults.crossings import DamagedPart, RewriteHow
+from txnsim.faults.crossings import DamagedPart, RewriteHow, Slices
 
 WORDS = [
     (Pass(), {"do": "pass"}, "pass"),
@@ -62,6 +62,10 @@ WORDS = [
     (Disconnect(), {"do": "disconnect"}, "disconnect"),
     (Disconnect(reset=True), {"do": "disconnect", "reset": True}, "disconnect with reset"),
 ]
+
+
+def test_a_slice_is_told_to_who_writes() -> None:
+    assert Slice(bytes=10, every_ms=5).slices == Slices(size=10, every_ms=5)
 
 
 @pytest.mark.parametrize(("action", "value", "words"), WORDS)

@@ -12,8 +12,15 @@ from tests.support.consumer_groups import ConsumerDriver, image, parts
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_commands import ResolveRegexes
 from txnsim.group.consumer_records import RegexDeleted
-from txnsim.group.consumer_regex import REFRESH_MIN_MS, resolve
+from txnsim.group.consumer_regex import REFRESH_MIN_MS, matching_topics, resolve
 from txnsim.metadata.group_configs import GroupIntervals
+from txnsim.wire.codec import at_once
+
+
+@pytest.mark.parametrize("regex", ["(", "a{1000}{1000}"])
+def test_an_expression_that_another_program_has_written_matches_nothing(regex: str) -> None:
+    found = at_once(matching_topics([regex, "ord.*"], image=image(orders=1)))
+    assert found == {regex: (), "ord.*": ("orders",)}
 
 
 def lookups(driver: ConsumerDriver) -> list[tuple[str, ...]]:

@@ -158,6 +158,12 @@ def test_no_expression_takes_long_over_a_name() -> None:
     assert wanted_of(ID, client, subscriptions).metrics == ()
 
 
+def test_a_client_whose_name_is_no_name_is_not_chosen() -> None:
+    client = msgspec.structs.replace(CLIENT, client_id="a" * 1_000_000)
+    subscriptions = {"one": {"metrics": "yes", "match": "client_id=[a-z]+"}}
+    assert wanted_of(ID, client, subscriptions).metrics == ()
+
+
 def test_what_is_not_known_of_a_client_matches_nothing() -> None:
     nameless = msgspec.structs.replace(CLIENT, software_name=None)
     subscriptions = {"one": {"metrics": "yes", "match": "client_software_name=.*"}}

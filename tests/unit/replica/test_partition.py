@@ -182,6 +182,9 @@ def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
     reader.is_due = False
     led.partition.log_start_raised()
     assert (list(reader.news), reader.answers) == ([where], 2)
+    reader.news.clear()
+    led.partition.log_start_raised()
+    assert (list(reader.news), reader.answers) == ([where], 2), "it is told by the same answer"
 
 
 def test_who_had_all_was_up_to_date_when_it_asked_last() -> None:

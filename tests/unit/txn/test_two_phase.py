@@ -8,13 +8,19 @@ from msgspec.structs import replace
 from tests.support.txn_entries import FOO_0, FRESH, NOW_MS, TID, entry
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.releases.rules import LATEST
-from txnsim.txn.commands import AddPartitions, EndTxn, NeedsProducerId, PreparedKept
+from txnsim.txn.commands import (
+    AddPartitions,
+    EndTxn,
+    NeedsProducerId,
+    PreparedKept,
+    VerifyPartitions,
+)
 from txnsim.txn.log_format import decode_record, encode_key, encode_value
-from txnsim.txn.machine import decide_add_partitions
+from txnsim.txn.machine import decide_add_partitions, decide_verify
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import apply, begin, to_complete
-from txnsim.txn.two_phase import KeptDecision, as_shipped, decide_keep
+from txnsim.txn.two_phase import KeptDecision, as_shipped, decide_end_kept, decide_keep
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TransactionVersion
 
 S = TransactionState
@@ -43,14 +49,18 @@ def kept(txn: TxnMetadata) -> tuple[TxnMetadata, PreparedKept]:
     return after(txn, outcome), outcome.reply
 
 
-def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> object:
-    asked = EndTxn(
+def ended(pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> EndTxn:
+    return EndTxn(
         transactional_id=TID,
         producer_id=ProducerId(pid),
         producer_epoch=ProducerEpoch(epoch),
         committed=True,
         transaction_version=version,
     )
+
+
+def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> object:
+    asked = ended(pid, epoch, version=version)
     outcome = decide_end_txn(txn, asked, now_ms=NOW_MS, rules=LATEST)
     if isinstance(outcome, NeedsProducerId):
         outcome = decide_end_txn(txn, asked, now_ms=NOW_MS, fresh=ProducerId(2000), rules=LATEST)
@@ -133,6 +143,29 @@ def test_nothing_is_added_to_it(epoch: int, error: ErrorCode) -> None:
     outcome = decide_add_partitions(txn, asked, now_ms=NOW_MS, rules=LATEST)
     assert isinstance(outcome, Rejection)
     assert outcome.error is error
+
+
+def test_it_is_no_part_of_what_a_leader_may_take_more_for() -> None:
+    txn = kept(entry(S.ONGOING))[0]
+    asked = VerifyPartitions(
+        transactional_id=TID,
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(6),
+        partitions=frozenset({FOO_0}),
+    )
+    outcome = decide_verify(txn, asked, rules=LATEST)
+    assert isinstance(outcome, Rejection)
+    assert outcome.error is ErrorCode.invalid_txn_state
+
+
+def test_who_ends_it_waits_while_it_moves() -> None:
+    txn = kept(entry(S.ONGOING))[0]
+    decision = decide_end_kept(txn, ended(7, 6), now_ms=NOW_MS, fresh=None)
+    assert not isinstance(decision, Rejection | NeedsProducerId)
+    pending = begin(txn, decision.records[0], now_ms=NOW_MS)
+    again = decide_end_kept(pending, ended(7, 6), now_ms=NOW_MS, fresh=None)
+    assert isinstance(again, Rejection)
+    assert again.error is ErrorCode.concurrent_transactions
 
 
 def test_an_operator_fences_who_kept_it() -> None:

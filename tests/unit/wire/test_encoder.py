@@ -92,6 +92,25 @@ def test_elements_of_elements_are_steps_too() -> None:
     assert b"".join(pieces) == encode_body(message)
 
 
+def test_an_element_that_is_there_again_is_encoded_once_and_written_as_often() -> None:
+    schema = request_schema(19, 4)
+    first, second = (
+        build(
+            schema.CreatableTopic,
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=(),
+            configs=(),
+        )
+        for name in ("t", "u")
+    )
+    message = build(request_class(19, 4), topics=(first, second, first), timeout=1)
+    pieces: list[bytes] = []
+    assert sum(encode_in_steps(message, pieces)) > 0
+    assert b"".join(pieces) == encode_body(message)
+
+
 def test_missing_value_is_an_error() -> None:
     with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'error_code'"):
         maker(response_class(26, 5), nothing_dropped)(throttle_time=0)
