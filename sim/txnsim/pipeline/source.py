@@ -215,19 +215,35 @@ class RefusingReader(DataSourceStreamReader):
         self._reason = reason
 
     def initialOffset(self) -> NoReturn:  # noqa: N802 - Spark's name
-        """Refuses."""
+        """Refuses.
+
+        Raises:
+            BadInputError: Always.
+        """
         raise BadInputError(self._reason)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> NoReturn:  # noqa: ARG002, N802 - Spark's
-        """Refuses: a query that goes on from its checkpoint asks this first."""
+        """Refuses: a query that goes on from its checkpoint asks this first.
+
+        Raises:
+            BadInputError: Always.
+        """
         raise BadInputError(self._reason)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:  # noqa: ARG002 - Spark's
-        """Refuses: so begins one whose last batch was not written."""
+        """Refuses: so begins one whose last batch was not written.
+
+        Raises:
+            BadInputError: Always.
+        """
         raise BadInputError(self._reason)
 
     def read(self, partition: InputPartition) -> NoReturn:  # noqa: ARG002 - Spark's
-        """Refuses."""
+        """Refuses.
+
+        Raises:
+            BadInputError: Always.
+        """
         raise BadInputError(self._reason)
 
 
