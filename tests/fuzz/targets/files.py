@@ -129,12 +129,12 @@ def _history_seeds() -> Iterator[bytes]:
 
 
 def _play_history(data: bytes) -> None:
-    try:
+    with contextlib.suppress(HistoryError):
         history = History.from_lines(data)
-    except HistoryError:
-        return
-    str(judge(history))
-    History.from_lines(history.to_lines())
+        # What was read is read again, whether it can be judged or not.
+        again = History.from_lines(history.to_lines())
+        assert again.to_lines() == history.to_lines()
+        str(judge(history))
 
 
 def _fault_seeds() -> Iterator[bytes]:
