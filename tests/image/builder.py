@@ -120,7 +120,7 @@ class Builder:
             line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
         ]
         for place in reversed(mounted):
-            if Path(place).is_relative_to(FOLDER):
+            if Path(place).is_relative_to(FOLDER.resolve()):
                 _run(["umount", place])
         for folder in (STORE, FOLDER / "run"):
             if folder.exists():

@@ -18,8 +18,10 @@ from tests.pipeline.test_damaged import plain
 from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
 from txnsim.pipeline.forensics.findings import Finding, Report
 from txnsim.pipeline.forensics.verdicts import Reason
+from txnsim.storage import names
+from txnsim.storage.checkpoints import decode_offsets
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.types import INTERNAL_TOPICS
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +125,14 @@ def test_every_open_transaction_is_found_and_judged_rightly(
 ) -> None:
     truth = corpus.stage(stage)
     report = report_on(corpus, stage, use_snapshots=use_snapshots)
-    assert told(report, truth) == known(truth.open)
+    incomplete = ended_below_its_high_watermark(corpus, stage)
+    expected = {
+        one: OpenTxnStatus.UNKNOWN
+        if one[0] in incomplete and verdict is OpenTxnStatus.HANGING
+        else verdict
+        for one, verdict in known(truth.open).items()
+    }
+    assert told(report, truth) == expected
     assert set(told(report, truth).values()) >= {
         OpenTxnStatus.HANGING,
         OpenTxnStatus.ALIVE,
@@ -131,6 +140,21 @@ def test_every_open_transaction_is_found_and_judged_rightly(
     }
     assert report.source.transaction_log_gap == ""
     assert report.source.problems == ()
+
+
+def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
+    """Where the lost end of a log may have held a marker. How far the checkpoint had come when the
+    broker was killed differs from corpus to corpus.
+    """
+    noted: dict[TopicPartition, int] = {}
+    for log_dir in corpus.brokers(stage):
+        checkpoint = log_dir / names.HIGH_WATERMARKS_NAME
+        noted |= decode_offsets(checkpoint.read_text(), place=str(checkpoint))
+    return {
+        one.place
+        for one in corpus.stage(stage).damage
+        if noted.get(TopicPartition(*one.place), 0) > one.sound_end
+    }
 
 
 @pytest.mark.parametrize("stage", STAGES)
