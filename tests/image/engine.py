@@ -59,6 +59,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     entry_point: tuple[str, ...] = ("python", "-m", "txnsim.testing.container")
     environment: tuple[str, ...] = ()
     user: str = ""
+    kept: tuple[Path, ...] = ()
+    """Folders that a container still sees where its own ``/tmp`` would hide them."""
 
 
 def checkout() -> Image:
@@ -69,7 +71,8 @@ def checkout() -> Image:
             f"PATH={python}:/usr/sbin:/usr/bin:/sbin:/bin",
             f"PYTHONPATH={REPOSITORY / 'sim'}",
             "HOME=/tmp",
-        )
+        ),
+        kept=(REPOSITORY, Path(sys.prefix), Path(sys.base_prefix)),
     )
 
 
@@ -151,6 +154,7 @@ class Container:
         story = {
             "root": str(self.image.root),
             "user": self.image.user,
+            "kept": [str(place) for place in self.image.kept],
             "environment": dict(one.split("=", 1) for one in environment),
             "command": [*entry_point, *(self.wanted.get("Cmd") or ())],
         }
@@ -495,9 +499,19 @@ def _become(telling: int) -> None:
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))  # SIOCSIFFLAGS
     root = Path(story["root"])
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-    for kind, place in (("tmpfs", root / "tmp"), ("proc", root / "proc")):
+    tmp = root / "tmp"
+    hidden = [Path(place) for place in story["kept"] if tmp in Path(place).parents]
+    held = [os.open(place, os.O_PATH) for place in hidden]
+    for kind, place in (("tmpfs", tmp), ("proc", root / "proc")):
         subprocess.run(["mount", "-t", kind, kind, str(place)], check=True)
-    (root / "tmp").chmod(0o1777)
+    tmp.chmod(0o1777)
+    for place, descriptor in zip(hidden, held, strict=True):
+        place.mkdir(parents=True, exist_ok=True)
+        # By its descriptor: its name leads into the new /tmp by now.
+        source = f"/proc/self/fd/{descriptor}"
+        bind = ("mount", "--no-canonicalize", "--bind", source, str(place))
+        subprocess.run(bind, check=True, pass_fds=(descriptor,))
+        os.close(descriptor)
     if root != _ROOT:
         subprocess.run(["mount", "--rbind", "/dev", str(root / "dev")], check=True)
         os.chroot(root)

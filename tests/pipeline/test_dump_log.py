@@ -17,6 +17,7 @@ from tests.support.dump_log import RECORDS, Dump, dump_log
 from tests.support.simulated_disks import write_simulated_disks
 from txnsim.storage import names
 from txnsim.storage.indexes import decode_offset_index, decode_time_index
+from txnsim.storage.metadata_log import FOLDER_NAME
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -189,9 +190,14 @@ def test_every_entry_of_the_indexes_is_the_same(stage: Stage) -> None:
 
 
 def test_indexes_pass_the_check_of_a_broker_that_starts(stages: dict[str, Stage]) -> None:
-    """Behind a kill they end in zeros, or do not: a broker makes those anew before it checks."""
+    """Behind a kill they end in zeros, or do not: a broker makes those anew before it checks.
+
+    So do those of the metadata log behind an orderly stop of 4.4.0: 10 MB, mostly zeros. 4.3.1 and
+    older ones cut them to their entries, as every release does with the logs of other topics.
+    """
     log_dirs = (*stages["clean"].paths, *stages["written"].paths)
-    dump = dump_log(_files(log_dirs, INDEXES), "--index-sanity-check")
+    paths = [path for path in _files(log_dirs, INDEXES) if path.parent.name != FOLDER_NAME]
+    dump = dump_log(paths, "--index-sanity-check")
     assert dump.complaints == ""
     ends = (" is empty.", " passed sanity check.")
     assert all(lines[-1].endswith(ends) for lines in dump.files.values())
