@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from txnsim.on_demand import OnDemand
@@ -27,13 +27,23 @@ def unknown(what: str, given: str, known: Iterable[str]) -> str:
     folded = {name.lower(): name for name in names}
     cutoff = SIMILARITY_OF_SHORT if len(given) <= SHORT_MAX else SIMILARITY
     longer = [name for name in folded if given and name.startswith(given.lower())]
-    similar = longer[:1] or difflib.get_close_matches(given.lower(), folded, n=1, cutoff=cutoff)
-    if not similar:  # the words may be right and their order not: FENCED_PRODUCER
-        folded = {_in_order(name): name for name in names}
-        similar = difflib.get_close_matches(_in_order(given), folded, n=1, cutoff=cutoff)
-    hint = f"did you mean {folded[similar[0]]}? " if similar else ""
+    nearest = folded[longer[0]] if longer else _nearest(given, folded, cutoff)
+    hint = f"did you mean {nearest}? " if nearest else ""
     listed = f"there are: {', '.join(names)}" if len(names) <= LIST_MAX else ""
     return f"no {what} {given!r}; {hint}{listed}".rstrip("; ")
+
+
+def _nearest(given: str, folded: Mapping[str, str], cutoff: float) -> str | None:
+    """The most similar name; its words may stand in another order: FENCED_PRODUCER."""
+    found: list[tuple[float, str]] = []
+    for word, known in (
+        (given.lower(), folded),
+        (_in_order(given), {_in_order(name): name for name in folded.values()}),
+    ):
+        for name in difflib.get_close_matches(word, known, n=1, cutoff=cutoff):
+            ratio = difflib.SequenceMatcher(None, word, name).ratio()
+            found.append((-ratio, known[name]))
+    return min(found)[1] if found else None
 
 
 def _in_order(name: str) -> str:

@@ -4,7 +4,7 @@ sleeps.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -14,6 +14,7 @@ from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.metadata import ClusterView, PartitionView
 from txnsim.client.positions import committed_positions
 from txnsim.client.waiting import Deadline, pause
+from txnsim.faults.plan import FaultRule
 from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim.scenario.steps_model import (
@@ -25,6 +26,7 @@ from txnsim.scenario.steps_model import (
     TransactionIs,
     needed,
 )
+from txnsim.suggestions import unknown
 from txnsim.types import IsolationLevel, TopicPartition
 
 NO_LEADER: Final = "none"
@@ -114,8 +116,28 @@ async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
     try:
         await stage.ground.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
     except (TimeoutError, LookupError) as error:
+        armed = stage.armed.get(rule_id)  # none for one that counts what another has held
+        whom = strangers(stage, armed.rule) if armed is not None and armed.struck == 0 else ()
         held = still_held(stage, [str(error)])
-        raise StoryFailedError("; ".join([str(error), *held])) from None
+        raise StoryFailedError("; ".join([str(error), *whom, *held])) from None
+
+
+def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
+    """The names of a rule that nobody in the story has, with the nearest."""
+    cast = stage.scenario.cast
+    clients = {name: actor.client_id or name for name, actor in cast.items()}
+    ids = [
+        actor.transactional_id or name
+        for name, actor in cast.items()
+        if actor.plays in ("wire", "application")
+    ]
+    for what, given, known in (
+        ("transactional id", rule.transactional_id, ids),
+        ("client id", rule.client_id, [*clients.values()]),
+        ("topic", rule.topic, [*stage.ground.topics]),
+    ):
+        if given is not None and given not in known:
+            yield unknown(what, given, known)
 
 
 async def expect(stage: Stage, expectation: Expectation) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
@@ -19,12 +19,11 @@ from txnsim.injection.injector import CannotStrikeError
 from txnsim.scenario.actors.asking import ASKED_AGAIN
 from txnsim.scenario.actors.base import Actor
 from txnsim.scenario.answers import ANY, NONE, CallResult, StoryFailedError
-from txnsim.scenario.conditions import expect, still_held, until_struck, wait_until
+from txnsim.scenario.conditions import expect, still_held, strangers, until_struck, wait_until
 from txnsim.scenario.fields import ByRun, OffsetByRun, Situation, by_run
 from txnsim.scenario.final_observation import look_at_everything
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim.scenario.steps_model import Awaited, Call, ClusterAct, ReleasedAs, Step
-from txnsim.suggestions import unknown
 from txnsim.trace.story import ONLOOKER_SUFFIX
 
 T = TypeVar("T")
@@ -82,28 +81,10 @@ def need_strikes(stage: Stage) -> None:
                 "; ".join(
                     [
                         f"{where}the fault {rule_id} never struck: the story was not played",
-                        *_strangers(stage, armed.rule),
+                        *strangers(stage, armed.rule),
                     ]
                 )
             )
-
-
-def _strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
-    """The names of a rule that nobody in the story has, with the nearest."""
-    cast = stage.scenario.cast
-    clients = {name: actor.client_id or name for name, actor in cast.items()}
-    ids = [
-        actor.transactional_id or name
-        for name, actor in cast.items()
-        if actor.plays in ("wire", "application")
-    ]
-    for what, given, known in (
-        ("transactional id", rule.transactional_id, ids),
-        ("client id", rule.client_id, [*clients.values()]),
-        ("topic", rule.topic, [*stage.ground.topics]),
-    ):
-        if given is not None and given not in known:
-            yield unknown(what, given, known)
 
 
 async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
@@ -285,7 +266,8 @@ async def _release(stage: Stage, wanted: str | ReleasedAs) -> None:
         rule_id, fate = wanted, FATES["pass"]
     armed = stage.in_force(rule_id)
     if armed.struck == 0:
-        raise StoryFailedError(f"the fault {rule_id} never struck: there is nothing to release")
+        lines = [f"the fault {rule_id} never struck: there is nothing to release"]
+        raise StoryFailedError("; ".join([*lines, *strangers(stage, armed.rule)]))
     try:
         injector.release(rule_id, fate)
     except CannotStrikeError as error:

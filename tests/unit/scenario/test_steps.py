@@ -93,6 +93,12 @@ def test_a_fault_that_never_strikes_names_its_line_and_whom_it_may_mean() -> Non
     assert "no client id 'q'; there are: " in why
 
 
+@pytest.mark.parametrize("waits", [{"release": "late"}, {"wait-until": {"struck": "late"}}])
+def test_who_waits_for_a_fault_in_vain_is_told_whom_it_may_mean(waits: dict[str, Any]) -> None:
+    hold = {"hold": {**HOLD["hold"], "transactional_id": "ap"}}
+    assert "no transactional id 'ap'; did you mean app?" in because([*BEGUN, hold, waits])
+
+
 def test_a_call_in_the_background_without_an_error_took_its_first_answer() -> None:
     hold = {"hold": {"id": "late", "point": "peer.request", "api": "WriteTxnMarkers"}}
     steps = [
