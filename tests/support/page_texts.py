@@ -139,8 +139,8 @@ def _fields(action: type) -> tuple[msgspec.inspect.Field, ...]:
 
 
 def _form_of(kind: msgspec.inspect.Type) -> str | list[str]:
-    """How a field is asked for: ``number``, ``numbers``, ``text``, ``flag``, ``sides``, or one of
-    these.
+    """How a field is asked for: ``number``, ``numbers``, ``text``, ``flag``, ``row``, ``sides``, or
+    one of these.
     """
     match kind:
         case msgspec.inspect.UnionType(types=types):
@@ -155,6 +155,8 @@ def _form_of(kind: msgspec.inspect.Type) -> str | list[str]:
             return "flag"
         case msgspec.inspect.StrType():
             return "text"
+        case msgspec.inspect.DictType():
+            return "row"
         case _:
             return "sides"
 

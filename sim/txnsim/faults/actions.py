@@ -165,13 +165,16 @@ class Corrupt(_Action, frozen=True, kw_only=True, tag_field="do", tag="corrupt")
 
 class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite"):
     """Change a field of an answer wherever in it it stands: ``set`` or ``add`` a ``value`` to a
-    number, ``reverse`` or ``clear`` a list. To test readers with answers that no broker gives.
+    number, ``reverse`` or ``clear`` a list, ``insert`` an ``entry`` at its end. To test readers
+    with answers that no broker gives.
     """
 
     field: str
     """Kafka's name with underscores: ``aborted_transactions``, ``committed_offset``."""
     how: RewriteHow
     value: int | None = None
+    entry: dict[str, int | str] | None = None
+    """A row by Kafka's names, with what has no default."""
 
     def __post_init__(self) -> None:
         needs = self.how in (RewriteHow.SET, RewriteHow.ADD)
@@ -179,15 +182,21 @@ class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite")
             raise ValueError(f"value is missing: {self.how} needs one")
         if not needs and self.value is not None:
             raise ValueError(f"value has no meaning with {self.how}")
+        if self.how is RewriteHow.INSERT and not self.entry:
+            raise ValueError("entry is missing: insert needs one")
+        if self.how is not RewriteHow.INSERT and self.entry is not None:
+            raise ValueError(f"entry has no meaning with {self.how}")
         super().__post_init__()
 
     @property
     def rewriting(self) -> Rewriting:
         """What is to be done to the answer."""
-        return Rewriting(field=self.field, how=self.how, value=self.value or 0)
+        value = self.value or 0
+        return Rewriting(field=self.field, how=self.how, value=value, entry=self.entry)
 
     def __str__(self) -> str:
         value = "" if self.value is None else f" {self.value}"
+        value += "".join(f" {name}={given}" for name, given in (self.entry or {}).items())
         return f"rewrite {self.field}: {self.how}{value}"
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, assert_never
 import msgspec
 
 from txnsim.faults.subjects import Subject
+from txnsim.wire.rewriting import rewritten, with_entry
 
 
 class Crossing(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +93,7 @@ class RewriteHow(StrEnum):
     ADD = "add"
     REVERSE = "reverse"
     CLEAR = "clear"
+    INSERT = "insert"
 
 
 class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +102,13 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
     field: str
     how: RewriteHow
     value: int = 0
+    entry: dict[str, int | str] | None = None
+
+    def applied(self, answer: Any) -> Any:
+        """The answer, changed; itself where it has no such field."""
+        if self.entry is not None:
+            return with_entry(answer, self.field, self.entry)
+        return rewritten(answer, self.field, self.change)
 
     def change(self, before: Any) -> Any:
         """The new value of the field; a list that is null stays so, but for ``clear``."""
@@ -112,6 +121,8 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
                 return before if before is None else tuple(reversed(before))
             case RewriteHow.CLEAR:
                 return ()
+            case RewriteHow.INSERT:
+                raise AssertionError("with_entry does that")
         assert_never(self.how)
 
 

@@ -19,7 +19,7 @@ from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from txnsim.faults.points import FaultPoint
 from txnsim.suggestions import unknown
 from txnsim.wire.apis import APIS, api_name
-from txnsim.wire.rewriting import LIST, NUMBER, answer_fields
+from txnsim.wire.rewriting import LIST, NUMBER, answer_fields, misfit
 
 OCCURRENCES_MAX: Final = 1_000
 """Every crossing looks through them."""
@@ -161,9 +161,13 @@ def _about_rewriting(rule: FaultRule) -> Iterator[str]:
     elif action.field == "error_code":
         yield "rewrite of error_code: the action error does that"
     else:
-        wanted = LIST if action.how in (RewriteHow.REVERSE, RewriteHow.CLEAR) else NUMBER
+        wanted = NUMBER if action.how in (RewriteHow.SET, RewriteHow.ADD) else LIST
         if kind != wanted:
             yield f"{action.how} needs a {wanted}, and {action.field} of {api_name(key)} is none"
+        elif action.entry is not None:
+            problem = misfit(key, action.field, action.entry)
+            if problem is not None:
+                yield f"entry of {action.field} of {api_name(key)}: {problem}"
 
 
 def _about_whom(rule: FaultRule) -> Iterator[str]:

@@ -26,7 +26,6 @@ from txnsim.server.crossings import batch_in_answer, batch_in_request, damaged_f
 from txnsim.server.outbox import whole
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCH
-from txnsim.wire.rewriting import rewritten
 
 _BROKER: Final = re.compile(r"(\d+)|broker-(\d+)-.*|.*-client-(\d+)")
 """Client ids of Kafka's brokers among themselves: ``1``, ``broker-1-fetcher-0``,
@@ -134,7 +133,7 @@ def batch_of_request(request: Request | None) -> bytes | None:
 
 def rewritten_answer(sent: Sent, answer: bytes, rewriting: Rewriting) -> bytes:
     """An answer with its size in front, a field of it changed."""
-    return _framed(sent, rewritten(_message(sent, answer), rewriting.field, rewriting.change))
+    return _framed(sent, rewriting.applied(_message(sent, answer)))
 
 
 def batch_of_answer(sent: Sent, answer: bytes) -> bytes | None:

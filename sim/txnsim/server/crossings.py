@@ -39,7 +39,6 @@ from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.loggers import Logger
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCH, api_name
-from txnsim.wire.rewriting import rewritten
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import Tracer
@@ -250,7 +249,7 @@ def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:
     """A reply with a field changed; one that was encoded ahead is read again first."""
     if isinstance(reply, NoResponse):
         return reply
-    return rewritten(_read(request, reply), rewriting.field, rewriting.change)
+    return rewriting.applied(_read(request, reply))
 
 
 def _read(request: Request, reply: Any) -> Any:

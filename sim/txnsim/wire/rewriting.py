@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, Final
 
 from txnsim.errors import UnsupportedRequestError
+from txnsim.suggestions import unknown
+from txnsim.wire import codec
 from txnsim.wire.codec import response_class
 from txnsim.wire.values import Rows
 
@@ -22,6 +24,8 @@ _VERSIONS_MAX: Final = 32
 
 Change = Callable[[Any], Any]
 """From the value of a field to the new one."""
+Entry = Mapping[str, int | str]
+"""A row of a list, by Kafka's names with underscores; booleans are integers, too."""
 
 
 @functools.cache
@@ -75,17 +79,84 @@ def rewritten(message: Any, field: str, change: Change) -> Any:
     """A copy of an answer with every field of that name changed; the answer itself where it has
     none.
     """
+    return _changed(message, field, lambda _, before: change(before))
+
+
+def with_entry(message: Any, field: str, entry: Entry) -> Any:
+    """A copy of an answer with a row more at the end of every list of that name; the answer itself
+    where it has none.
+    """
+
+    def longer(owner: Any, before: Any) -> Any:
+        row = codec.build(_row_class(type(owner), field), **entry)
+        return (*(before or ()), row)
+
+    return _changed(message, field, longer)
+
+
+def misfit(api_key: int, field: str, entry: Entry) -> str | None:
+    """Why a list of an answer can't have such a row in any version; None where it can."""
+    problem: str | None = "it is no list of rows"
+    for version in range(_VERSIONS_MAX):
+        try:
+            top = response_class(api_key, version)
+        except UnsupportedRequestError:
+            continue
+        for owner in _messages(top):
+            row = _row_class(owner, field)
+            if row is not None:
+                problem = _misfit_of_row(row, entry)
+                if problem is None:
+                    return None
+    return problem
+
+
+def _misfit_of_row(row: Any, entry: Entry) -> str | None:
+    kinds = dict(_kinds(row))
+    for name, value in entry.items():
+        if name not in kinds:
+            return unknown("field", name, sorted(one.name for one in fields(row)))
+        kind = TRUTH if isinstance(value, bool) else NUMBER if isinstance(value, int) else OTHER
+        if kinds[name] != kind:
+            return f"{name} is a {kinds[name]}"
+    for one in fields(row):
+        if one.name not in entry and one.default is MISSING and one.default_factory is MISSING:
+            return f"{one.name} is missing"
+    return None
+
+
+def _messages(cls: Any) -> Iterator[Any]:
+    """A message's class and those of what is in it."""
+    yield cls
+    for hint in typing.get_type_hints(cls).values():
+        for one in _alternatives(hint):
+            for part in (one, *typing.get_args(one)):
+                if is_dataclass(part):
+                    yield from _messages(part)
+
+
+def _row_class(owner: Any, field: str) -> Any:
+    """What the rows of a message's list are; None where that is none."""
+    for one in _alternatives(typing.get_type_hints(owner).get(field)):
+        for row in typing.get_args(one) if typing.get_origin(one) is tuple else ():
+            if is_dataclass(row):
+                return row
+    return None
+
+
+def _changed(message: Any, field: str, change: Callable[[Any, Any], Any]) -> Any:
+    """``change`` gets the message that has the field, and the field's value."""
     if isinstance(message, Rows):
         message = tuple(message)
     if isinstance(message, tuple):
-        rows = tuple(rewritten(row, field, change) for row in message)
+        rows = tuple(_changed(row, field, change) for row in message)
         return rows if any(a is not b for a, b in zip(rows, message, strict=True)) else message
     if not is_dataclass(message) or isinstance(message, type):
         return message
     changed: dict[str, Any] = {}
     for one in fields(message):
         before = getattr(message, one.name)
-        after = change(before) if one.name == field else rewritten(before, field, change)
+        after = change(message, before) if one.name == field else _changed(before, field, change)
         if after is not before:
             changed[one.name] = after
     return replace(message, **changed) if changed else message

@@ -44,13 +44,36 @@ WORDS = [
     (Duplicate(times=3), {"do": "duplicate", "times": 3}, "duplicate 3"),
     (
         Rewrite(field="committed_offset", how=RewriteHow.ADD, value=5),
-        {"do": "rewrite", "field": "committed_offset", "how": "add", "value": 5},
+        {
+            "do": "rewrite",
+            "field": "committed_offset",
+            "how": "add",
+            "value": 5,
+            "entry": None,
+        },
         "rewrite committed_offset: add 5",
     ),
     (
         Rewrite(field="aborted_transactions", how=RewriteHow.CLEAR),
-        {"do": "rewrite", "field": "aborted_transactions", "how": "clear", "value": None},
+        {
+            "do": "rewrite",
+            "field": "aborted_transactions",
+            "how": "clear",
+            "value": None,
+            "entry": None,
+        },
         "rewrite aborted_transactions: clear",
+    ),
+    (
+        Rewrite(field="aborted_transactions", how=RewriteHow.INSERT, entry={"producer_id": 7}),
+        {
+            "do": "rewrite",
+            "field": "aborted_transactions",
+            "how": "insert",
+            "value": None,
+            "entry": {"producer_id": 7},
+        },
+        "rewrite aborted_transactions: insert producer_id=7",
     ),
     (Throttle(throttle_ms=70), {"do": "throttle", "throttle_ms": 70}, "throttle 70 ms"),
     (Corrupt(what=DamagedPart.CRC), {"do": "corrupt", "what": "crc"}, "corrupt crc"),
@@ -107,6 +130,7 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], object]) -> None:
     [
         (RewriteHow.ADD, None, "value is missing: add needs one"),
         (RewriteHow.CLEAR, 1, "value has no meaning with clear"),
+        (RewriteHow.INSERT, None, "entry is missing: insert needs one"),
         (RewriteHow.SET, 1 << 63, r"value.*expected -\d+ to \d+"),
     ],
 )
@@ -115,6 +139,11 @@ def test_a_rewriting_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=why):
         Rewrite(field="committed_offset", how=how, value=value)
+
+
+def test_an_entry_is_for_insert_alone() -> None:
+    with pytest.raises(ValueError, match="entry has no meaning with clear"):
+        Rewrite(field="aborted_transactions", how=RewriteHow.CLEAR, entry={"producer_id": 7})
 
 
 def test_a_rewriting_is_what_an_answer_is_changed_by() -> None:

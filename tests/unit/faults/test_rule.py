@@ -16,6 +16,7 @@ P = FaultPoint
 CRASH = Crash(broker=1)
 CRC = Corrupt(what=DamagedPart.CRC)
 CLEAR = Rewrite(field="aborted_transactions", how=RewriteHow.CLEAR)
+INSERT = Rewrite(field="aborted_transactions", how=RewriteHow.INSERT, entry={"producer_id": 7})
 ADD = Rewrite(field="aborted_transactions", how=RewriteHow.ADD, value=1)
 CODE = Rewrite(field="error_code", how=RewriteHow.SET, value=1)
 
@@ -44,6 +45,7 @@ def made(fields: dict[str, Any]) -> FaultRule:
         ({"action": CLEAR, "point": P.CLIENT_RESPONSE}, "rewrite needs api"),
         ({"action": CLEAR, "point": P.CLIENT_RESPONSE, "api": "EndTxn"}, "no field of that answer"),
         ({"action": ADD, "point": P.CLIENT_RESPONSE, "api": "Fetch"}, "add needs a number"),
+        ({"action": INSERT, "point": P.CLIENT_RESPONSE, "api": "Fetch"}, "first_offset is missing"),
         ({"action": CODE, "point": P.CLIENT_RESPONSE, "api": "Fetch"}, "the action error does"),
         ({"action": CLEAR, "point": P.CLIENT_RESPONSE, "api": "Fetchh"}, "Fetchh"),
         ({"api": "Prodcue"}, "Prodcue"),

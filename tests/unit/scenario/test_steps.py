@@ -122,6 +122,23 @@ def test_a_call_in_the_background_without_an_error_took_its_first_answer() -> No
     assert told([*steps, call("abort")]).as_declared
 
 
+def test_a_reader_believes_an_entry_that_was_put_into_its_answer() -> None:
+    entry = {"producer_id": 0, "first_offset": 0}
+    insert = {"do": "rewrite", "field": "aborted_transactions", "how": "insert", "entry": entry}
+    rule = {"id": "lie", "point": "client.response", "api": "Fetch", "action": insert}
+    steps = [
+        *BEGUN,
+        call("produce", partition="t-0", value="r1", offset=0),
+        call("commit"),
+        {"wait-until": {"stable": {"partition": "t-0", "offset": 2}}},
+        call("read", who="reader", partition="t-0", reads=["r1"]),
+        {"arm": rule},
+        call("read", who="reader", partition="t-0", **{"from": 0}, reads=[]),
+        {"disarm": "lie"},
+    ]
+    assert told(steps).verdict.observed == ("lost-write",)
+
+
 @pytest.mark.parametrize(
     "again",
     [{"release": "late"}, {"disarm": "late"}, {"wait-until": {"struck": "late"}}],

@@ -3,7 +3,16 @@ from __future__ import annotations
 from typing import Any
 
 from txnsim.wire import codec
-from txnsim.wire.rewriting import LIST, NUMBER, OTHER, TRUTH, answer_fields, rewritten
+from txnsim.wire.rewriting import (
+    LIST,
+    NUMBER,
+    OTHER,
+    TRUTH,
+    answer_fields,
+    misfit,
+    rewritten,
+    with_entry,
+)
 from txnsim.wire.values import Rows
 
 PRODUCE, FETCH, OFFSET_FETCH, METADATA = 0, 1, 9, 3
@@ -57,3 +66,45 @@ def test_rows_that_are_made_when_they_are_encoded_are_changed_too() -> None:
     changed = rewritten(part, "batch_index_error_message", lambda _: "new")
     assert [one.batch_index_error_message for one in changed.record_errors] == ["new"] * 3
     assert [one.batch_index for one in changed.record_errors] == [0, 1, 2]
+
+
+def test_an_entry_is_put_behind_those_of_a_list_also_where_there_are_none() -> None:
+    schema = codec.response_schema(FETCH, 12)
+    entry = {"producer_id": 7, "first_offset": 3}
+
+    def answer(aborted: tuple[Any, ...] | None) -> Any:
+        partition = codec.build(
+            schema.PartitionData,
+            partition_index=0,
+            error_code=0,
+            high_watermark=9,
+            aborted_transactions=aborted,
+            records=None,
+        )
+        topic = codec.build(schema.FetchableTopicResponse, topic="t", partitions=(partition,))
+        return codec.build(
+            schema.FetchResponse, throttle_time=0, error_code=0, session_id=0, responses=(topic,)
+        )
+
+    def aborted(message: Any) -> list[tuple[int, int]]:
+        (topic,) = message.responses
+        rows = topic.partitions[0].aborted_transactions
+        return [(row.producer_id, row.first_offset) for row in rows]
+
+    old = codec.build(schema.AbortedTransaction, producer_id=1, first_offset=0)
+    for before, after in ((None, []), ((), []), ((old,), [(1, 0)])):
+        changed = with_entry(answer(before), "aborted_transactions", entry)
+        assert aborted(changed) == [*after, (7, 3)]
+        assert codec.encode_body(changed)
+    assert with_entry(old, "aborted_transactions", entry) is old
+
+
+def test_an_entry_that_a_list_can_not_have_is_named() -> None:
+    assert misfit(FETCH, "aborted_transactions", {"producer_id": 7, "first_offset": 3}) is None
+    assert misfit(FETCH, "aborted_transactions", {"producer_id": 7}) == "first_offset is missing"
+    wrong = misfit(FETCH, "aborted_transactions", {"producer": 7, "first_offset": 3})
+    assert wrong is not None
+    assert wrong.startswith("no field 'producer'; did you mean producer_id?")
+    text = misfit(FETCH, "aborted_transactions", {"producer_id": "x", "first_offset": 3})
+    assert text == "producer_id is a number"
+    assert misfit(METADATA, "replica_nodes", {"a": 1}) == "it is no list of rows"

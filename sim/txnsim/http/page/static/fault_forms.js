@@ -33,7 +33,7 @@ export const ACTIONS = {
   "duplicate": {"about": "Let the request arrive `times` more; the answers to the copies are thrown away.", "fields": {"times": "number"}},
   "throttle": {"about": "Tell the client a throttle time and mute its connection for as long (KIP-219).", "fields": {"throttle_ms": "number"}},
   "corrupt": {"about": "Damage the bytes: the `length` in front, the `crc` of the first record batch, or some `bytes` drawn from the run's seed.", "fields": {"what": ["length", "crc", "bytes"]}},
-  "rewrite": {"about": "Change a field of an answer wherever in it it stands: `set` or `add` a `value` to a number, `reverse` or `clear` a list.", "fields": {"field": "text", "how": ["set", "add", "reverse", "clear"], "value": "number"}},
+  "rewrite": {"about": "Change a field of an answer wherever in it it stands: `set` or `add` a `value` to a number, `reverse` or `clear` a list, `insert` an `entry` at its end.", "fields": {"field": "text", "how": ["set", "add", "reverse", "clear", "insert"], "value": "number", "entry": "row"}},
   "slice": {"about": "Write an answer in pieces of so many `bytes`, one every `every_ms` (monotonic): a narrow line.", "fields": {"bytes": "number", "every_ms": "number"}},
   "disconnect": {"about": "Break the connection or link: before a request has taken effect, or instead of its answer.", "fields": {"reset": "flag"}},
   "crash": {"about": "Kill a broker, as `kill -9` does.", "fields": {"broker": "number", "lose_unflushed": "flag", "restart_after_ms": "number"}},

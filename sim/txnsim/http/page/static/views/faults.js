@@ -29,9 +29,13 @@ const READ = {
   numbers,
   flag: (text) => text === "true",
   sides: (text) => text.split("|").map(numbers),
+  row: (text) => Object.fromEntries(text.trim().split(/[ ,]+/).map((pair) => {
+    const [name, value = ""] = pair.split("=", 2);
+    return [name, /^-?\d+$/.test(value) ? Number(value) : value];
+  })),
 };
 /** How what is no single word is written. */
-const EXAMPLES = { numbers: "1 4", sides: "1 2 | 3" };
+const EXAMPLES = { numbers: "1 4", sides: "1 2 | 3", row: "producer_id=7 first_offset=0" };
 const actionsAt = (point) => [...POINTS[point].actions, ...EVERYWHERE];
 /** What may become of the struck crossing once an action on the cluster is done. */
 const thenAt = (point, action) => (EVERYWHERE.includes(action) ? POINTS[point].actions : []);
