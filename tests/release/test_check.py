@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from tests.release.check import version, versions
+import tomllib
+
+from packaging.requirements import Requirement
+
+from tests.release.check import REPOSITORY, version, versions
 
 
 def test_all_that_is_published_has_one_version() -> None:
     assert set(versions().values()) == {version()}
+
+
+def test_an_older_python_is_not_asked_for_what_it_can_not_have() -> None:
+    # The pip that comes with Python 3.10 resolves before it looks at requires-python: it would list
+    # every version of kio instead of saying that this Python is too old.
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    (kio,) = [one for one in map(Requirement, project["dependencies"]) if one.name == "kio"]
+    assert kio.marker is not None
+    assert not kio.marker.evaluate({"python_version": "3.10"})
+    assert kio.marker.evaluate({"python_version": "3.11"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import print_json, print_line, print_table
+from txnsim.cli.output import print_json, print_line, print_table, write_whole
 from txnsim.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None:
         from txnsim.testing.exam.report import page
 
-        args.report.write_text(page(sitting), encoding="utf-8")
+        write_whole(args.report, page(sitting))
     if args.json:
         print_json(msgspec.to_builtins(sitting))
     else:

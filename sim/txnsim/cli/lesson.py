@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import Columns, print_text, tell
+from txnsim.cli.output import Columns, print_text, tell, write_whole
 from txnsim.cli.scenario.output import WIDTH, event_of
+from txnsim.errors import ConfigError
 
 if TYPE_CHECKING:
     from txnsim.scenario.commands import Input, PlannedStep
@@ -218,7 +219,7 @@ class _Player:
         print_text("")
 
     async def _reach(self, part: Part, stage: Stage, at: int) -> None:
-        from txnsim.errors import ClientError, ConfigError
+        from txnsim.errors import ClientError
         from txnsim.scenario.answers import StoryFailedError
         from txnsim.scenario.commands import Input
         from txnsim.scenario.given_inputs import do_input
@@ -269,9 +270,9 @@ class _Player:
             verdict=part.saves,
         )
         try:
-            path.write_text(text, "utf-8")
-        except OSError as error:
-            print_text(f"{path}: can't be written: {error.strerror}")
+            write_whole(path, text)
+        except ConfigError as error:
+            print_text(str(error))
             return
         print_text(f"Play it again: txnsim scenario run {path} --armed\n")
 

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.cli.output import FOR_ALL, write_whole
 from txnsim.errors import ConfigError
 
 _FOR_ITS_OWNER: Final = 0o600
-_FOR_ALL: Final = 0o644
 _BYTES_MAX: Final = 1_000_000
 """A larger file is none of ours."""
 
@@ -47,19 +47,8 @@ def write(path: Path, content: bytes, *, is_secret: bool) -> None:
     Raises:
         ConfigError: It can't be written.
     """
-    target = path.resolve()
-    try:
-        if target.exists() and not target.is_file():
-            with target.open("wb", buffering=0) as device:
-                device.write(content)
-            return
-        partial = target.with_name(target.name + ".partial")
-        partial.unlink(missing_ok=True)
-        partial.touch(mode=_FOR_ITS_OWNER if is_secret else _FOR_ALL)
-        partial.write_bytes(content)
-        partial.replace(target)
-    except OSError as error:
-        raise ConfigError(f"--ready-file {path}: {error.strerror}") from error
+    mode = _FOR_ITS_OWNER if is_secret else FOR_ALL
+    write_whole(path, content, mode=mode, what="--ready-file ")
 
 
 def remove_old(path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_story_need_not_be_saved(typed, tmp_path: Path) -> None:
     assert status == 0
     assert not list(tmp_path.iterdir())
     status, said = typed("L0", keys("L0").removesuffix("\n") + "nowhere/mine.yaml\n")
-    assert "nowhere/mine.yaml: can't be written" in said
+    assert "nowhere/mine.yaml: No such file or directory" in said
 
 
 def test_the_demo_is_one_screen_that_stops_and_says_what_is_next(typed) -> None:

@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli.output import Columns, complain, print_json, print_line, print_text, tell, warn
+from txnsim.cli.output import (
+    Columns,
+    complain,
+    print_json,
+    print_line,
+    print_text,
+    tell,
+    warn,
+    write_whole,
+)
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.scenario import on_real_brokers, template
 from txnsim.cli.scenario.matrix import matrix_of
@@ -388,7 +397,4 @@ def _write(directory: Path | None, result: RunResult, suffix: str, content: byte
         return
     run_name = result.run.replace("/", "-")
     path = directory / f"{result.scenario}.{run_name}.{result.take}.{suffix}"
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+    write_whole(path, content)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from txnsim.cli.output import write_whole
 from txnsim.errors import ConfigError
 
 _NAME_RE: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -78,11 +79,7 @@ def write(name: str, directory: Path | None = None) -> Path:
     if not _NAME_RE.fullmatch(name):
         raise ConfigError(f"{name}: expected a name in lower case with hyphens, as in late-answer")
     path = (directory or Path()) / f"{name}.yaml"
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE.replace("NAME", name))
-    except FileExistsError:
-        raise ConfigError(f"{path}: is there already; choose another name") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+    if path.exists():
+        raise ConfigError(f"{path}: is there already; choose another name")
+    write_whole(path, TEMPLATE.replace("NAME", name))
     return path

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_line, progress, warn
-from txnsim.errors import ConfigError
+from txnsim.cli.output import print_line, progress, warn, write_whole
 
 if TYPE_CHECKING:
     from txnsim.trace.reading import Recording
@@ -33,10 +32,7 @@ def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) ->
     """
     from txnsim.http.page.one_file import HOLDS_NONE, HOLDS_VALUES, one_file
 
-    try:
-        path.write_text(one_file(runs, redact=redact, tell=progress), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+    write_whole(path, one_file(runs, redact=redact, tell=progress))
     progress(f"{path}: {HOLDS_NONE if redact else HOLDS_VALUES}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.collector import seldom_collected
-from txnsim.cli.output import print_data, print_json, print_line, progress, warn
+from txnsim.cli.output import print_data, print_json, print_line, progress, warn, write_whole
 from txnsim.cli.traces import one_file
 from txnsim.errors import ConfigError
 
@@ -109,10 +109,7 @@ def _convert(found: Recording, args: argparse.Namespace) -> None:
     if args.to is None:
         print_data(text.rstrip("\n"))
     else:
-        try:
-            args.to.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"{args.to}: {error.strerror}") from None
+        write_whole(args.to, text)
         progress(f"{args.to}: {len(found.events)} events")
     if args.form == "shiviz":
         warn(f"the regular expression to give to ShiViz: {shiviz.PARSER}")
