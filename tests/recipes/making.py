@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,13 +33,34 @@ _JAVA: Final = "a JDK 17"
 _MAVEN: Final = "Maven, with a JDK 17"
 
 
-def node_project(folder: Path) -> Path:
-    """A copy of a project with what its package.json asks for; no script of a package is run.
+def node_project(folder: Path, *, helper: Path | None = None, builds: bool = False) -> Path:
+    """A copy of a project with what its package.json asks for.
+
+    Args:
+        folder: The project.
+        helper: What it finds as ``txnsim-test`` beside its sources.
+        builds: A package of its has a native part: scripts of packages are run, no others' are.
+            Where it can't be had ready-made, it is compiled against this machine's libraries.
 
     Raises:
         RecipeError: Node.js is missing, or npm failed.
     """
-    modules = _made(folder.name, [folder / "package.json"], _install_node)
+
+    def copy_helper(beside: Path) -> None:
+        if helper is not None:
+            ignored = shutil.ignore_patterns("node_modules")
+            shutil.copytree(helper, beside / "txnsim-test", ignore=ignored, dirs_exist_ok=True)
+
+    def install(fresh: Path, sources: Sequence[Path]) -> None:
+        shutil.copy(sources[0], fresh)
+        copy_helper(fresh)
+        quiet = ("--no-audit", "--no-fund", "--no-package-lock")
+        scripts = () if builds else ("--ignore-scripts",)
+        npm = [_tool("npm", "Node.js 20 with npm"), "install", *quiet, *scripts]
+        _do(npm, directory=fresh, environment={"CKJS_LINKING": "dynamic"} if builds else {})
+
+    modules = _made(folder.name, [folder / "package.json"], install)
+    copy_helper(modules)
     return _copied(folder, beside=modules)
 
 
@@ -136,12 +157,6 @@ def _made(name: str, sources: Iterable[Path], make: Callable[[Path, Sequence[Pat
     return made_once(target, fill, lock=_HOME / f"{name}.lock")
 
 
-def _install_node(fresh: Path, sources: Sequence[Path]) -> None:
-    shutil.copy(sources[0], fresh)
-    quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
-    _do([_tool("npm", "Node.js 20 with npm"), "install", *quiet], directory=fresh)
-
-
 def _install_python(fresh: Path, sources: Sequence[Path]) -> None:
     _do([sys.executable, "-m", "venv", str(fresh / "venv")], directory=fresh)
     pip = [str(fresh / "venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
@@ -160,11 +175,13 @@ def _tool(command: str, what: str) -> str:
     return tool(command, f"this recipe needs {what}", RecipeError)
 
 
-def _do(command: Sequence[str], *, directory: Path) -> None:
+def _do(
+    command: Sequence[str], *, directory: Path, environment: Mapping[str, str] | None = None
+) -> None:
     done = subprocess.run(
         command,
         cwd=directory,
-        env=dict(os.environ),
+        env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tests.recipes.confluentjs.recipe import RECIPE as CONFLUENTJS
 from tests.recipes.connect.recipe import RECIPE as CONNECT
 from tests.recipes.flink.recipe import RECIPE as FLINK
 from tests.recipes.judge import RecipeError
@@ -26,7 +27,7 @@ from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 from txnsim.client.errors import ClientError
 
 RECIPES: Final[Mapping[str, Recipe]] = {
-    recipe.name: recipe for recipe in (KAFKAJS, SPRING, STREAMS, CONNECT, FLINK, QUIX)
+    recipe.name: recipe for recipe in (KAFKAJS, CONFLUENTJS, SPRING, STREAMS, CONNECT, FLINK, QUIX)
 }
 LEVELS: Final = (0, 1, 2)
 

@@ -29,7 +29,9 @@ def test_a_page_shows_the_files_as_they_are(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_a_page_shows_no_program_that_is_not_run(page: Path) -> None:
     text = current(page)
-    programs = len(re.findall(r"^```(?:java|js|properties|python|xml|yaml)$", text, re.MULTILINE))
+    programs = len(
+        re.findall(r"^```(?:java|js|json|properties|python|xml|yaml)$", text, re.MULTILINE)
+    )
     assert programs == len(shown_files(page))
 
 

@@ -32,7 +32,17 @@ def node_program(library: str) -> list[str]:
         ForeignClientError: Node.js is missing, or the libraries can't be installed.
     """
     node = toolchain("node", _NODE_VERSION)
-    return [node, str(NODE_SOURCES / "main.mjs"), str(_node_modules(NODE_SOURCES)), library]
+    modules = str(_node_modules(node_manifest(library)))
+    return [node, str(NODE_SOURCES / "main.mjs"), modules, library]
+
+
+def node_manifest(library: str) -> Path:
+    """The package.json in which a library is pinned.
+
+    One with a native part has its own, so that others do not wait for its compiler.
+    """
+    own = NODE_SOURCES / library / "package.json"
+    return own if own.exists() else NODE_SOURCES / "package.json"
 
 
 def rust_program(library: str) -> list[str]:
@@ -52,17 +62,23 @@ def rust_program(library: str) -> list[str]:
     return [str(target / "debug" / package)]
 
 
-def _node_modules(sources: Path) -> Path:
-    """The libraries that a package.json names, installed without a script of theirs being run."""
-    package = sources / "package.json"
+def _node_modules(package: Path) -> Path:
+    """The libraries that a package.json names.
+
+    Scripts are run of those with a native part alone, which is compiled against the libraries of
+    this machine where it can't be had ready-made.
+    """
+    is_native = package.parent != NODE_SOURCES
     home = CACHE / "node" / hashlib.sha256(package.read_bytes()).hexdigest()[:12]
 
     def install(fresh: Path) -> None:
         npm = toolchain("npm", _NODE_VERSION)
         fresh.mkdir(parents=True)
         shutil.copy(package, fresh)
-        quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
-        _run([npm, "install", *quiet], directory=fresh)
+        quiet = ("--no-audit", "--no-fund", "--no-package-lock")
+        scripts = () if is_native else ("--ignore-scripts",)
+        linking = {"CKJS_LINKING": "dynamic"} if is_native else {}
+        _run([npm, "install", *quiet, *scripts], directory=fresh, environment=linking)
 
     return made_once(home, install, lock=CACHE / "node.lock") / "node_modules"
 

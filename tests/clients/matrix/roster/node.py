@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.clients.matrix.client import CHECKS, Client
-from tests.support.package_clients import NODE_SOURCES, node_program
+from tests.support.package_clients import node_manifest, node_program
 
 _NO_KIP_664: Final = {"admin": "has no API for transactions of others (KIP-664)"}
 
@@ -38,7 +38,7 @@ def _client(package: str, limits: Mapping[str, str], more: tuple[str, ...] = ())
         name=package,
         version=_version(package),
         language="Node.js",
-        command=_program(package.removeprefix("@").partition("/")[0]),
+        command=_program(_library(package)),
         checks=(*(check for check in CHECKS if check not in limits), *more),
         limits=limits,
     )
@@ -46,8 +46,13 @@ def _client(package: str, limits: Mapping[str, str], more: tuple[str, ...] = ())
 
 def _version(package: str) -> str:
     """The one that is pinned."""
-    manifest = json.loads((NODE_SOURCES / "package.json").read_text())
+    manifest = json.loads(node_manifest(_library(package)).read_text())
     return str(manifest["dependencies"][package])
+
+
+def _library(package: str) -> str:
+    """The name of its driver."""
+    return package.removeprefix("@").partition("/")[0]
 
 
 def _program(library: str) -> Callable[[], list[str]]:
@@ -56,5 +61,6 @@ def _program(library: str) -> Callable[[], list[str]]:
 
 CLIENTS: Final = (
     _client("kafkajs", _NO_KIP_664),
+    _client("@confluentinc/kafka-javascript", _NO_KIP_664),
     _client("@platformatic/kafka", _PLATFORMATIC_LIMITS, ("platformatic-sasl", "platformatic-tls")),
 )

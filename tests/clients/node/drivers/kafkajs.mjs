@@ -20,6 +20,7 @@ export class Driver {
   codecs = ['none', 'gzip']
   canRepeatHeaders = true
   canTombstones = true
+  canBeEmpty = true
   mechanisms = Object.keys(MECHANISMS)
 
   constructor (bootstrap, { tls, sasl }, log) {

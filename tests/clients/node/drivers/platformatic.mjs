@@ -16,6 +16,7 @@ export class Driver {
   // They are a Map.
   canRepeatHeaders = false
   canTombstones = true
+  canBeEmpty = true
   mechanisms = ['SCRAM-SHA-256', 'SCRAM-SHA-512', 'PLAIN', 'OAUTHBEARER']
 
   #options
