@@ -17,14 +17,14 @@ from tests.conformance.programme import LEVELS
 from txnsim import coordinators, log, txn
 from txnsim.broker import verification
 from txnsim.config.yaml_lines import read_mapping
-from txnsim.node import log_trace
+from txnsim.node import log_events
 from txnsim.replica import replicas
 from txnsim.runtime.trace_kinds import KINDS
 
 CASES_MIN = 300
 NAMED_MIN = 180
 """Rules that decisions, refusals, markers and appends name for the trace."""
-EXPLAINING = (coordinators, log, log_trace, replicas, txn, verification)
+EXPLAINING = (coordinators, log, log_events, replicas, txn, verification)
 ROW_ID = re.compile(r"[a-z0-9-]+(\.[A-Za-z0-9-]+)+")
 FILE_BYTES_MAX = 400_000
 ALL_BYTES_MAX = 4_000_000

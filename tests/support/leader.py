@@ -21,12 +21,12 @@ from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AddPartitionsToTxnReply
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
-from txnsim.node.log_trace import LogTrace
 from txnsim.node.peers import Peers
 from txnsim.node.purgatory import Purgatory
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import Replicas
+from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.commits import Commits
 from txnsim.replication.leader_appends import LeaderAppends
 from txnsim.replication.watermarks import Watermarks
@@ -81,7 +81,7 @@ class Leader:
             clock=self.clock,
             replicas=self.replicas,
             purgatory=self.purgatory,
-            log_trace=LogTrace(self.tracer, "broker/1"),
+            log_events=AppendEvents(self.tracer, "broker/1"),
         )
         self.commits = Commits(replicas=self.replicas, purgatory=self.purgatory)
         self.verification = VerificationQueues(
@@ -105,11 +105,11 @@ class Leader:
                 replicas=self.replicas,
                 watermarks=self.watermarks,
                 gate=self.gates.log,
-                log_trace=LogTrace(self.tracer, "broker/1"),
+                log_events=AppendEvents(self.tracer, "broker/1"),
             ),
             commits=self.commits,
             verification=self.verification,
-            log_trace=LogTrace(self.tracer, "broker/1"),
+            log_events=AppendEvents(self.tracer, "broker/1"),
             rules=rules,
         )
         self.fetching = Fetching(

@@ -24,12 +24,12 @@ from txnsim.log.answers import Appended
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage, PartitionImage
-from txnsim.node.log_trace import LogTrace
 from txnsim.node.peers import CONTROLLER_ID, Peers
 from txnsim.node.purgatory import Purgatory
 from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import Replicas
+from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.isr_changes import IsrChanges
 from txnsim.replication.leader_appends import Batch, LeaderAppends
 from txnsim.replication.replica_fetcher import ReplicaFetchers
@@ -93,7 +93,7 @@ class Node:
             clock=clock,
             replicas=self.replicas,
             purgatory=self.purgatory,
-            log_trace=LogTrace(bench.tracer, f"broker/{broker_id}"),
+            log_events=AppendEvents(bench.tracer, f"broker/{broker_id}"),
         )
         self.isr_changes = IsrChanges(
             broker_id=broker_id,
@@ -117,7 +117,7 @@ class Node:
             replicas=self.replicas,
             watermarks=self.watermarks,
             gate=self.gates.log,
-            log_trace=LogTrace(bench.tracer, f"broker/{broker_id}"),
+            log_events=AppendEvents(bench.tracer, f"broker/{broker_id}"),
         )
         self.fetchers = ReplicaFetchers(
             gate=self.gates.log,
@@ -127,7 +127,7 @@ class Node:
             replicas=self.replicas,
             peers=peers,
             purgatory=self.purgatory,
-            log_trace=LogTrace(bench.tracer, f"broker/{broker_id}"),
+            log_events=AppendEvents(bench.tracer, f"broker/{broker_id}"),
         )
         self.isr_changes.start()
 

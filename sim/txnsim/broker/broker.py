@@ -38,7 +38,6 @@ from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, timer_gate
 from txnsim.node.image_intake import ImageIntake
 from txnsim.node.log_gate import LogGate
-from txnsim.node.log_trace import LogTrace, as_found
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import (
     ADD_PARTITIONS_TO_TXN,
@@ -51,7 +50,8 @@ from txnsim.node.peers import (
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.fetch_sessions import FetchSessions
-from txnsim.replica.replicas import LeadershipChanges, Replicas
+from txnsim.replica.replicas import Replicas
+from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.commits import Commits
 from txnsim.replication.deletions import Deletions
 from txnsim.replication.isr_changes import IsrChanges
@@ -114,7 +114,7 @@ class Broker:
             request_timeout_ms=metadata.settings.request_timeout_ms,
             fleet=metadata.fleet,
         )
-        self.log_trace = LogTrace(environment.tracer, self.node)
+        self.log_events = AppendEvents(environment.tracer, self.node)
         self.crossings = Crossings(
             node=self.node, network=environment.network, tasks=environment.tasks
         )
@@ -144,14 +144,14 @@ class Broker:
             clock=environment.clock,
             replicas=self.replicas,
             purgatory=self.purgatory,
-            log_trace=self.log_trace,
+            log_events=self.log_events,
         )
         self.appends = LeaderAppends(
             clock=environment.clock,
             replicas=self.replicas,
             watermarks=self.watermarks,
             gate=self.log_gate,
-            log_trace=self.log_trace,
+            log_events=self.log_events,
         )
         self.commits = Commits(replicas=self.replicas, purgatory=self.purgatory)
         self.deletions = Deletions(replicas=self.replicas, purgatory=self.purgatory)
@@ -179,7 +179,7 @@ class Broker:
             peers=self.peers,
             purgatory=self.purgatory,
             gate=self.log_gate,
-            log_trace=self.log_trace,
+            log_events=self.log_events,
         )
         self.housekeeping = Housekeeping(
             clock=environment.clock,
@@ -188,14 +188,14 @@ class Broker:
             logs=self.logs,
             gate=self.log_gate,
             timers=self._timers,
-            log_trace=self.log_trace,
+            log_events=self.log_events,
         )
         self.log_maintenance = LogMaintenance(
             clock=environment.clock,
             tasks=environment.tasks,
             settings=lambda: self.settings,
             hosted=self.replicas.hosted,
-            log_trace=self.log_trace,
+            log_events=self.log_events,
             note_log_starts=self.housekeeping.note_log_starts,
             gate=self._timers,
         )
@@ -273,7 +273,7 @@ class Broker:
             appends=self.appends,
             commits=self.commits,
             verification=self.verification,
-            log_trace=self.log_trace,
+            log_events=self.log_events,
             rules=self.release.rules,
         )
         self.fetching = Fetching(
@@ -342,7 +342,8 @@ class Broker:
         )
         self.coordinator.leaders_changed()
         if self.environment.tracer.on:
-            self._trace_leadership(changes)
+            for topic_partition, epoch in changes.led:
+                self.log_events.led(self.replicas.led[topic_partition], epoch)
         for topic_partition, _ in changes.lost:
             self.purgatory.release(topic_partition)
         for topic_partition in changes.deleted:
@@ -500,13 +501,6 @@ class Broker:
 
     def _effective_settings(self, image: ClusterImage) -> Settings:
         return configs.effective_settings(self.metadata.settings, image, self.broker_id)
-
-    def _trace_leadership(self, changes: LeadershipChanges) -> None:
-        tracer = self.environment.tracer
-        for topic_partition, epoch in changes.led:
-            if topic_partition.topic not in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
-                found = as_found(self.replicas.led[topic_partition], epoch)
-                tracer.emit("node.role", self.node, data=found)
 
 
 def _not_attempted(

@@ -12,8 +12,8 @@ import msgspec
 
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.crossings import TimerGate
+from txnsim.node.log_events import LogEvents
 from txnsim.node.log_gate import LogGate
-from txnsim.node.log_trace import LogTrace
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Clock, TimerHandle
 from txnsim.settings import Settings
@@ -35,7 +35,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
     """Refuses batches that do not fit on the disk."""
     timers: TimerGate
     """The fault point ``timer`` of this broker."""
-    log_trace: LogTrace
+    log_events: LogEvents
     """Gets an event for each producer that expires."""
     _expiry_timer: TimerHandle | None = None
     _checkpoint_timer: TimerHandle | None = None
@@ -67,12 +67,12 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
         now_ms = self.clock.now_ms()
         for log in self.hosted.values():
             expired = log.expire_producers(now_ms)
-            if expired and self.log_trace.on:
-                self.log_trace.timer(
+            if expired and self.log_events.tracer.on:
+                self.log_events.timer(
                     "producer.id.expiration",
                     self.settings().producer_id_expiration_check_interval_ms,
                 )
-                self.log_trace.expired(log, expired)
+                self.log_events.expired(log, expired)
         self._arm_expiry()
 
     def _arm_checkpoint(self) -> None:

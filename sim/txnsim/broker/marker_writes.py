@@ -19,9 +19,9 @@ from txnsim.log.answers import Appended
 from txnsim.log.leader_append import append_marker
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import MARKER
-from txnsim.node.log_trace import LogBounds, LogTrace, bounds_for_marker
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
+from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.commits import Commits
 from txnsim.replication.leader_appends import Appends, LeaderAppends, WaitingBatch
 from txnsim.runtime.pending import Pending
@@ -193,17 +193,11 @@ class _Marker(WaitingBatch, frozen=True, gc=False):
             committed=self.marker.committed,
         )
 
-    def bounds(self, log: PartitionLog) -> LogBounds:
-        return bounds_for_marker(log, self.marker)
+    def stored(self, events: AppendEvents, log: PartitionLog, appended: Appended) -> int:
+        return events.marked(log, self.marker, appended)
 
-    def traced(
-        self, trace: LogTrace, log: PartitionLog, appended: Appended, before: LogBounds | None
-    ) -> int:
-        assert before is not None
-        return trace.marked(log, self.marker, appended.base_offset, before)
-
-    def refused(self, trace: LogTrace, refusal: Rejection) -> None:
-        trace.marker_refused(self.topic_partition, self.marker, refusal)
+    def refused(self, events: AppendEvents, refusal: Rejection) -> None:
+        events.marker_refused(self.topic_partition, self.marker, refusal)
 
     @property
     def aborts(self) -> int | None:

@@ -29,9 +29,9 @@ from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.validation import Reread, is_heavy, reread
 from txnsim.log.verification import SENTINEL
-from txnsim.node.log_trace import LogBounds, LogTrace, bounds_for_data
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
+from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.commits import Commits
 from txnsim.replication.leader_appends import Appends, LeaderAppends, WaitingBatch
 from txnsim.runtime.env import Clock, Tasks
@@ -94,7 +94,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
 
     rules: Rules
     appends: LeaderAppends
-    log_trace: LogTrace
+    log_events: AppendEvents
     clock: Clock
     tasks: Tasks
     replicas: Replicas
@@ -218,8 +218,8 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             )
             if isinstance(guard, Rejection):
                 outcomes[where] = ProduceOutcome(error=guard.error)
-                if self.log_trace.tracer.on:
-                    self.log_trace.refused(where, header, guard, command.transactional_id)
+                if self.log_events.tracer.on:
+                    self.log_events.refused(where, header, guard, command.transactional_id)
             else:
                 guards[where] = guard
                 if guard != SENTINEL:
@@ -329,19 +329,12 @@ class _ClientBatch(WaitingBatch, frozen=True, gc=False):
             partitions=(self.part.topic_partition,),
         )
 
-    def bounds(self, log: PartitionLog) -> LogBounds:
-        return bounds_for_data(log, self.part.header)
+    def stored(self, events: AppendEvents, log: PartitionLog, appended: Appended) -> int:
+        return events.appended(log, self.part.header, appended, self.command.transactional_id)
 
-    def traced(
-        self, trace: LogTrace, log: PartitionLog, appended: Appended, before: LogBounds | None
-    ) -> int:
-        assert before is not None
-        header, transactional_id = self.part.header, self.command.transactional_id
-        return trace.appended(log, header, appended, before, transactional_id)
-
-    def refused(self, trace: LogTrace, refusal: Rejection) -> None:
+    def refused(self, events: AppendEvents, refusal: Rejection) -> None:
         part = self.part
-        trace.refused(part.topic_partition, part.header, refusal, self.command.transactional_id)
+        events.refused(part.topic_partition, part.header, refusal, self.command.transactional_id)
 
 
 def _refused(result: Rejection) -> ProduceOutcome:

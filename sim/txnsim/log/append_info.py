@@ -15,7 +15,7 @@ A follower and a reload skip all of this: what the leader has accepted is the tr
 (AppendOrigin.REPLICATION).
 
 Each refusal names its row of docs/rules.md. ``data_rule`` and ``marker_rule`` explain an accepted
-append; only a trace calls them, before the append.
+append from what the log has answered; only a trace calls them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import TxnMarker
+from txnsim.log.answers import Appended
 from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry
 from txnsim.log.verification import VerificationEntry
 from txnsim.releases.rules import Rules
@@ -156,35 +157,34 @@ def check_marker(
     return None
 
 
-def data_rule(entry: ProducerEntry | None, header: BatchHeader) -> str:
-    """Row of docs/rules.md by which a batch is taken, or found to be there already, given what the
-    partition knows of its producer. Of no meaning for one that is refused.
+def data_rule(header: BatchHeader, appended: Appended, entry: ProducerEntry | None) -> str:
+    """Row of docs/rules.md by which a batch was taken, or found to be there already; ``entry`` is
+    what the partition knows of its producer since.
     """
-    epoch, first = header.producer_epoch, header.base_sequence
-    is_known = entry is not None and entry.producer_epoch == epoch
-    is_in_open = entry is not None and header.is_transactional and entry.has_open_transaction(epoch)
+    is_known = appended.epoch_before == header.producer_epoch
+    is_in_open = header.is_transactional and is_known and appended.open_before != NO_OFFSET
     if header.producer_id < 0:
         return "batch.written-fields"
-    if is_known and entry is not None and entry.find_batch(first, header.last_sequence):
+    if appended.duplicate:
         return "producer.duplicate-in-open-txn" if is_in_open else "producer.duplicate"
     if header.is_transactional:
         return "producer.gate-open" if is_in_open else "producer.txn-opens-at-first-batch"
-    if entry is None or entry.producer_epoch == NO_EPOCH:
+    if appended.epoch_before == NO_EPOCH:
         return "producer.unknown-starts-anywhere"
     if not is_known:
         return "producer.new-epoch"
-    wraps = first == 0 and entry.last_sequence > 0
+    # After a batch, and not after a marker alone.
+    wraps = header.base_sequence == 0 and entry is not None and len(entry.batches) > 1
     return "producer.sequence-wraps" if wraps else "producer.next-sequence"
 
 
-def marker_rule(entry: ProducerEntry | None, *, producer_epoch: int, is_v2: bool) -> str:
-    """Row of docs/rules.md by which a marker is written, given what the partition knows of its
-    producer. Of no meaning for one that is refused.
-    """
-    if entry is None:
+def marker_rule(marker: TxnMarker, appended: Appended) -> str:
+    """Row of docs/rules.md by which a marker was written."""
+    if appended.epoch_before == NO_EPOCH:
         return "marker.unknown-producer"
-    is_same = producer_epoch == entry.producer_epoch
-    if entry.txn_first_offset == NO_OFFSET:
+    is_v2 = marker.transaction_version >= TransactionVersion.TV_2
+    is_same = marker.producer_epoch == appended.epoch_before
+    if appended.open_before == NO_OFFSET:
         return "marker.v2-repeated" if is_v2 and is_same else "marker.nothing-open"
     if is_v2:
         return "marker.v2-top-epoch" if is_same else "marker.v2-higher-epoch"

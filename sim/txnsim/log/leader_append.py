@@ -18,7 +18,7 @@ from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
 from txnsim.log.append_info import Refusal, is_joined
 from txnsim.log.config import TimestampType
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.producer_state import NO_OFFSET
+from txnsim.log.producer_state import NO_OFFSET, ProducerEntry
 from txnsim.log.validation import Reread, check_size
 from txnsim.log.verification import SENTINEL
 from txnsim.wire.batch import (
@@ -35,6 +35,7 @@ _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 _OWN_FIELDS: Final = Struct(">i8xqq").unpack_from
 """Last offset delta, largest timestamp and producer id of a batch."""
 _OWN_FIELDS_AT: Final = 23
+_UNKNOWN: Final = ProducerEntry(-1)
 
 
 def start_verification(
@@ -107,6 +108,7 @@ def append_client(
         return sound
     batch, header, max_timestamp = sound.batch, sound.header, sound.max_timestamp
     last_sequence = header.last_sequence
+    entry: ProducerEntry | None = None
     if header.producer_id >= 0:
         producers = log.producers
         entry = producers.state.by_id.get(header.producer_id)
@@ -118,6 +120,8 @@ def append_client(
                     last_offset=cached.last_offset,
                     log_append_time_ms=cached.timestamp,
                     log_start_offset=log.log_start_offset,
+                    epoch_before=entry.producer_epoch,
+                    open_before=entry.txn_first_offset,
                     duplicate=True,
                 )
         refusal = check_producer(
@@ -125,7 +129,9 @@ def append_client(
         )
         if refusal is not None:
             return _refused(log, refusal)
-    return _write(log, batch, header, last_sequence, max_timestamp=max_timestamp, now_ms=now_ms)
+    return _write(
+        log, batch, header, entry, last_sequence, max_timestamp=max_timestamp, now_ms=now_ms
+    )
 
 
 def append_coordinator(
@@ -144,10 +150,12 @@ def append_coordinator(
     last_delta, timestamp_ms, producer_id = _OWN_FIELDS(batch, _OWN_FIELDS_AT)
     if producer_id >= 0 or config.timestamp_type is _LOG_APPEND_TIME:
         header = read_batch_header(batch, 0)
+        entry: ProducerEntry | None = None
         if producer_id >= 0:
             producers = log.producers
+            entry = producers.state.by_id.get(producer_id)
             refusal = check_producer(
-                producers.state.by_id.get(producer_id),
+                entry,
                 header,
                 producers.verification,
                 config,
@@ -157,7 +165,9 @@ def append_coordinator(
             if refusal is not None:
                 return _refused(log, refusal)
         last_sequence = header.last_sequence
-        return _write(log, batch, header, last_sequence, max_timestamp=timestamp_ms, now_ms=now_ms)
+        return _write(
+            log, batch, header, entry, last_sequence, max_timestamp=timestamp_ms, now_ms=now_ms
+        )
     offset, leader_epoch = log.local.end_offset, log.leader_epoch
     log.append(
         ReplicatedBatch(
@@ -193,12 +203,15 @@ def append_marker(
     relies on that. With a ``start_offset`` it is written only where one is open since there
     (text of KIP-664); with coordinator epoch -1, the one that is known here then stays.
     """
-    admitted = admit_marker(log.producers.state.by_id.get(marker.producer_id), log.config, marker)
+    entry = log.producers.state.by_id.get(marker.producer_id)
+    admitted = admit_marker(entry, log.config, marker)
     if isinstance(admitted, Refusal):
         return _refused(log, admitted)
     if isinstance(admitted, AppendRejection):
         return admitted
     offset, leader_epoch = log.local.end_offset, log.leader_epoch
+    before = entry or _UNKNOWN
+    epoch_before, open_before = before.producer_epoch, before.txn_first_offset
     batch = control_batch(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
@@ -232,6 +245,8 @@ def append_marker(
         last_offset=offset,
         log_append_time_ms=NO_TIMESTAMP,
         log_start_offset=log.log_start_offset,
+        epoch_before=epoch_before,
+        open_before=open_before,
     )
 
 
@@ -239,6 +254,7 @@ def _write(
     log: PartitionLog,
     batch: bytes,
     header: BatchHeader,
+    entry: ProducerEntry | None,
     last_sequence: int,
     *,
     max_timestamp: int,
@@ -254,6 +270,8 @@ def _write(
     base_offset = log.local.end_offset
     last_offset = base_offset + header.last_offset_delta
     leader_epoch = log.leader_epoch
+    before = entry or _UNKNOWN
+    epoch_before, open_before = before.producer_epoch, before.txn_first_offset
     place = PLACE(base_offset, batch[LENGTH_AT], leader_epoch)
     batch = b"".join((place, memoryview(batch)[AFTER_PLACE]))
     log.append(
@@ -276,6 +294,8 @@ def _write(
         last_offset=last_offset,
         log_append_time_ms=log_append_time_ms,
         log_start_offset=log.log_start_offset,
+        epoch_before=epoch_before,
+        open_before=open_before,
     )
 
 

@@ -8,20 +8,11 @@ from __future__ import annotations
 
 from copy import copy
 
-from txnsim.interbroker.transactions import TxnMarker
-from txnsim.log.append_info import data_rule, marker_rule
-from txnsim.log.producer_state import (
-    NO_EPOCH,
-    NO_OFFSET,
-    ProducerEntry,
-    ProducerState,
-)
+from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState
 from txnsim.log.replicated import described
 from txnsim.log.segments import Segments
 from txnsim.log.snapshots import Snapshot, Snapshots
 from txnsim.log.verification import VerificationEntries
-from txnsim.types import TransactionVersion
-from txnsim.wire.batch import BatchHeader
 
 
 class ProducerStateManager:
@@ -89,30 +80,6 @@ class ProducerStateManager:
         """First offset of the producer's open transaction, -1 without one."""
         entry = self.state.find(producer_id)
         return NO_OFFSET if entry is None else entry.txn_first_offset
-
-    def epoch_of(self, producer_id: int) -> int:
-        """The last epoch of a producer that was seen here, -1 for none."""
-        entry = self.state.find(producer_id)
-        return NO_EPOCH if entry is None else entry.producer_epoch
-
-    def coordinator_epoch_of(self, producer_id: int) -> int:
-        """That of a producer's last marker here, -1 for none."""
-        entry = self.state.find(producer_id)
-        return NO_EPOCH if entry is None else entry.coordinator_epoch
-
-    def rule_of_data(self, header: BatchHeader) -> str:
-        """Row of docs/rules.md by which such a batch would be taken (``append_info.data_rule``)."""
-        return data_rule(self.state.find(header.producer_id), header)
-
-    def rule_of_marker(self, marker: TxnMarker) -> str:
-        """Row of docs/rules.md by which such a marker would be written
-        (``append_info.marker_rule``).
-        """
-        return marker_rule(
-            self.state.find(marker.producer_id),
-            producer_epoch=marker.producer_epoch,
-            is_v2=marker.transaction_version >= TransactionVersion.TV_2,
-        )
 
     @property
     def newest_snapshot_offset(self) -> int | None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from txnsim.log.local_log import Allowance
 from txnsim.loggers import Logger
-from txnsim.node.log_trace import LogTrace
+from txnsim.node.log_events import LogEvents
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.log_budget import PARTS, Look, by_partition, enforce, held_bytes
 from txnsim.replication.log_maintenance import LogMaintenance
@@ -71,9 +71,9 @@ class BudgetKeeper:
                 await asyncio.sleep(0)
                 continue
             number, log = moved
-            trace = LogTrace(self._environment.tracer, f"broker/{ids[number]}")
-            if trace.on:
-                trace.started(log, "log-budget")
+            tracer = self._environment.tracer
+            if tracer.on:
+                LogEvents(tracer, f"broker/{ids[number]}").started(log, "log-budget")
         held = look.held - look.freed
         if held >= self.budget // 2:
             for maintenance in self._maintenance():

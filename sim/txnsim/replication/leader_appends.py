@@ -19,8 +19,8 @@ from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import DATA, LogGate
-from txnsim.node.log_trace import LogBounds, LogTrace
 from txnsim.replica.replicas import Replicas
+from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Clock
 
@@ -34,17 +34,14 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     write: Callable[..., Appended | Rejection]
     """Appends it to the log itself; its arguments are the log and ``now_ms``."""
 
-    def bounds(self, _log: PartitionLog) -> LogBounds | None:
-        """The bounds of the log before the append, if the trace needs them."""
+    def stored(self, events: AppendEvents, log: PartitionLog, _appended: Appended) -> int | None:
+        """Tell the trace that it is in the log; the cause that was the current one, None where the
+        trace gets nothing of it.
+        """
+        events.covers(log)
         return None
 
-    def traced(
-        self, trace: LogTrace, log: PartitionLog, _appended: Appended, _before: LogBounds | None
-    ) -> int:
-        """Tell the trace that it is in the log; the cause that was the current one."""
-        return trace.covers(log)
-
-    def refused(self, trace: LogTrace, refusal: Rejection) -> None:
+    def refused(self, events: AppendEvents, refusal: Rejection) -> None:
         """Tell the trace that the log refuses it."""
 
     @property
@@ -74,7 +71,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
     replicas: Replicas
     watermarks: Watermarks
     gate: LogGate
-    log_trace: LogTrace
+    log_events: AppendEvents
 
     @property
     def is_open(self) -> bool:
@@ -148,7 +145,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             now_ms: The time; it is read unless given.
             needs_isr: It is refused where too few replicas are in sync, and that was not asked yet.
         """
-        gate, trace, where = self.gate, self.log_trace, log.topic_partition
+        gate, events, where = self.gate, self.log_events, log.topic_partition
         partition = self.replicas.replicated.get(where)
         if needs_isr and partition is not None and partition.is_under_min_isr:
             too_few = self.refuse_few(log)
@@ -160,14 +157,13 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             if full is not None:
                 return Rejection(error=full, reason="the disk is full")
             durable = gate.durable(log)
-        is_traced = trace.tracer.on
-        before = batch.bounds(log) if is_traced else None
+        is_traced = events.tracer.on
         appended = batch.write(log, now_ms=self.clock.now_ms() if now_ms is None else now_ms)
         if isinstance(appended, Rejection):
             if is_traced:
-                batch.refused(trace, appended)
+                batch.refused(events, appended)
             return appended
-        cause = batch.traced(trace, log, appended, before) if is_traced else None
+        cause = batch.stored(events, log, appended) if is_traced else None
         if partition is None:
             is_committed = log.advance_high_watermark(log.local.end_offset)
         else:
@@ -175,8 +171,10 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         purgatory = self.watermarks.purgatory
         if is_committed and (where in purgatory.parked or purgatory.wide):
             purgatory.touch(where)
-        if before is not None:
-            trace.moved(log, before, cause)
+        if cause is not None:
+            if is_committed:
+                events.moved(log)
+            events.tracer.caused_by(cause)
         if durable is not None:
             aborts = batch.aborts
             aborted_at = None if aborts is None else appended.base_offset

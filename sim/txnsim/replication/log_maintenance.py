@@ -20,7 +20,7 @@ from txnsim.errors import CorruptBatchError, MissingExtraError
 from txnsim.log.cleaner import Dirt, Work, clean, dirt_of, measure
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.crossings import TimerGate, at_once
-from txnsim.node.log_trace import LogTrace
+from txnsim.node.log_events import LogEvents
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
@@ -30,7 +30,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     """Background work of a broker on its logs."""
 
     gate: TimerGate = at_once
-    log_trace: LogTrace
+    log_events: LogEvents
     clock: Clock
     tasks: Tasks
     settings: Callable[[], Settings]
@@ -124,10 +124,10 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         for log in logs:
             before = log.log_start_offset
             log.delete_old_segments(now_ms)
-            if self.log_trace.on and log.log_start_offset != before:
+            if self.log_events.tracer.on and log.log_start_offset != before:
                 if timer_ms is not None:
-                    self.log_trace.timer("retention", timer_ms)
-                self.log_trace.started(log, "retention")
+                    self.log_events.timer("retention", timer_ms)
+                self.log_events.started(log, "retention")
 
     # Starts of logs
 

@@ -33,8 +33,8 @@ from txnsim.interbroker.replication import (
     ReplicatedBatch,
 )
 from txnsim.log.partition_log import PartitionLog
+from txnsim.node.log_events import LogEvents
 from txnsim.node.log_gate import LogGate
-from txnsim.node.log_trace import LogTrace
 from txnsim.node.peers import Peers
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.replicas import Following, Replicas
@@ -78,7 +78,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     peers: Peers
     purgatory: Purgatory[TopicPartition]
     gate: LogGate
-    log_trace: LogTrace
+    log_events: LogEvents
     lagging: set[TopicPartition] = msgspec.field(default_factory=set)
     """Partitions that a fault lets fall behind; the owner of the broker may put a set here that
     outlives it.
@@ -145,13 +145,13 @@ class _Fetcher:
 
     __slots__ = (
         *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate"),
-        *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_trace", "_name", "_peers"),
-        *("_purgatory", "_request", "_session_epoch", "_session_id", "_tasks"),
+        *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_events", "_name"),
+        *("_peers", "_purgatory", "_request", "_session_epoch", "_session_id", "_tasks"),
         *("_behind", "_is_late", "_names", "_replicas", "_wait_ms"),
     )
 
     def __init__(self, fetchers: ReplicaFetchers, leader: BrokerId) -> None:
-        self._log_trace = fetchers.log_trace
+        self._log_events = fetchers.log_events
         self._tasks = fetchers.tasks
         self._gate = fetchers.gate
         self._broker_id = fetchers.broker_id
@@ -460,8 +460,8 @@ class _Fetcher:
         if not log.raise_log_start(offset):
             return False
         self._changed[log.topic_partition] = None
-        if self._log_trace.on:
-            self._log_trace.started(log, "the leader's log does")
+        if self._log_events.tracer.on:
+            self._log_events.started(log, "the leader's log does")
         return True
 
     def _failed(self, followed: _Followed, error: int) -> None:
@@ -488,14 +488,14 @@ class _Fetcher:
     def _truncate(self, log: PartitionLog, offset: int) -> None:
         before = log.log_end_offset
         log.truncate_to(offset, now_ms=self._clock.now_ms())
-        if self._log_trace.on and log.log_end_offset < before:
-            self._log_trace.truncated(log)
+        if self._log_events.tracer.on and log.log_end_offset < before:
+            self._log_events.truncated(log)
 
     def _restart(self, log: PartitionLog, offset: int) -> None:
         log.restart_at(offset, now_ms=self._clock.now_ms())
-        if self._log_trace.on:
-            self._log_trace.truncated(log)
-            self._log_trace.started(log, "it had nothing in common with the leader's")
+        if self._log_events.tracer.on:
+            self._log_events.truncated(log)
+            self._log_events.started(log, "it had nothing in common with the leader's")
 
     # Out of range
 

@@ -6,17 +6,15 @@ deciding, and ActionQueue.
 
 from __future__ import annotations
 
-from functools import partial
-
 import msgspec
 
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.log_trace import LogTrace
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.partition import Partition
 from txnsim.replica.replicas import Replicas
+from txnsim.replication.append_events import AppendEvents
 from txnsim.runtime.env import Clock
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.types import TopicPartition
 
 
 class Watermarks(msgspec.Struct, kw_only=True, eq=False):
@@ -25,25 +23,22 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     clock: Clock
     replicas: Replicas
     purgatory: Purgatory[TopicPartition]
-    log_trace: LogTrace
+    log_events: AppendEvents
 
     def advance(self, partition: Partition) -> bool:
         """A follower or the ISR has changed: move the high watermark as far as it may go."""
-        log = partition.log
-        is_traced = self.log_trace.tracer.on
-        if is_traced:
-            hw_before = lso_before = log.high_watermark
-            # Of a coordinator's log, only a full trace gets the last stable offset.
-            if log.topic_partition.topic != TRANSACTION_STATE_TOPIC or self.log_trace.full:
-                lso_before = log.last_stable_offset
-        moved = partition.advance(self.terms)
-        if moved:
-            touch = partial(self.purgatory.touch, log.topic_partition)
-            if is_traced:
-                self.log_trace.advanced(log, hw_before, lso_before, touch)
-            else:
-                touch()
-        return moved
+        if not partition.advance(self.terms):
+            return False
+        tracer, where = self.log_events.tracer, partition.topic_partition
+        if not tracer.on:
+            self.purgatory.touch(where)
+            return True
+        before = tracer.caused_by(self.log_events.moved(partition.log))
+        try:
+            self.purgatory.touch(where)
+        finally:
+            tracer.caused_by(before)
+        return True
 
     def terms(self) -> tuple[int, int]:
         """What a partition asks for where a replica is about to join (``replica.partition``)."""

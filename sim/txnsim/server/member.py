@@ -19,7 +19,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.interbroker.lifecycle import BrokerRegistrationCommand
 from txnsim.node.broker_lifecycle import BrokerLifecycle
 from txnsim.node.crossings import Crossings
-from txnsim.node.log_trace import LogTrace
+from txnsim.node.log_events import LogEvents
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import Peers
 from txnsim.replica.broker_logs import BrokerLogs
@@ -216,10 +216,10 @@ class Member:
 
     def _lose_unflushed(self) -> None:
         losers = self.disk.lose_unflushed(now_ms=self._environment.clock.now_ms())
-        log_trace = LogTrace(self._environment.tracer, f"broker/{self.broker_id}")
-        if log_trace.on:
+        events = LogEvents(self._environment.tracer, f"broker/{self.broker_id}")
+        if events.tracer.on:
             for log in losers:
-                log_trace.truncated(log)
+                events.truncated(log)
 
     async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
         """Its last moment is one step: it can't be started again half dead."""

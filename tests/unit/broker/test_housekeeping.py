@@ -15,7 +15,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.crossings import at_once
-from txnsim.node.log_trace import LogTrace
+from txnsim.node.log_events import LogEvents
 from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.tasks import LoopTasks
@@ -52,7 +52,7 @@ class Bench:
             logs=self.disk,
             gate=self.gates.log,
             timers=at_once,
-            log_trace=LogTrace(self.tracer, "broker/1"),
+            log_events=LogEvents(self.tracer, "broker/1"),
         )
         self.housekeeping.start()
 

@@ -12,8 +12,8 @@ from txnsim.broker.group_host import GroupHost
 from txnsim.broker.marker_writes import MarkerWrites
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply
-from txnsim.node.log_trace import LogTrace
 from txnsim.releases.rules import LATEST
+from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.commits import Commits
 from txnsim.replication.leader_appends import LeaderAppends
 from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
@@ -56,7 +56,7 @@ class Bench(ReplicaBench):
                 replicas=node.replicas,
                 watermarks=node.watermarks,
                 gate=node.gates.log,
-                log_trace=LogTrace(self.tracer, "broker/1"),
+                log_events=AppendEvents(self.tracer, "broker/1"),
             ),
             commits=Commits(replicas=node.replicas, purgatory=node.purgatory),
             groups=cast(GroupHost, NoGroups()),

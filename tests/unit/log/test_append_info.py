@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.logs import batch
 from tests.support.markers import marker_of
+from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.admission import admit_marker
+from txnsim.log.answers import Appended
 from txnsim.log.append_info import (
     check_data,
     check_gate,
@@ -15,10 +19,10 @@ from txnsim.log.append_info import (
     marker_rule,
 )
 from txnsim.log.config import LogConfig
-from txnsim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry
+from txnsim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry, ProducerState
 from txnsim.log.verification import VerificationEntry
 from txnsim.releases.rules import LATEST
-from txnsim.wire.batch import read_batch_header
+from txnsim.wire.batch import BatchHeader, read_batch_header
 
 NOT_IN_ORDER = 45
 STALE = 47
@@ -263,8 +267,15 @@ def test_what_explains_a_batch_that_is_taken(
     transactional: bool,
     rule: str,
 ) -> None:
-    data = batch(sequence, pid=pid, epoch=epoch, transactional=transactional)
-    assert data_rule(known, read_batch_header(data)) == rule
+    header = read_batch_header(batch(sequence, pid=pid, epoch=epoch, transactional=transactional))
+    is_there = known is not None and known.find_batch(sequence, header.last_sequence) is not None
+    appended = answer(known, duplicate=is_there)
+    state = ProducerState()
+    if known is not None:
+        state.by_id[pid] = replace(known, producer_id=pid)
+    if not is_there:
+        state.apply(stored(header))
+    assert data_rule(header, appended, state.find(pid)) == rule
 
 
 @pytest.mark.parametrize(
@@ -302,7 +313,35 @@ def test_a_refused_marker_names_its_rule(
 def test_what_explains_a_marker_that_is_written(
     known: ProducerEntry | None, epoch: int, is_v2: bool, rule: str
 ) -> None:
-    assert marker_rule(known, producer_epoch=epoch, is_v2=is_v2) == rule
+    marker = marker_of(producer_epoch=epoch, transaction_version=2 if is_v2 else 1)
+    assert marker_rule(marker, answer(known)) == rule
+
+
+def answer(known: ProducerEntry | None, *, duplicate: bool = False) -> Appended:
+    return Appended(
+        base_offset=20,
+        last_offset=20,
+        log_append_time_ms=-1,
+        log_start_offset=0,
+        epoch_before=-1 if known is None else known.producer_epoch,
+        open_before=-1 if known is None else known.txn_first_offset,
+        duplicate=duplicate,
+    )
+
+
+def stored(header: BatchHeader) -> ReplicatedBatch:
+    return ReplicatedBatch(
+        data=b"",
+        base_offset=20,
+        last_offset=20 + header.last_offset_delta,
+        leader_epoch=0,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        last_sequence=header.last_sequence,
+        timestamp_ms=header.max_timestamp_ms,
+        is_transactional=header.is_transactional,
+        is_control=False,
+    )
 
 
 # The text of KIP-664

@@ -240,8 +240,5 @@ def test_the_open_transaction_of_one_producer() -> None:
     driver.txn(0)
     driver.txn(1)
     assert driver.log.producers.open_transaction_of(PID) == 3
-    assert driver.log.producers.coordinator_epoch_of(PID) == -1
     driver.end(committed=True)
     assert driver.log.producers.open_transaction_of(PID) == -1
-    assert driver.log.producers.coordinator_epoch_of(PID) >= 0
-    assert driver.log.producers.coordinator_epoch_of(PID + 1) == -1

@@ -15,7 +15,7 @@ from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.leader_append import append_coordinator
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import DATA
-from txnsim.node.log_trace import LogTrace
+from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.leader_appends import Appends, LeaderAppends, WaitingBatch
 from txnsim.runtime.trace import TraceLevel
 
@@ -54,7 +54,7 @@ class Bench(ReplicaBench):
             replicas=node.replicas,
             watermarks=node.watermarks,
             gate=node.gates.log,
-            log_trace=LogTrace(self.tracer, "broker/1"),
+            log_events=AppendEvents(self.tracer, "broker/1"),
         )
 
 

@@ -13,7 +13,7 @@ from txnsim.log import cleaner
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.log_trace import LogTrace
+from txnsim.node.log_events import LogEvents
 from txnsim.releases.rules import LATEST
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.runtime.tasks import LoopTasks
@@ -48,7 +48,7 @@ class Bench:
             tasks=self.tasks,
             settings=lambda: self.settings,
             hosted=self.hosted,
-            log_trace=LogTrace(self.tracer, "broker/1"),
+            log_events=LogEvents(self.tracer, "broker/1"),
             note_log_starts=lambda: self.noted.append(self.clock.now_ms() - START_MS),
         )
 

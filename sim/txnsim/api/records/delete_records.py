@@ -101,6 +101,6 @@ def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> i
     if isinstance(log_start, Rejection):
         return log_start.error
     broker.watermarks.log_start_raised(log)
-    if broker.log_trace.on and log_start != before:
-        broker.log_trace.started(log, "DeleteRecords")
+    if broker.log_events.tracer.on and log_start != before:
+        broker.log_events.started(log, "DeleteRecords")
     return log_start

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tests.support.logs import NOW, PARTITION, PID, LogDriver, batch
-from tests.support.markers import append_marker
+import pytest
+
+from tests.support.logs import NOW, PARTITION, PID, LogDriver, batch, config_of
+from tests.support.markers import marker_of
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import Appended
-from txnsim.log.leader_append import append_client
-from txnsim.node.log_trace import (
-    NAMES_MAX,
-    LogTrace,
-    as_found,
-    bounds,
-    bounds_for_data,
-    bounds_for_marker,
-)
+from txnsim.log.leader_append import append_client, append_marker
+from txnsim.log.partition_log import PartitionLog
+from txnsim.replication.append_events import NAMES_MAX, AppendEvents
 from txnsim.runtime.trace import NO_CAUSE, Event, TraceLevel, Tracer
-from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId
+from txnsim.types import TRANSACTION_STATE_TOPIC, LeaderEpoch, TopicPartition
 from txnsim.wire.batch import read_batch_header
 
 
@@ -29,49 +24,38 @@ class Traced:
     def __init__(self) -> None:
         self.driver = LogDriver()
         self.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
-        self.trace = LogTrace(self.tracer, "broker/1")
+        self.trace = AppendEvents(self.tracer, "broker/1")
 
     def append(self, sequence: int, *, transactional: bool = False) -> None:
-        log = self.driver.log
         data = batch(sequence, transactional=transactional)
-        header = read_batch_header(data)
-        before = bounds_for_data(log, header)
         guard = self.driver.guard(sequence) if transactional else 0
-        result = append_client(log, data, guard=guard, now_ms=NOW)
-        name = "app" if transactional else None
+        result = append_client(self.driver.log, data, guard=guard, now_ms=NOW)
+        name, header = "app" if transactional else None, read_batch_header(data)
         if isinstance(result, Appended):
-            cause = self.trace.appended(log, header, result, before, name)
-            self.driver.settle()
-            self.trace.moved(log, before, cause)
+            self.settle(self.trace.appended(self.driver.log, header, result, name))
         else:
             self.trace.refused(PARTITION, header, result, name)
 
     def mark(self, *, committed: bool, coordinator_epoch: int = 0) -> None:
-        log = self.driver.log
-        marker = TxnMarker(
-            producer_id=ProducerId(PID),
-            producer_epoch=ProducerEpoch(0),
-            committed=committed,
-            coordinator_epoch=CoordinatorEpoch(coordinator_epoch),
-            transaction_version=0,
-            partitions=(PARTITION,),
+        marker = marker_of(
+            producer_id=PID, committed=committed, coordinator_epoch=coordinator_epoch
         )
-        before = bounds_for_marker(log, marker)
-        written = append_marker(
-            log,
-            producer_id=PID,
-            producer_epoch=0,
-            committed=committed,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=0,
-            now_ms=NOW,
-        )
+        written = append_marker(self.driver.log, marker, now_ms=NOW)
         if isinstance(written, Rejection):
             self.trace.marker_refused(PARTITION, marker, written)
         else:
-            cause = self.trace.marked(log, marker, written.base_offset, before)
-            self.driver.settle()
-            self.trace.moved(log, before, cause)
+            self.settle(self.trace.marked(self.driver.log, marker, written))
+
+    def settle(self, cause: int | None = None) -> int:
+        """All is replicated; the event that causes what follows, and the cause of before is the
+        current one.
+        """
+        log, last = self.driver.log, NO_CAUSE
+        if log.advance_high_watermark(log.log_end_offset):
+            last = self.trace.moved(log)
+        if cause is not None:
+            self.tracer.caused_by(cause)
+        return last
 
     def events(self) -> list[Event]:
         return list(self.tracer.events())
@@ -178,44 +162,21 @@ def test_a_refused_marker_says_who_sent_it() -> None:
     assert data(refused)["rule"] == "marker.coordinator-fenced"
 
 
-def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
-    traced = Traced()
-    traced.append(0)
-    log = traced.driver.log
-    log.delete_records_before(1)
-    traced.trace.started(log, "DeleteRecords")
-    log.restart_at(7, now_ms=NOW)
-    traced.trace.truncated(log)
-    traced.trace.expired(log, (PID,))
-    assert [(event.k, data(event)) for event in traced.events()[-3:]] == [
-        (
-            "log.start",
-            {"tp": "orders-0", "to": 1, "lso": 1, "open": [], "reason": "DeleteRecords"},
-        ),
-        ("log.truncate", {"tp": "orders-0", "epoch": 0, "to": 7}),
-        ("pid.expire", {"tp": "orders-0", "pid": PID, "rule": "producer.expires"}),
-    ]
-
-
 def test_events_belong_to_the_log_of_the_broker() -> None:
     traced = Traced()
     traced.append(0)
     assert {traced.tracer.nodes[event.n] for event in traced.events()} == {"broker/1/log/orders-0"}
-    assert traced.trace.on
-    traced.tracer.level = TraceLevel.OFF
-    assert not traced.trace.on
 
 
 def test_a_producer_with_a_higher_epoch_is_traced() -> None:
     traced = Traced()
     traced.append(0)
-    before = bounds(traced.driver.log, PID)
-    assert (before.producer_epoch, bounds(traced.driver.log, PID + 1).producer_epoch) == (0, -1)
     data_of_next = batch(0, epoch=1)
     header = read_batch_header(data_of_next)
     result = append_client(traced.driver.log, data_of_next, guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
-    traced.trace.appended(traced.driver.log, header, result, before, None)
+    assert (result.epoch_before, result.open_before) == (0, -1)
+    traced.trace.appended(traced.driver.log, header, result, None)
     (bumped,) = [event for event in traced.events() if event.k == "pid.bump"]
     assert (bumped.k, data(bumped)) == (
         "pid.bump",
@@ -230,12 +191,11 @@ def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
         traced.append(0)
         seen = len(traced.tracer)
         traced.tracer.level = TraceLevel.BRIEF
-        before = bounds(traced.driver.log, PID)
         next_one = batch(0, epoch=1)
         result = append_client(traced.driver.log, next_one, guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
         header = read_batch_header(next_one)
-        traced.trace.appended(traced.driver.log, header, result, before, transactional_id)
+        traced.trace.appended(traced.driver.log, header, result, transactional_id)
         assert [event.k for event in traced.events()[seen:]] == kinds
 
 
@@ -261,16 +221,13 @@ def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None
     traced = Traced()
     log = traced.driver.log
     for sequence in (0, 1):
-        before = bounds(log, PID)
         header = read_batch_header(batch(sequence))
         result = append_client(log, batch(sequence), guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
-        traced.tracer.caused_by(traced.trace.appended(log, header, result, before, None))
+        traced.tracer.caused_by(traced.trace.appended(log, header, result, None))
     fetch = traced.tracer.emit("msg.recv", "broker/1")
     traced.tracer.caused_by(fetch)
-    before = bounds(log, PID)
-    traced.driver.settle()
-    last = traced.trace.moved(log, before)
+    last = traced.settle()
     moved = traced.events()[-2:]
     assert [(event.k, event.p) for event in moved] == [
         ("log.hw", (1, fetch)),
@@ -284,31 +241,14 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
     traced = Traced()
     traced.append(0, transactional=True)
     log = traced.driver.log
-    before = bounds(log, PID)
-    marker = TxnMarker(
-        producer_id=ProducerId(PID),
-        producer_epoch=ProducerEpoch(0),
-        committed=True,
-        coordinator_epoch=CoordinatorEpoch(0),
-        transaction_version=0,
-        partitions=(PARTITION,),
-    )
-    written = append_marker(
-        log,
-        producer_id=PID,
-        producer_epoch=0,
-        committed=True,
-        coordinator_epoch=0,
-        transaction_version=0,
-        now_ms=NOW,
-    )
+    marker = marker_of(producer_id=PID, committed=True)
+    written = append_marker(log, marker, now_ms=NOW)
     assert isinstance(written, Appended)
-    traced.tracer.caused_by(traced.trace.marked(log, marker, written.base_offset, before))
+    traced.tracer.caused_by(traced.trace.marked(log, marker, written))
     later = traced.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
     traced.tracer.caused_by(later)
     traced.trace.covers(log)
-    traced.driver.settle()
-    traced.trace.moved(log, before)
+    traced.settle()
     events = traced.events()
     (stable,) = [event for event in events if event.k == "log.lso"]
     assert events[stable.p[0]].k == "marker.written"
@@ -323,9 +263,7 @@ def test_what_was_cut_off_is_no_cause() -> None:
         traced.trace.covers(log)  # the log ends where it did: the other one is gone
     result = append_client(log, batch(0), guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
-    before = bounds(log, PID)
-    traced.driver.settle()
-    traced.trace.moved(log, before)
+    traced.settle()
     assert traced.events()[-2].p[0] == second
 
 
@@ -337,29 +275,51 @@ def test_of_many_producers_the_newest_names_are_known() -> None:
     assert traced.trace._tx(NAMES_MAX, 3) == (f"app-{NAMES_MAX}", NAMES_MAX, 3)
 
 
-def test_what_follows_from_a_bound_that_has_advanced_is_due_to_that() -> None:
-    traced = Traced()
-    seen: list[int] = []
-    log = traced.driver.log
-    before = bounds(log, PID)
-    traced.append(0)
-    follow = lambda: seen.append(traced.tracer.cause)  # noqa: E731 - as callers write it
-    traced.trace.advanced(log, before.high_watermark, before.last_stable_offset, follow)
-    event = traced.events()[-1].i
-    assert traced.events()[-1].k == "log.lso"
-    assert (seen, traced.tracer.cause) == ([event], NO_CAUSE)
-
-
 def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
     traced = Traced()
     log = traced.driver.log
-    assert as_found(log, 2) == {"tp": "orders-0", "role": "leader", "epoch": 2}
+    traced.trace.led(log, LeaderEpoch(2))
+    assert data(traced.events()[-1]) == {"tp": "orders-0", "role": "leader", "epoch": 2}
     traced.append(0, transactional=True)
-    found = as_found(log, 3)
+    traced.trace.led(log, LeaderEpoch(3))
+    found = data(traced.events()[-1])
     assert (found["epoch"], found["end"]) == (3, 1)
     assert "lso" not in found
-    (producer,) = cast("list[dict[str, object]]", found["producers"])
+    (producer,) = found["producers"]
     assert (producer["pid"], producer["first"], producer["coordinator_epoch"]) == (PID, 0, -1)
+
+
+@pytest.mark.parametrize("is_led", [True, False])
+def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
+    """It is in the event of the new leader, and in that of a new start of the log."""
+    traced = Traced()
+    log = traced.driver.log
+    for sequence in (0, 1):
+        append_client(log, batch(sequence), guard=0, now_ms=NOW)
+    traced.driver.settle()
+    if is_led:
+        traced.trace.led(log, LeaderEpoch(2))
+    else:
+        traced.trace.started(log, "DeleteRecords")
+    traced.append(2, transactional=True)
+    assert traced.kinds()[1:] == ["log.append", "pid.open", "log.hw"]
+
+
+def test_a_coordinators_log_tells_the_first_bound_under_each_leader() -> None:
+    """Its leaders say nothing of it; another one may have told another bound meanwhile."""
+    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    events = AppendEvents(tracer, "broker/1")
+    where = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
+    log = PartitionLog(topic_partition=where, config=config_of(), leader_epoch=0)
+    for epoch in (2, 4):
+        events.led(log, LeaderEpoch(epoch))
+        append_client(log, batch(0), guard=0, now_ms=NOW)
+        log.advance_high_watermark(1)
+        events.moved(log)
+        log.truncate_to(0, now_ms=NOW)
+    assert [(event.k, data(event)["to"]) for event in tracer.events()] == [
+        ("log.hw", 1), ("log.lso", 1), ("log.hw", 1), ("log.lso", 1)
+    ]  # fmt: skip
 
 
 def test_a_transaction_that_opens_behind_a_marker_tells_the_coordinators_epoch() -> None:

@@ -1,0 +1,49 @@
+"""What happens to a log besides appends, as events of the trace.
+
+A log is pure and knows no trace. Who moves its start, cuts its end or forgets its producers says so
+here, where ``tracer.on``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from txnsim.log.partition_log import PartitionLog
+from txnsim.runtime.trace import NO_CAUSE, Tracer
+
+
+class LogEvents:
+    """Events of the logs of one broker."""
+
+    __slots__ = ("broker", "tracer")
+
+    def __init__(self, tracer: Tracer, broker: str) -> None:
+        self.tracer = tracer
+        self.broker = broker
+
+    def truncated(self, log: PartitionLog) -> None:
+        """The end of a log was cut off, or all of it dropped."""
+        self._emit("log.truncate", log, {"epoch": log.leader_epoch, "to": log.log_end_offset})
+
+    def started(self, log: PartitionLog, reason: str) -> None:
+        """The log begins at a later offset; transactions that were open there may be gone."""
+        bounds = {"to": log.log_start_offset, "lso": log.last_stable_offset}
+        gone = {"open": [one.producer_id for one in log.producers.open()], "reason": reason}
+        self._emit("log.start", log, {**bounds, **gone})
+
+    def expired(self, log: PartitionLog, producer_ids: Iterable[int]) -> None:
+        """Idle producers were forgotten."""
+        for producer_id in producer_ids:
+            self._emit("pid.expire", log, {"pid": producer_id, "rule": "producer.expires"})
+
+    def timer(self, name: str, waited_ms: int) -> int:
+        """A timer of the broker has run out and finds something to do: the current cause from now
+        on; the one before.
+        """
+        tracer, data = self.tracer, {"timer": name, "waited_ms": waited_ms}
+        fired = tracer.emit("timer.fire", self.broker, parents=(NO_CAUSE,), data=data)
+        return tracer.caused_by(fired)
+
+    def _emit(self, kind: str, log: PartitionLog, data: dict[str, object]) -> None:
+        name = str(log.topic_partition)
+        self.tracer.emit(kind, f"{self.broker}/log/{name}", data={"tp": name, **data})
