@@ -63,19 +63,28 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     assert "input" not in me.page.inner_text("aside")
     me.choose("Make a transaction hang")
     me.sees("hanging transaction", "#why")
-    me.sees("so they do not get the last offset", "#why")
+    me.sees("so they do not get the last 2 offsets", "#why")
     me.sees("its coordinator will send no marker here", "#why")
+    # It spoke of "producer id 0, epoch 0" where all else speaks of T1.
+    me.sees("That is where T1 of billing (producer id 0, epoch 0) begins", "#why")
     # Coordinator and partition stood on two tabs: that they disagree was read nowhere.
     me.sees("They disagree: hanging. The coordinator has ended T1: aborted.", "#agreement")
     me.sees(
-        "orders-0 has a transaction open since offset 1. Timeouts are the coordinator's, which does"
-        " not know of that: no timeout will mend it.",
+        "orders-0 has a transaction open since offset 1. Only the coordinator has timeouts, and for"
+        " it nothing is open here: no timeout will mend it.",
         "#agreement",
     )
-    # Why verification prevents it stood nowhere on the first screen.
-    me.sees("With verification the leader asks the coordinator first", ".story")
+    # Why verification prevents it stood nowhere; then in the middle of a long step.
+    me.sees(
+        "when “late” arrives, the leader asks the coordinator, hears that T1 is over", ".story .now"
+    )
     # What the button had done was nowhere told.
     me.sees("The ABORT marker is written", ".story")
+    # What a marker is to readers stood nowhere. That others' records wait too was not seen.
+    me.sees("a record that tells readers how T1 has ended", ".story")
+    me.sees("reader waits at 1", ".readers")
+    me.sees("Only a marker can tell it whether the transaction there counts", ".readers")
+    me.sees("“paid”", ".tape .unread")
     # Who looked up a word, and then chose a view, went on seeing the words.
     me.choose("Keys and words")
     me.sees("An open transaction on a partition whose coordinator will never have a marker")

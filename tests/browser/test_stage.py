@@ -37,8 +37,8 @@ def test_a_run_opens_where_coordinator_and_partition_disagree(
     page.wait_for_selector(".agreement.hanging")
     assert page.inner_text("#agreement") == (
         "They disagree: hanging. The coordinator has ended T1: aborted."
-        " payments-0 has a transaction open since offset 1. Timeouts are the coordinator's, which"
-        " does not know of that: no timeout will mend it."
+        " payments-0 has a transaction open since offset 1. Only the coordinator has timeouts, and"
+        " for it nothing is open here: no timeout will mend it."
     )
     assert page.inner_text(".story .now").startswith("The held request is released.")
     # The record's value, what became of it, whose it is.
@@ -214,9 +214,9 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
     page = new_page(fresh_server.http)
     page.click("#practise")
     page.wait_for_selector(".agreement.hanging")
-    page.wait_for_selector(".story li:nth-child(5)")
+    page.wait_for_selector(".story li:nth-child(7)")
     page.click("#practise")
-    page.wait_for_selector(".story li:nth-child(10)")
+    page.wait_for_selector(".story li:nth-child(14)")
     page.click("#repair")
     page.wait_for_selector(".agreement.nothing")
 
@@ -247,3 +247,84 @@ def test_another_cluster_at_the_same_address_is_noticed(new_page: Any) -> None:
     with TxnsimServer(arguments=("--ui", "--http", port)):
         page.wait_for_selector("#replaced:has-text('Another cluster answers here now')")
         page.locator(".agreement.hanging").wait_for(state="detached")
+
+
+def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http)
+
+    def is_said(text: str) -> None:
+        page.wait_for_selector(f"#said:has-text('{text}')")
+
+    page.click("#practise")
+    is_said("T1 of billing hangs on orders-0.")
+    page.keyboard.press(",")
+    page.click("#repair")  # at an event of the past: it is done now
+    is_said("The ABORT marker is written on orders-0.")
+    assert page.locator("#past").count() == 0
+    for key, what in (("v", "next violation"), ("ArrowRight", "next step of the story")):
+        page.keyboard.press(key)
+        is_said(f"Nothing to go to: {what}.")
+    page.keyboard.press(",")
+    page.locator("#said").wait_for(state="detached")
+    page.keyboard.press("7")
+    page.get_by_role("button", name="Kill broker/3").click()
+    is_said("Broker 3 was killed.")
+    page.get_by_role("button", name="Start broker/3").click()
+    is_said("Broker 3 has started.")
+    page.keyboard.press("6")
+    page.click("#arm")
+    is_said("The rule page-1 is armed.")
+    page.get_by_role("button", name="Disarm page-1").click()
+    is_said("The rule page-1 is taken back.")
+
+
+def test_why_is_grey_while_it_is_asked_anew(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    at = opened(page, "z01", "V-")
+    asked: list[Any] = []
+    page.route("**/api/v1/explain*", lambda one: asked.append(one))
+    page.keyboard.press(",")
+    page.wait_for_selector("#why.stale[aria-busy=true]")
+    assert f"This was said of payments-0 at event #{at}." in page.inner_text("#why")
+    while not asked:
+        page.wait_for_timeout(10)
+    asked[0].continue_()
+    page.wait_for_selector("#why:not(.stale)")
+    assert f"Of payments-0 at event #{at - 1}." in page.inner_text("#why")
+
+
+def test_the_focus_stays_and_the_first_tab_skips_to_the_view(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    focused = "document.activeElement.id"
+    page.keyboard.press("Tab")
+    assert page.inner_text(":focus") == "Skip to the view"
+    page.keyboard.press("Enter")
+    assert page.get_attribute(":focus", "aria-label") == "stage"
+    page.evaluate(PAUSED, ["z01", "V-", 1])
+    page.focus("#step")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".drive:has-text('step 3 of')")
+    assert page.evaluate(focused) == "step"
+    page.click("#leave")
+    page.click("#lesson-L1")
+    page.focus("#lesson-go")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#lesson-next")
+    page.wait_for_function(f"() => {focused} === 'lesson-next'")
+
+
+def test_the_coordinator_may_have_open_what_no_partition_has_a_record_of(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    page.evaluate(PAUSED, ["z01", "V-", 4])
+    page.wait_for_selector(".belief:has-text('It has T1 open.')")
+    # It said: "They agree. No transaction is open."
+    page.wait_for_selector(
+        "#agreement:has-text('They agree. The coordinator of app has T1 open."
+        " Nothing of it is written on payments-0 yet.')"
+    )

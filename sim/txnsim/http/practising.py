@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 
 from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.repair import Repair, repair
@@ -101,10 +102,13 @@ class PractiseRoutes(ClusterNoun):
         return Practised(hangs=str(told_hang.TARGET), transactional_id=id_)
 
     async def _make_hang(self, transactional_id: str) -> None:
-        settings = ClientSettings(client_id=told_hang.CLIENT)
-        async with outside_of(self._cluster, settings, traced=True) as outside:
+        def outside(client_id: str) -> Cluster:
+            settings = ClientSettings(client_id=client_id)
+            return outside_of(self._cluster, settings, traced=True)
+
+        async with outside(told_hang.CLIENT) as client:
             topic = told_hang.TARGET.topic
-            admin = Admin(outside)
+            admin = Admin(client)
             if topic not in {one.name for one in await admin.describe_topics(None)}:
                 await admin.create_topic(topic, partitions=1)
-            await told_hang.make(self._cluster, outside, transactional_id=transactional_id)
+        await told_hang.make(self._cluster, outside, transactional_id=transactional_id)

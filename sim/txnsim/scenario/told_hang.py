@@ -7,6 +7,7 @@ Verification is off meanwhile, as before Apache Kafka 3.6; with it the leader re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ErrorCode
+from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
 from txnsim.client.session import TxnProtocol
 from txnsim.faults.actions import Hold
@@ -29,48 +31,65 @@ from txnsim.wire.batch import Record, build_batch
 
 CLIENT: Final = "app"
 """The client id of the application."""
+OTHER: Final = "other"
+"""The client id of a producer without transactions."""
+READER: Final = "reader"
+"""The client id of the consumer that waits."""
 RULE: Final = "late-produce"
 """Id of the rule that holds the Produce; it is gone when the story has ended."""
 TARGET: Final = TopicPartition("orders", 0)
 _OLD_FLOW: Final = TxnProtocol.V1
 
 
-async def make(cluster: SimCluster, client: Cluster, *, transactional_id: str) -> None:
+async def make(
+    cluster: SimCluster, outside: Callable[[str], Cluster], *, transactional_id: str
+) -> None:
     """Tell the story once, on a cluster that has the topic.
 
     Args:
         cluster: Where.
-        client: The application's connections; its client id is ``CLIENT``.
+        outside: Client id -> connections of a client of that name, not opened.
         transactional_id: Of the application. A new one each time, or the transaction that hangs
             already would only go on.
 
     Raises:
         ClientError: A request was refused or not answered.
     """
-    admin = Admin(client)
-    await admin.set_broker_default(VERIFICATION, "false")
-    try:
-        await _Story(cluster, client, transactional_id).play()
-    finally:
-        if cluster.injector.get(RULE) is not None:
-            cluster.injector.disarm(RULE)
-        await admin.set_broker_default(VERIFICATION, None)
+    async with outside(CLIENT) as client:
+        admin = Admin(client)
+        await admin.set_broker_default(VERIFICATION, "false")
+        try:
+            await _Story(cluster, client, outside, transactional_id).play()
+        finally:
+            if cluster.injector.get(RULE) is not None:
+                cluster.injector.disarm(RULE)
+            await admin.set_broker_default(VERIFICATION, None)
 
 
 class _Story:
     """One telling."""
 
-    def __init__(self, cluster: SimCluster, client: Cluster, transactional_id: str) -> None:
+    def __init__(
+        self,
+        cluster: SimCluster,
+        client: Cluster,
+        outside: Callable[[str], Cluster],
+        transactional_id: str,
+    ) -> None:
         self._cluster = cluster
         self._client = client
+        self._outside = outside
         self._id = transactional_id
         self._tracer: Tracer = cluster.environment.tracer
 
     async def play(self) -> None:
-        self._tell(f"An application begins a transaction: T1 of {self._id}.")
+        self._tell(
+            f"An application begins a transaction: T1 of {self._id}. Its coordinator notes that T1"
+            f" is open on {TARGET}."
+        )
         identity = await self._identity()
         await self._begin(identity)
-        self._tell("It sends a record. The Produce is slow: here a fault rule holds it on its way.")
+        self._tell("It sends “late”. The Produce is slow: here a fault rule holds it on its way.")
         rule = FaultRule(
             id=RULE,
             point=FaultPoint.CLIENT_REQUEST,
@@ -84,21 +103,32 @@ class _Story:
             timeout_ms = self._client.settings.request_timeout_ms
             await self._cluster.injector.wait_until_struck(RULE, timeout_ms=timeout_ms)
             self._tell(
-                "No answer comes. The application gives up and aborts. The ABORT marker is written:"
-                " for the coordinator T1 is over."
+                "It gets no answer, and aborts. The ABORT marker is written: a record that tells"
+                " readers how T1 has ended. For the coordinator T1 is over."
             )
             await self._abort(identity)
             await self._identity()  # it is given once the ABORT marker is written
             self._tell(
-                "Now the Produce arrives. The leader takes it, as verification is off:"
-                " T1 is open again there, and nobody will end it. With verification the leader asks"
-                " the coordinator first, for whom T1 is over, and refuses the Produce (KIP-890)."
+                "Now “late” arrives, behind the marker. Verification is off, so the leader takes"
+                f" it: T1 is open again on {TARGET}. The coordinator does not learn of it."
             )
             self._cluster.injector.release(RULE)
             await late
         finally:
             late.cancel()
-        self._tell(f"read_committed consumers of {TARGET} wait for a marker that never comes.")
+        self._tell("Another producer writes “paid”, in no transaction.")
+        async with self._outside(OTHER) as other:
+            await self._append(other)
+        self._tell(
+            "A read_committed consumer stops at “late”: only a marker could tell how T1 has ended,"
+            " and none will come. It does not get “paid” either."
+        )
+        async with self._outside(READER) as reader:
+            await self._read(reader)
+        self._tell(
+            "Verification prevents it (KIP-890; since Kafka 3.6 it is on by default): when “late”"
+            " arrives, the leader asks the coordinator, hears that T1 is over, and refuses it."
+        )
 
     def _tell(self, text: str) -> None:
         if self._tracer.on:
@@ -135,6 +165,17 @@ class _Story:
             leader = await self._client.leader(TARGET)
             # A lane of its own: while it is held, its connection's line stands.
             await self._client.ask(leader.leader_id, produce, lane="late")
+
+    async def _append(self, other: Cluster) -> None:
+        now_ms = other.clock.now_ms()
+        batch = build_batch([Record(value=b"paid")], timestamp_ms=now_ms)
+        with other.trace.call("send", tp=str(TARGET), records=["paid"]):
+            leader = await other.leader(TARGET)
+            await other.ask(leader.leader_id, requests.produce({TARGET: batch}, topic_ids={}))
+
+    async def _read(self, reader: Cluster) -> None:
+        with reader.trace.call("read", tp=str(TARGET), isolation="read_committed"):
+            await fetch(reader, TARGET.topic, TARGET.partition, 0, max_wait_ms=0)
 
     async def _abort(self, identity: ProducerIdAndEpoch) -> None:
         end = requests.end_txn(

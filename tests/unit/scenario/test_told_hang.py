@@ -12,6 +12,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.scenario import told_hang
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.reading import recording
+from txnsim.trace.state import state_at
 from txnsim.trace.story import story
 
 TOPIC = (told_hang.TARGET.topic, 1)
@@ -24,8 +25,12 @@ async def test_it_hangs_and_nothing_else_is_made() -> None:
         assert sim.injector.get(told_hang.RULE) is None
         run = recording("the trace", b"".join(sim.environment.tracer.pieces()).splitlines())
         narrated = [one.text for one in story(run.events, run.nodes) if one.is_narrated]
-        assert len(narrated) == 5
-        assert narrated[0] == "An application begins a transaction: T1 of billing."
+        assert len(narrated) == 7
+        assert narrated[0].startswith("An application begins a transaction: T1 of billing.")
+        # Its reader got nothing, though "paid" is no part of a transaction.
+        assert not [one for one in run.events if one.k == "client.deliver"]
+        state = state_at(run.events, run.nodes, level=run.level)
+        assert (state.logs["orders-0"]["lso"], state.logs["orders-0"]["end"]) == (1, 3)
 
 
 async def test_it_can_be_made_again_while_one_hangs() -> None:
@@ -36,9 +41,11 @@ async def test_it_can_be_made_again_while_one_hangs() -> None:
 
 
 async def told(sim: SimCluster, transactional_id: str) -> None:
-    settings = ClientSettings(client_id=told_hang.CLIENT)
-    async with Cluster(sim.bootstrap, settings=settings) as client:
-        await told_hang.make(sim, client, transactional_id=transactional_id)
+    def outside(client_id: str) -> Cluster:
+        settings = ClientSettings(client_id=client_id)
+        return Cluster(sim.bootstrap, settings=settings, tracer=sim.environment.tracer)
+
+    await told_hang.make(sim, outside, transactional_id=transactional_id)
 
 
 async def open_ones(sim: SimCluster) -> list[OpenTransaction]:

@@ -212,7 +212,18 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """These partitions need no marker any more; there may be none at all."""
         owned = self.ownership.owned[debt.txn_partition]  # what waits is dropped with its partition
         assert owned.coordinator_epoch == debt.coordinator_epoch
-        before = self.tracer.caused_by(debt.cause) if self.tracer.on else -1
+        before = -1
+        if self.tracer.on:
+            before = self.tracer.caused_by(debt.cause)
+            tracing.marker(
+                self.tracer,
+                "marker.cancelled",
+                owned.node,
+                debt,
+                sorted(gone),
+                rule="sent.no-leader",
+                reason="it has no leader, and counts as deleted",
+            )
         self._settle(owned, debt, gone, self.clock.now_ms())
         if self.tracer.on:
             self.tracer.caused_by(before)

@@ -13,6 +13,7 @@ from txnsim.coordinators.txn.marker_sender import RECONNECT_PAUSE_MS, RETRY_PAUS
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
 from txnsim.runtime.trace import TraceLevel
+from txnsim.trace.state import state_at
 from txnsim.txn.markers import NoLeader
 from txnsim.txn.state import TransactionState
 from txnsim.types import (
@@ -166,7 +167,7 @@ async def test_without_an_answer_everything_is_sent_again(
 
 
 async def test_a_topic_deleted_meanwhile_needs_no_marker() -> None:
-    world, _ = await ended(FOO_0)
+    world, _ = await ended(FOO_0, trace=True)
     await world.settle()
     world.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
     world.sent[0].reply(ErrorCode.unknown_topic_or_partition)
@@ -175,6 +176,9 @@ async def test_a_topic_deleted_meanwhile_needs_no_marker() -> None:
     await world.settle()
     assert world.entry().state is TransactionState.COMPLETE_COMMIT
     assert len(world.sent) == 1
+    # The trace went on saying that it was owed.
+    tracer = world.tracer
+    assert state_at(tracer.events(), tracer.nodes, level=TraceLevel.FULL).owed == {}
 
 
 @pytest.mark.parametrize("told", [False, True])

@@ -28,3 +28,13 @@ def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
         changed = msgspec.structs.replace(part, solution=(wrong,))
         begun = msgspec.structs.replace(one, parts=(*one.parts[:number], changed))
         assert played(begun)[number].is_reached == (wrong in part.solution)
+
+
+def test_the_tour_says_how_many_records_its_run_writes() -> None:
+    """It said "a record", and two appeared."""
+    one = lesson("L0")
+    counted = [msgspec.structs.replace(part, fact="withheld payments-0") for part in one.parts[:3]]
+    tour = played(msgspec.structs.replace(one, parts=tuple(counted)))
+    assert [came_to.answer for came_to in tour.values()] == ["1", "2", "0"]
+    assert "writes its first record" in " ".join(one.parts[0].say.split())
+    assert "writes a second record" in " ".join(one.parts[1].say.split())

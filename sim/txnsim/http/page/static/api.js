@@ -4,7 +4,7 @@
 import { batch } from "@preact/signals";
 import { Book, readBook } from "./book.js";
 import { batchesOf } from "./rows.js";
-import { asked, busy, choose, compared, count, driven, events, explained, filed, go, indexOf, lesson, link, lost, notes, partition, problem, put, reading, replaced, said, source, take, view, violations } from "./store.js";
+import { asked, busy, choose, compared, count, driven, events, explained, filed, go, indexOf, lesson, link, live, lost, notes, partition, problem, put, reading, replaced, said, source, take, view, violations } from "./store.js";
 import { firstDifference, rowsOf } from "./compare.js";
 import { decisive, stepAt } from "./stage.js";
 import { isSite, reach } from "./site.js";
@@ -60,6 +60,15 @@ export async function act(doing) {
     return null;
   }
 }
+
+/** Do something to what there is now, and say what was done: `what` is a sentence, or makes one of the answer. */
+export const doNow = (doing, what) => {
+  live(); // whatever is done is done now
+  return act(async () => {
+    const answer = await doing();
+    said.value = typeof what === "string" ? what : what(answer);
+  });
+};
 
 export const record = () =>
   act(async () => {

@@ -3,7 +3,7 @@
 
 import { toggle } from "./player.js";
 import { stepAt } from "./stage.js";
-import { at, choose, events, filed, go, help, indexOf, last, live, notes, query, sharing, shown } from "./store.js";
+import { at, choose, events, filed, go, help, indexOf, last, live, notes, query, said, sharing, shown } from "./store.js";
 import { failed } from "./words.js";
 
 export const VIEWS = [
@@ -29,31 +29,34 @@ export function over(one) {
   one.value = opens;
 }
 
+/** Keys answer with false where there is nothing to go to. */
 const seek = (from, step, wanted) => {
   for (let n = from + step; n >= 0 && n < events.length; n += step) if (wanted(events[n])) return go(n);
+  return false;
 };
+const by = (step) => seek(at.value, step, () => true);
 const isError = (one) => one.k === "log.reject" || one.k === "marker.refused" || failed(one);
 const sameTx = (one) => one.tx && one.tx.split("/")[0] === (shown.value?.tx ?? "").split("/")[0];
 
 /** To where a step of the story ends. */
-function step(by) {
-  const wanted = (stepAt(at.value)?.number ?? 0) + by;
-  if (wanted >= 1 && wanted <= notes().length) go((notes()[wanted] ?? events.length) - 1);
+function step(by_) {
+  const wanted = (stepAt(at.value)?.number ?? 0) + by_;
+  return wanted >= 1 && wanted <= notes().length && go((notes()[wanted] ?? events.length) - 1);
 }
 
 export const KEYS = [
   [" ", "play, or stand still", toggle],
-  [".", "next event", () => go(at.value + 1)],
-  [",", "previous event", () => go(at.value - 1)],
+  [".", "next event", () => by(1)],
+  [",", "previous event", () => by(-1)],
   ["n", "next event of this transaction", () => seek(at.value, 1, sameTx)],
   ["p", "previous event of this transaction", () => seek(at.value, -1, sameTx)],
-  ["[", "to the cause", () => {
+  ["[", "the event that is the cause", () => {
     const index = shown.value?.p.length ? indexOf(shown.value.p[0]) : undefined;
-    if (index !== undefined) go(index);
+    return index !== undefined && go(index);
   }],
-  ["]", "to the first effect", () => {
+  ["]", "the first event that is an effect", () => {
     const now = shown.value;
-    if (now) seek(at.value, 1, (one) => one.p[0] === now.i);
+    return Boolean(now) && seek(at.value, 1, (one) => one.p[0] === now.i);
   }],
   ["e", "next error", () => seek(at.value, 1, isError)],
   ["v", "next violation", () => seek(at.value, 1, (one) => one.k === "check.violation")],
@@ -94,5 +97,6 @@ export function onKey(event) {
   if (event.target.closest?.("[type=range], [role=grid], .lane-box") && NAVIGATE.includes(event.key)) return;
   if (found[0] === " " && event.target.closest?.("button, a, [type=radio], [type=checkbox], summary")) return; // Space presses it
   event.preventDefault();
-  found[2]();
+  const came = found[2]();
+  said.value = came === false ? `Nothing to go to: ${found[1]}.` : "";
 }

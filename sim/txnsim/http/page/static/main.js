@@ -10,7 +10,7 @@ import { KEYS, onKey, over, views } from "./keys.js";
 import { SPEEDS, playing, speed, toggle } from "./player.js";
 import { isSite, keep, start } from "./site.js";
 import { decisive, stepAt } from "./stage.js";
-import { at, busy, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
+import { at, busy, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, notes, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -41,7 +41,7 @@ const blind = () => source.value.kind === "live" && link.value === "off" && coun
 function App() {
   const View = blind() && view.value !== "zoo" ? Unrecorded : SHOW[view.value];
   const from = source.value;
-  return html`
+  return html`<button class="skip" onClick=${() => document.querySelector("main > .view").focus()}>Skip to the view</button>
     <header><h1>txnsim</h1><span class="title"><${Title} from=${from} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
       <${Reading} /><${Starting} /><${Past} />
       ${filed.value && html`<span class="remark">${filed.value.remark}</span>`}
@@ -142,6 +142,9 @@ function Inspector() {
   </aside>`;
 }
 
+/** So many steps of a story are marked on the line of time. */
+const STEPS_MAX = 60;
+
 function Scrubber() {
   const newest = Math.max(0, count.value - 1);
   const one = events[at.value];
@@ -152,8 +155,12 @@ function Scrubber() {
     <button onClick=${() => go(last())} aria-label="last event">▶|</button>
     <button id="play" aria-pressed=${playing.value} onClick=${toggle} title="Play, or stand still (Space)">${playing.value ? "❚❚ stop" : "▶ play"}</button>
     <label class="speed"><span class="sr">Speed</span><select id="speed" value=${speed.value} onChange=${(e) => (speed.value = Number(e.target.value))}>${SPEEDS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label>
-    <input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, at.value); }} aria-label="time"
+    <span class="line"><input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, at.value); }} aria-label="time"
       aria-valuetext=${one ? `event ${one.i}: ${KINDS[one.k] ?? one.k}` : "no event"} onInput=${(e) => go(Number(e.target.value))} />
+      ${notes().slice(-STEPS_MAX).map((index, n, told) => {
+        const to = (told[n + 1] ?? count.value) - 1;
+        return html`<i aria-hidden="true" class=${`step${to <= at.value ? " passed" : ""}`} title=${events[index].d.text} style=${{ "--part": to / Math.max(1, newest) }} onClick=${() => go(to)}></i>`;
+      })}</span>
     <span class="where">${one ? `#${one.i} / ${events[newest].i} · ${ms(one)}` : "no events"}</span>
     ${rate.value > 0 && html`<span id="rate" class="where">${rate.value.toLocaleString("en")} events/s</span>`}
     ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => go(last())} title="Stand still at this event; more go on coming">Pause</button>`}

@@ -170,6 +170,8 @@ function lately(index, waiting) {
     } else if (k === "msg.drop" || k === "msg.dup") {
       for (const cause of chainOf(one)) if (cause.k === "msg.recv" || cause.k === "fault.hit") waiting.add(holdOf(cause.i)?.i ?? cause.i);
       add(one, k === "msg.drop" ? "lost" : "doubled");
+    } else if (k === "marker.cancelled" && d.tp) {
+      some.push({ key: one.i, how: "cancelled", from: `coordinator of ${idOf(one.tx)}`, to: d.tp, label: `${d.committed ? "COMMIT" : "ABORT"} marker`, said: d.reason, rule: null, since: one, like: { point: "peer.request", api: "WriteTxnMarkers" } });
     } else if (k === "msg.send" && d.response) answers.set(`${d.peer} ${d.correlation}`, d.error);
     else if (k === "marker.written") {
       const how = d.committed ? "COMMIT" : "ABORT";
@@ -218,12 +220,17 @@ export function agreement(now, tp, open, index) {
   const one = theirs.reduce((worst, some) => (worst && rankOf(worst) <= rankOf(some) ? worst : some), null);
   const other = otherwise(now, tp, index);
   if (other && one?.verdict !== "hanging") return other;
-  if (!one) return { kind: "nothing", title: "They agree.", text: `No transaction is open on ${tp}.` };
+  if (!one) {
+    const id = Object.keys(now.transactions).find((name) => now.transactions[name].state === "Ongoing" && now.transactions[name].partitions.includes(tp));
+    const t = id && begunOf(id).findLast((some) => some.index <= index);
+    if (t) return { kind: "alive", title: "They agree.", text: `The coordinator of ${id} has T${t.number} open. Nothing of it is written on ${tp} yet.` };
+    return { kind: "nothing", title: "They agree.", text: `No transaction is open on ${tp}.` };
+  }
   const entry = one.transactional_id !== null && now.transactions[one.transactional_id];
   const said = entry ? coordinated(now, one.transactional_id, index) : null;
   const who = said ? `The coordinator ${belief(said)}` : `No coordinator knows producer ${one.producer_id}`;
   const here = `${tp} has a transaction open since offset ${one.first}`;
-  if (one.verdict === "hanging") return { kind: "hanging", title: "They disagree: hanging.", text: `${who}. ${here}. Timeouts are the coordinator's, which does not know of that: no timeout will mend it.` };
+  if (one.verdict === "hanging") return { kind: "hanging", title: "They disagree: hanging.", text: `${who}. ${here}. Only the coordinator has timeouts, and for it nothing is open here: no timeout will mend it.` };
   if (one.verdict === "decided") return { kind: "decided", title: "They will agree.", text: `${who}. ${here}: its marker is still to come.` };
   if (one.verdict === "alive") return { kind: "alive", title: "They agree.", text: `${who}. ${here}. Its producer can end it, or its timeout will.` };
   return { kind: "unknown", title: "It can't be told.", text: `${who}. ${here}. ${one.reason}` };

@@ -86,8 +86,7 @@ export function put(other, kind) {
     violations.value = [...book.violations];
     full.value = Boolean(book.isFull);
     lost.value = 0;
-    driven.value = null;
-    if (kind.kind !== "run" || kind.id !== source.value.id) compared.value = null;
+    if (kind.kind !== "run" || kind.id !== source.value.id) driven.value = compared.value = null;
     source.value = kind;
   });
 }

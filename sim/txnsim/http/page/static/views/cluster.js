@@ -3,7 +3,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { act, ask, drive, post } from "../api.js";
+import { ask, doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
 import { canAct, partition, source, state } from "../store.js";
 
@@ -11,6 +11,7 @@ import { canAct, partition, source, state } from "../store.js";
 const ROWS = 10;
 const LEADS = 6;
 const LOOK_MS = 1000;
+const DONE = { stop: "has stopped", kill: "was killed", start: "has started" };
 /** Brokers that were told to start, and don't run yet. */
 const starting = signal([]);
 
@@ -20,14 +21,16 @@ export function Cluster() {
   const replicas = useReplicas(isLive);
   const brokers = Object.entries(now.brokers).sort();
   const logs = Object.entries(now.logs).filter(([tp]) => !tp.startsWith("__")).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
-  const doing = (id, verb) => () => act(async () => {
+  const doing = (id, verb) => () => doNow(async () => {
     if (verb === "start") starting.value = [...starting.value, id];
     try {
       await (isLive ? post(`/brokers/${id}/${verb}`) : drive({ cluster: { do: verb, broker: Number(id) } }));
     } finally {
       starting.value = starting.value.filter((one) => one !== id);
     }
-  });
+  }, `Broker ${id} ${DONE[verb]}.`);
+  const move = (tp, where, id) => () => doNow(
+    () => (isLive ? post("/leaders", { ...where, leader: id }) : drive({ cluster: { do: "move-leader", partition: tp, to: id } })), `Broker ${id} leads ${tp}.`);
   const ids = brokers.map(([node]) => Number(node.split("/")[1]));
   const rows = logs.length <= ROWS ? logs : logs.filter(([tp]) => tp === partition.value);
   return html`
@@ -49,7 +52,7 @@ export function Cluster() {
         const where = { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)) };
         const { replicas: all = [], isr = [] } = replicas.get(tp) ?? {};
         return html`<tr><td>${tp}</td><td>broker ${log.leader}</td><td>${all.join(", ") || "-"}</td><td class=${isr.length < all.length ? "short" : ""}>${isr.join(", ") || "-"}</td><td>${log.epoch}</td><td>${canAct.value
-          ? ids.filter((id) => id !== log.leader).map((id) => html`<button onClick=${() => act(() => (isLive ? post("/leaders", { ...where, leader: id }) : drive({ cluster: { do: "move-leader", partition: tp, to: id } })))}>broker ${id}<span class="sr"> leads ${tp}</span></button> `)
+          ? ids.filter((id) => id !== log.leader).map((id) => html`<button onClick=${move(tp, where, id)}>broker ${id}<span class="sr"> leads ${tp}</span></button> `)
           : "-"}</td></tr>`;
       })}</tbody></table>
     ${!isLive && html`<p class="hint">A recording does not tell replicas.</p>`}

@@ -5,6 +5,10 @@ import { act, beside, command, listen } from "../api.js";
 import { html } from "../html.js";
 import { busy, compared, driven, source } from "../store.js";
 
+/** A button that can be off. It is no disabled one: that would lose the focus while the run goes on. */
+const Doing = ({ id, off, main, onClick, children }) =>
+  html`<button id=${id} class=${main ? "primary" : ""} aria-disabled=${off} onClick=${() => off || onClick()}>${children}</button>`;
+
 export function Drive() {
   const at = driven.value;
   if (source.value.kind !== "run" || !at) return null;
@@ -13,10 +17,10 @@ export function Drive() {
   return html`<section class="drive" aria-label="The story">
     <span>${next ? html`<b>Next, step ${next.number + 1} of ${next.of}:</b> ${next.text}` : html`<b>The story has ended.</b>`}</span>
     <span class="buttons">
-      <button id="step" class="primary" disabled=${!next || busy.value} onClick=${doing("go", { steps: 1 })}>Next step</button>
-      <button id="to-end" disabled=${!next || busy.value} onClick=${doing("go", {})}>To the end</button>
-      <button id="back" disabled=${!back || busy.value} onClick=${doing("back", { stops: 1 })}>Step back</button>
-      <button id="from-start" disabled=${!back || busy.value} onClick=${doing("back", { stops: back })}>To the start</button>
+      <${Doing} id="step" main=${true} off=${!next || busy.value} onClick=${doing("go", { steps: 1 })}>Next step<//>
+      <${Doing} id="to-end" off=${!next || busy.value} onClick=${doing("go", {})}>To the end<//>
+      <${Doing} id="back" off=${!back || busy.value} onClick=${doing("back", { stops: 1 })}>Step back<//>
+      <${Doing} id="from-start" off=${!back || busy.value} onClick=${doing("back", { stops: back })}>To the start<//>
       ${!compared.value && html`<button id="compare" disabled=${busy.value} onClick=${() => act(() => beside())} title="The same story in another mode, side by side">Compare</button>`}
       <button id="leave" onClick=${() => listen()}>Leave the run</button>
     </span></section>`;

@@ -2,7 +2,7 @@
 // Faults: what is armed, what it has struck and holds; arm, release, disarm.
 
 import { useState } from "preact/hooks";
-import { act, ask, drive, post } from "../api.js";
+import { ask, doNow, drive, post } from "../api.js";
 import { ACTIONS, APIS, CRITERIA, EVERYWHERE, POINTS } from "../fault_forms.js";
 import { html } from "../html.js";
 import { canAct, source, state } from "../store.js";
@@ -112,14 +112,14 @@ export function Faults() {
       ${rules.length === 0 && html`<tr><td colspan="7">none</td></tr>`}
       ${rules.map(([id, one]) => html`<tr><td>${id}</td><td>${one.point}</td><td>${one.action}</td><td>${one.matched}</td><td>${one.struck}</td>
         <td>${one.held ? html`<b>${one.held} held</b>` : 0}</td><td>${canAct.value && html`
-          <button onClick=${() => act(() => release(id))}>Release<span class="sr"> ${id}</span></button>
-          <button onClick=${() => act(() => disarm(id))}>Disarm<span class="sr"> ${id}</span></button>`}</td></tr>`)}
+          <button onClick=${() => doNow(() => release(id), `What ${id} held goes on.`)}>Release<span class="sr"> ${id}</span></button>
+          <button onClick=${() => doNow(() => disarm(id), `The rule ${id} is taken back.`)}>Disarm<span class="sr"> ${id}</span></button>`}</td></tr>`)}
     </tbody></table>
     ${!canAct.value && html`<p class="hint">This is a recorded run: faults can be armed in a live cluster, and in a run that waits at a step.</p>`}
     ${canAct.value && html`<section><h2>Arm a rule</h2>
       <div class="bar"><label>What <select id="plan" value=${chosen} onChange=${(e) => choose(e.target.value)}>
         ${Object.keys(PLANS).map((name) => html`<option value=${name}>${name}</option>`)}<option value=${OWN}>${OWN}</option></select></label>
-        <button class="primary" id="arm" onClick=${() => act(() => (isLive ? post("/faults", rule) : drive({ arm: rule })))}>Arm</button></div>
+        <button class="primary" id="arm" onClick=${() => doNow(() => (isLive ? post("/faults", rule) : drive({ arm: rule })), `The rule ${rule.id} is armed.`)}>Arm</button></div>
       ${chosen === OWN && html`<${Own} own=${own} change=${change} inForce=${inForce} />`}
       ${isLive && html`<p class="hint">The same from a terminal:</p>
       <pre tabindex="0">curl -s ${location.origin}/api/v1/faults -d ${inShell(JSON.stringify(rule))}</pre>`}</section>`}`;

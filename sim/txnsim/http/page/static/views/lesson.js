@@ -2,7 +2,7 @@
 // A lesson: a text, perhaps a question, then the story goes on and shows the answer; and goals that the
 // learner reaches. What is right is read from the trace of the run, in Python.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { act, ask, beside, command, drive, listen, play } from "../api.js";
 import { html } from "../html.js";
 import { batch } from "@preact/signals";
@@ -94,10 +94,14 @@ async function following() {
 
 export function Lesson() {
   const now = lesson.value;
+  const box = useRef(null);
+  useEffect(() => { // the button that was pressed is gone, or was off meanwhile: what goes on has the focus
+    if (document.activeElement === document.body) box.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
+  }, [now?.part, now?.shown, now?.tried, busy.value]);
   if (!now) return null;
   const part = now.parts[now.part];
   const View = part?.goal && Object.keys(part.goal).length ? Aim : One;
-  return html`<section class=${presenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${now.id}`} aria-live="polite">
+  return html`<section ref=${box} class=${presenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${now.id}`} aria-live="polite">
     <h2>${now.id}: ${now.title} <small>${part ? `part ${now.part + 1} of ${now.parts.length}` : "the end"}</small>
       <button id="lesson-present" aria-pressed=${presenting.value} onClick=${() => (presenting.value = !presenting.value)} title="Large type, and a button that shows the answer">Present</button></h2>
     ${part ? html`<${View} key=${now.part} part=${part} now=${now} />` : html`<${End} now=${now} />`}</section>`;

@@ -3,10 +3,10 @@
 // partitions believe, and one sentence where they disagree.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { act, ask, drive, post } from "../api.js";
+import { ask, doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
 import { SHOWN_MAX, agreement, clientsAt, coordinated, idsOf, messages, partitionsOf, readersAt, stepAt, waiting } from "../stage.js";
-import { at, canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, live, notes, partition, said, source, state, transaction } from "../store.js";
+import { at, canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, notes, partition, source, state, transaction } from "../store.js";
 import { tape } from "../tape.js";
 import { Compare } from "./compare.js";
 import { Event } from "./event.js";
@@ -77,6 +77,7 @@ function Story() {
     ${told.map((index, n) => html`<li class=${n + 1 === step ? "now" : n + 1 > step ? "later" : ""} aria-current=${n + 1 === step ? "step" : undefined}>
       <button class="caption" onClick=${() => go((told[n + 1] ?? events.length) - 1)}>${events[index].d.text}</button></li>`)}
     ${next && html`<li class="later">${next.text}</li>`}</ol>
+    <p class="hint">Click a sentence, or press <kbd>←</kbd> <kbd>→</kbd>.</p>
     ${source.value.kind === "live" && html`<p><${Practise} again=${true} /></p>`}</section>`;
 }
 
@@ -120,15 +121,6 @@ function Message({ one, now }) {
 }
 
 const NEXT = { hold: "Hold", drop: "Drop", duplicate: "Deliver twice" };
-
-/** What somebody does is done now, and said. */
-const doNow = (doing, what) => {
-  live();
-  return act(async () => {
-    await doing();
-    said.value = what;
-  });
-};
 
 function release(rule, as) {
   const isLive = source.value.kind === "live";
@@ -191,9 +183,11 @@ export function Servers() {
 
 /** Makes a hanging transaction in the live cluster, and shows it. */
 function Practise({ again = false }) {
-  return html`<button id="practise" class=${again ? "" : "primary"} onClick=${() => act(async () => {
-    live(); // whatever is done is done now
+  return html`<button id="practise" class=${again ? "" : "primary"} onClick=${() => {
     choose("stage"); // now, not with the answer: by then somebody may look at something else
-    partition.value = (await post("/practise")).hangs;
-  })}>${again ? "Make another one hang" : "Make a transaction hang"}</button>`;
+    void doNow(() => post("/practise"), ({ hangs, transactional_id }) => {
+      partition.value = hangs;
+      return `T1 of ${transactional_id} hangs on ${hangs}.`;
+    });
+  }}>${again ? "Make another one hang" : "Make a transaction hang"}</button>`;
 }

@@ -17,8 +17,9 @@ export function Coordinated({ it }) {
 }
 
 /** How far a read_committed consumer gets. */
-export const gets = ({ end, lso }) => (lso < end
-  ? `A read_committed consumer stops at ${lso}: it gets nothing from here on, ${end - lso} ${end - lso === 1 ? "offset" : "offsets"} before the log end.`
+export const gets = ({ end, lso, producers }) => (lso < end
+  ? `A read_committed consumer stops at ${lso}: it gets nothing from here on, ${end - lso} ${end - lso === 1 ? "offset" : "offsets"} before the log end${
+    Object.values(producers).some(({ first }) => first === lso) ? ". Only a marker can tell it whether the transaction there counts" : ""}.`
   : "A read_committed consumer gets everything up to the log end, but no aborted record.");
 
-export const HOW = { held: "held", released: "was held, released", owed: "on its way", delivered: "delivered", refused: "refused", lost: "lost", doubled: "arrives twice" };
+export const HOW = { held: "held", released: "was held, released", owed: "on its way", delivered: "delivered", refused: "refused", lost: "lost", cancelled: "never sent", doubled: "arrives twice" };

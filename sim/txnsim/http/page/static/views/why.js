@@ -1,13 +1,17 @@
 // @ts-check
 // Why is the last stable offset of a partition where it is? What the server's reader says, and the cure.
 
-import { act, drive, post } from "../api.js";
+import { doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { at, canAct, driven, events, explained, go, lesson, live, source } from "../store.js";
+import { at, canAct, driven, events, explained, go, lesson, source } from "../store.js";
+import { tape } from "../tape.js";
 import { Event } from "./event.js";
 
 /** What the causes of txnsim.txn.open_txn_verdict are called here. */
 const CAUSES = { nothing: "no transaction holds readers back", "marker outstanding": "the marker is still owed" };
+
+/** How a remark on the recording begins: it is no reason. */
+const REMARK = "This trace was recorded at brief";
 
 export function Why({ tp }) {
   const now = events[at.value]?.i;
@@ -19,8 +23,8 @@ export function Why({ tp }) {
     ${!found && html`<p class="hint">${explained.value?.error ?? "Reading the trace …"}</p>`}
     ${found && html`
       <p class=${`cause ${found.cause.split(" ")[0]}`}><b>${CAUSES[found.cause] ?? found.cause}</b></p>
-      ${told(found, asks).map((one) => html`<p>${one}</p>`)}
-      ${found.repair && !asks && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp)}>
+      ${told(found, asks, called(tp, found)).map((one) => html`<p class=${one.startsWith(REMARK) ? "hint" : ""}>${one}</p>`)}
+      ${found.repair && !asks && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp, found.marker ?? "ABORT")}>
         ${found.marker ? `End it: write the ${found.marker} marker` : "End it: the decision is unknown, write an ABORT marker"}</button> <code>${found.repair}</code></p>`}
       ${found.repair && !asks && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
         ${driven.value?.back ? " Step back, and you can." : ""}</p>`}
@@ -31,21 +35,25 @@ export function Why({ tp }) {
 
 /** What the server says, without the command, which stands below its button; and without the cure, where
  *  it is asked for. */
-const told = ({ sentences }, asks) => sentences.filter((one) => !asks || !one.includes("To end it:")).map((one) => one.replace(/ To end it: .*$/, ""));
+const told = ({ sentences }, asks, name) => sentences.filter((one) => !asks || !one.includes("To end it:"))
+  .map((one) => one.replace(/ To end it: .*$/, "").replace(/the transaction of (producer id \d+, epoch -?\d+), begins, which/, name ? `${name} ($1) begins, which` : "$&"));
+
+/** The transaction that begins at the last stable offset, as the stage calls it. */
+function called(tp, { last_stable_offset: lso }) {
+  const cell = tape(tp, at.value, lso).cells.find(({ first, last, how }) => first <= lso && lso <= last && how === "open");
+  return cell?.t ? `T${cell.t.number} of ${cell.t.id}` : "";
+}
 
 /** Where a bound was moved to where it stands. */
 export function jump(tp, kind) {
   for (let n = at.value; n >= 0; n -= 1) if (events[n].k === kind && events[n].d.tp === tp) return go(n);
 }
 
-function repair(tp) {
-  live(); // whatever is done is done now
-  if (source.value.kind === "run") {
-    const hanging = explained.value.open.filter((one) => one.partition === tp && one.verdict === "hanging");
-    return act(async () => {
-      for (const one of hanging) await drive({ call: { who: "operator", do: "abort", partition: tp, "start-offset": one.first } });
-    });
-  }
+function repair(tp, marker) {
+  const hanging = explained.value.open.filter((one) => one.partition === tp && one.verdict === "hanging");
   const dash = tp.lastIndexOf("-");
-  return act(() => post("/repairs", { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)) }));
+  return doNow(async () => {
+    if (source.value.kind === "live") return post("/repairs", { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)) });
+    for (const one of hanging) await drive({ call: { who: "operator", do: "abort", partition: tp, "start-offset": one.first } });
+  }, `The ${marker} marker is written on ${tp}.`);
 }
