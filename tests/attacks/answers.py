@@ -66,12 +66,12 @@ def configs_appends(target: Target) -> int:
 
 def producers(target: Target) -> int:
     """DescribeProducers of a partition with 5,000 producers, named 19,980 times."""
-    return _with_producers(target) + _asked(target, _describe_producers([0] * 19_980))
+    return with_producers(target) + _asked(target, _describe_producers([0] * 19_980))
 
 
 def producers_64(target: Target) -> int:
     """DescribeProducers of a partition with 5,000 producers, named 64 times."""
-    return _with_producers(target) + _asked(target, _describe_producers([0] * 64))
+    return with_producers(target) + _asked(target, _describe_producers([0] * 64))
 
 
 def consumer_group(target: Target) -> int:
@@ -82,17 +82,7 @@ def consumer_group(target: Target) -> int:
 
 def transactions_64(target: Target) -> int:
     """DescribeTransactions of an id with 9,990 partitions, named 64 times."""
-    named_ids(target, ["t"])
-    with target.connect() as connection:
-        known = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]
-        added = {
-            "v3_and_below_transactional_id": "t",
-            "v3_and_below_producer_id": known.producer_id,
-            "v3_and_below_producer_epoch": known.producer_epoch,
-            "v3_and_below_topics": [{"name": WIDE, "partitions": range(PARTITIONS)}],
-        }
-        connection.ask(24, 3, **added)
-    sent = len(request(24, 3, **added))
+    _, sent = with_transaction(target)
     return sent + _asked(target, request(65, 0, transactional_ids=["t"] * 64))
 
 
@@ -149,7 +139,23 @@ def _with_config(target: Target) -> int:
     return _asked(target, request(44, 1, resources=[resource], validate_only=False))
 
 
-def _with_producers(target: Target) -> int:
+def with_transaction(target: Target) -> tuple[Any, int]:
+    """Begin one of all partitions; its id as DescribeTransactions has it, and bytes sent."""
+    named_ids(target, ["t"])
+    with target.connect() as connection:
+        known = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]
+        added = {
+            "v3_and_below_transactional_id": "t",
+            "v3_and_below_producer_id": known.producer_id,
+            "v3_and_below_producer_epoch": known.producer_epoch,
+            "v3_and_below_topics": [{"name": WIDE, "partitions": range(PARTITIONS)}],
+        }
+        connection.ask(24, 3, **added)
+    return known, len(request(24, 3, **added))
+
+
+def with_producers(target: Target) -> int:
+    """Have 5,000 producers at one partition; bytes sent."""
     sent = 0
     with target.socket() as connection:
         for number in range(PRODUCERS):

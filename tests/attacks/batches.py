@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import struct
 import time
+import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
 import crc32c
 
+from tests.attacks.patterns import WITH_ACLS
+from tests.attacks.sending import exchange, request
 from tests.attacks.target import Attack, Target
 from tests.real.stories.player import produce
 from tests.support.raw_wire import Outcome
@@ -28,6 +33,7 @@ TINY: Final = bytes.fromhex("0c000000010100")
 PARTITIONS: Final = 100
 CLEANED_S: Final = 25.0
 """The cleaner looks for work every 15 s."""
+OLD_BYTES: Final = 50 << 20
 ONE_BROKER: Final = ("--brokers", "1")
 """So that the first broker leads every partition."""
 
@@ -215,6 +221,38 @@ def _produce(
     return len(batch)
 
 
+def old_messages(target: Target) -> int:
+    """Message sets of the formats 0 and 1: 50 MiB of tiny messages, and one of gzip of 200 MiB."""
+    bomb, most = gzip.compress(bytes(200 << 20)), 0
+    with target.connect() as connection:
+        connection.ask(CREATE_TOPICS, 7, topics=[_topic()], timeout=10_000)
+    for magic in (0, 1):
+        tiny = _old_message(magic)
+        for records in (tiny * (OLD_BYTES // len(tiny)), _old_message(magic, 1, bomb)):
+            for transactional_id in (None, "t"):
+                part = {"index": 0, "records": records}
+                values: dict[str, Any] = {"transactional_id": transactional_id, "acks": 1}
+                values["topic_data"] = [{"name": TOPIC, "partition_data": [part]}]
+                frame = request(PRODUCE, VERSION, timeout=30_000, **values)
+                with target.socket() as connected:
+                    connected.settimeout(60.0)
+                    with contextlib.suppress(ConnectionError):
+                        exchange(connected, frame, answers=1)
+                most = max(most, len(frame))  # one is there at a time
+    return most
+
+
+def _old_message(magic: int, codec: int = 0, value: bytes | None = None) -> bytes:
+    """As LegacyRecord has it; no key."""
+    said = struct.pack(">i", -1 if value is None else len(value)) + (value or b"")
+    body = bytes((magic, codec)) + bytes(8 * magic) + struct.pack(">i", -1) + said
+    return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+
+
+def _topic() -> dict[str, Any]:
+    return {"name": TOPIC, "num_partitions": 1, "replication_factor": 1}
+
+
 ATTACKS: Final = (
     Attack("batch-tiny-records-zstd", tiny_records_zstd, serve=ONE_BROKER),
     Attack("batch-tiny-records-gzip", tiny_records_gzip, serve=ONE_BROKER),
@@ -230,4 +268,6 @@ ATTACKS: Final = (
     Attack("batch-without-keys", without_keys, serve=ONE_BROKER),
     Attack("batch-too-old", too_old, serve=ONE_BROKER),
     Attack("batch-many-partitions", many_partitions, serve=ONE_BROKER),
+    Attack("batch-old-messages", old_messages, serve=ONE_BROKER),
+    Attack("batch-old-messages-acls", old_messages, serve=(*ONE_BROKER, *WITH_ACLS)),
 )

@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 from tests.attacks.sending import send_quietly
@@ -21,6 +22,10 @@ NESTED: Final = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     for before, name in zip("abcdef", "bcdefg", strict=True)
 )
 TIMEOUT_S: Final = 120.0
+DRIVEN: Final = 8
+"""So many driven runs wait at once."""
+STOPS: Final = 100
+"""So many stops each of them keeps, in a process each."""
 
 
 def aliases(target: Target) -> int:
@@ -108,6 +113,38 @@ def heavy_story(target: Target) -> int:
         with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
             assert answer.status == 204
     return sent
+
+
+def driven_runs(target: Target) -> int:
+    """Driven runs that never end: as many as there may be, each with as many stops as it keeps."""
+    wanted = {"name": "z01", "runs": ["V-"], "paused": True}
+    sent = sum(
+        _post(target, "/api/v1/runs?wait_ms=60000", wanted, expected=(200, 202, 409))
+        for _ in range(DRIVEN + 4)
+    )
+    step = {"step": {"advance": "1ms"}}
+    for run in (1, 2):
+        for _ in range(STOPS + 20):
+            path = f"/api/v1/runs/{run}/inputs?wait_ms=60000"
+            sent += _post(target, path, step, expected=(200,))
+    processes = descendants(target.pid)
+    assert DRIVEN < len(processes) <= DRIVEN + 2 * STOPS + 2, len(processes)
+    return sent
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes that a process has begun, and theirs."""
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(status.parent.name))
+    found, left = [], [pid]
+    while left:
+        own = children.get(left.pop(), [])
+        found += own
+        left += own
+    return found
 
 
 def large_bodies(target: Target) -> int:
@@ -207,6 +244,7 @@ ATTACKS: Final = (
     Attack("clock-far-ahead", clock_far_ahead),
     Attack("cut-off-bodies", cut_off_bodies),
     Attack("heavy-stories", heavy_story),
+    Attack("driven-runs", driven_runs),
     Attack("large-bodies", large_bodies),
     Attack("large-headers", large_headers),
     Attack("traces-at-once", traces_at_once),

@@ -1,8 +1,9 @@
 """A client that does no harm and wants its answers: ``python -m tests.attacks.neighbour ADDRESS``.
 
-It produces a small batch, waits for the answer, rests for a moment, and so on. A line on standard
-input ends a measurement: the waits since the line before are written as one line of JSON. The end
-of input ends the program. Its answers are checked: each batch gets the next offset.
+It produces a small batch, waits for the answer, rests for a moment, and so on. Where the broker has
+no room (KAFKA_STORAGE_ERROR) it tries again, as a client does; all of that is one wait. A line on
+standard input ends a measurement: the waits since the line before are written as one line of JSON.
+The end of input ends the program. Its answers are checked: each batch gets the next offset.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import msgspec
 
 from tests.attacks.figures import Waits
 from tests.support.raw_wire import RawConnection
+from txnsim.errors import ErrorCode
 from txnsim.wire.batch import Record, build_batch
 
 TOPIC: Final = "neighbour"
 REST_S: Final = 0.002
+RETRY_S: Final = 0.1
+FULL: Final = ErrorCode.kafka_storage_error
 PRODUCE: Final = 0
 PRODUCE_VERSION: Final = 9
 
@@ -34,9 +38,13 @@ def main(address: str) -> None:
     with RawConnection(address, client_id="neighbour") as connection:
         while True:
             asked_s = time.monotonic()
-            answer = connection.ask(
-                PRODUCE, PRODUCE_VERSION, acks=1, timeout=30_000, topic_data=[topic]
-            )
+            while True:
+                answer = connection.ask(
+                    PRODUCE, PRODUCE_VERSION, acks=1, timeout=30_000, topic_data=[topic]
+                )
+                if answer.responses[0].partition_responses[0].error_code != FULL:
+                    break
+                time.sleep(RETRY_S)
             waits_ms.append((time.monotonic() - asked_s) * 1000)
             _check(answer, expected)
             expected += 1

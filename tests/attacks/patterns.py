@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from tests.attacks.sending import request
 from tests.attacks.target import Attack, Target
@@ -18,6 +19,7 @@ COSTLY_WITHIN: Final = "(a?){1000}(a?){500}x"
 """As costly as one may be."""
 LONG_ID: Final = "a" * 3_000
 ONE_BROKER: Final = ("--brokers", "1")
+WITH_ACLS: Final = ("--config", str(Path(__file__).with_name("acls.properties")))
 
 
 def named_ids(target: Target, names: list[str]) -> int:
@@ -53,8 +55,19 @@ def many_ids(target: Target) -> int:
 
 
 def without_rights(target: Target) -> int:
-    """The same by somebody who may do nothing: none of the ids may be seen."""
-    return many_ids(target)
+    """The same by somebody who may see none of the ids."""
+    names = [f"{'a' * 240}{number}" for number in range(300)]
+    sent = named_ids(target, names)
+    denied = {"resource_type": 5, "resource_name": "*", "resource_pattern_type": 3}
+    denied |= {"principal": "User:ANONYMOUS", "host": "*", "operation": 2, "permission_type": 2}
+    with target.connect() as connection:
+        made = connection.ask(30, 3, creations=[denied])
+        assert not made.results[0].error_code, made
+        for pattern in (COSTLY, COSTLY_WITHIN):
+            answer = connection.ask(LIST_TRANSACTIONS, 2, **_asked(pattern))
+            assert not answer.transaction_states, "none of them may be seen"
+            sent += len(request(LIST_TRANSACTIONS, 2, **_asked(pattern)))
+    return sent
 
 
 def regex(target: Target) -> int:
@@ -93,19 +106,24 @@ def regex(target: Target) -> int:
 
 def _list(target: Target, pattern: str) -> int:
     """List by this pattern; how many bytes that took. A closed connection is an answer."""
-    asked = {
-        "state_filters": [],
-        "producer_id_filters": [],
-        "duration_filter": -1,
-        "transactional_id_pattern": pattern,
-    }
+    asked = _asked(pattern)
     with target.connect() as connection:
         connection.ask(LIST_TRANSACTIONS, 2, **asked)
     return len(request(LIST_TRANSACTIONS, 2, **asked))
 
 
+def _asked(pattern: str) -> dict[str, Any]:
+    return {
+        "state_filters": [],
+        "producer_id_filters": [],
+        "duration_filter": -1,
+        "transactional_id_pattern": pattern,
+    }
+
+
 ATTACKS: Final = (
     Attack("pattern-long-id", long_id, serve=ONE_BROKER),
     Attack("pattern-many-ids", many_ids, serve=ONE_BROKER),
+    Attack("pattern-without-rights", without_rights, serve=(*ONE_BROKER, *WITH_ACLS)),
     Attack("pattern-regex", regex, serve=ONE_BROKER),
 )

@@ -46,7 +46,7 @@ def measured(attack: Attack, *, checkout: Path | None = None) -> Figures:
 
 def _attacked(attack: Attack, target: Target, neighbour: Neighbour) -> Figures:
     quiet = neighbour.waits(_SETTLE_S) or _NO_WAITS
-    resident_mib, logged = target.memory_mib("VmRSS"), target.log_bytes
+    logged = target.log_bytes
     target.begin()
     started_s = time.monotonic()
     player = _Player(attack, target)
@@ -75,10 +75,11 @@ def _attacked(attack: Attack, target: Target, neighbour: Neighbour) -> Figures:
         sent_bytes=player.sent_bytes,
         gap_ms=gap_ms,
         gap_cpu_ms=cpu_ms,
-        memory_mib=max(0.0, peak_mib - resident_mib - player.sent_bytes / 2**20),
+        memory_mib=max(0.0, peak_mib - target.resident_mib - player.sent_bytes / 2**20),
         quiet=quiet,
         attacked=attacked,
         log_bytes=target.log_bytes - logged,
+        is_refused=attack.is_refused,
         trouble=tuple(trouble),
     )
 

@@ -10,8 +10,10 @@ from tests.attacks import (
     control_port,
     fairness,
     floods,
+    memory,
     patterns,
     pipelines,
+    privileges,
     topics,
     unknown_clients,
     walks,
@@ -29,6 +31,8 @@ _MODULES: Final = (
     patterns,
     answers,
     walks,
+    memory,
+    privileges,
 )
 
 ATTACKS: Final[dict[str, Attack]] = {

@@ -34,6 +34,10 @@ class Attack(NamedTuple):
     """Further arguments of ``txnsim serve``."""
     limit_s: float = 2 * ANSWER_S_MAX
     """How long it may take."""
+    is_refused: bool = False
+    """The neighbour is refused for a while, as is promised, and tries again: its waits are no
+    limit.
+    """
 
     @property
     def about(self) -> str:
@@ -48,8 +52,17 @@ class Target:
         self._server = server
         self._ticks = ticks
         self._round = 0
+        self.resident_mib = 0.0
+        """Before the attack, or once all is there that it is played on."""
 
     # For attacks
+
+    def is_made(self) -> None:
+        """All is there that the attack is played on, in very many requests: memory is measured from
+        here.
+        """
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")  # the peak of the resident set
+        self.resident_mib = self.memory_mib("VmRSS")
 
     @property
     def ready(self) -> dict[str, Any]:
@@ -90,7 +103,7 @@ class Target:
 
     def begin(self) -> None:
         """Measure from now on."""
-        Path(f"/proc/{self.pid}/clear_refs").write_text("5")  # the peak of the resident set
+        self.is_made()
         self._round += 1
         self._ticks[:8] = self._round.to_bytes(8, "little")
         time.sleep(5 * _POLL_S)

@@ -9,32 +9,61 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from tests.attacks.answers import PARTITIONS, SERVE, WIDE, with_producers, with_transaction
 from tests.attacks.patterns import INIT_PRODUCER_ID, LIST_TRANSACTIONS, named_ids
 from tests.attacks.sending import exchange, read_answers, request
 from tests.attacks.target import Attack, Target
+from txnsim.wire.batch import Record, build_batch
 
-IDS: Final = 30_000
-GROUPS: Final = 15_000
-OPEN: Final = 3_000
+IDS: Final = 100_000
+GROUPS: Final = 50_000
+OPEN: Final = 10_000
 ADD_PARTITIONS: Final = 24
 ONE_BROKER: Final = ("--brokers", "1")
+LIMIT_S: Final = 600.0
+"""What is walked over takes a while to make."""
 _DAY_MS: Final = 86_400_000
 
 
 def transactional_ids(target: Target) -> int:
-    """ListTransactions, /api/v1/transactions and /metrics over 30,000 transactional ids."""
-    sent = _ids(target, IDS)
+    """ListTransactions, /api/v1/transactions and /metrics over 100,000 transactional ids."""
+    _ids(target, IDS)
+    target.is_made()
     asked = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
     with target.connect() as connection:
         assert len(connection.ask(LIST_TRANSACTIONS, 1, **asked).transaction_states) == IDS + 1
-    for path in ("/api/v1/transactions?state=Ongoing", "/metrics"):
-        with urllib.request.urlopen(target.http + path, timeout=120) as answer:
-            answer.read()
-    return sent
+    _get(target, "/api/v1/transactions?state=Ongoing", "/metrics", "/api/v1/transactions")
+    _get(target, "/api/v1/open-transactions", "/api/v1/report", "/api/v1/transactions/id-7")
+    return 0
+
+
+def control_port(target: Target) -> int:
+    """Lists of the control port: 9,990 partitions, a transaction open on each, 5,000 producers."""
+    known, _ = with_transaction(target)
+    records = build_batch(
+        [Record(key=None, value=b"v")],
+        timestamp_ms=1_700_000_000_000,
+        producer_id=known.producer_id,
+        producer_epoch=known.producer_epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    parts = [{"index": index, "records": records} for index in range(PARTITIONS)]
+    topic = {"name": WIDE, "partition_data": parts}
+    values = {"transactional_id": "t", "acks": 1, "timeout": 30_000, "topic_data": [topic]}
+    with target.connect() as connection:
+        answered = connection.ask(0, 9, **values).responses[0].partition_responses
+        assert not any(one.error_code for one in answered)
+    with_producers(target)
+    target.is_made()
+    for name in ("cluster", "topics", f"topics/{WIDE}", "transactions", "transactions/t"):
+        _get(target, f"/api/v1/{name}")
+    _get(target, "/api/v1/producers", "/api/v1/open-transactions", "/metrics", "/api/v1/report")
+    return 0
 
 
 def groups(target: Target) -> int:
-    """ListGroups over 15,000 groups, and the retention of their positions."""
+    """ListGroups over 50,000 groups, and the retention of their positions."""
     with target.connect() as connection:
         connection.ask(10, 4, key_type=0, coordinator_keys=["any"])
     time.sleep(1.0)
@@ -44,20 +73,22 @@ def groups(target: Target) -> int:
     data = b"".join(request(8, 9, group_id=f"g-{at}", **commit) for at in range(GROUPS))
     with target.socket() as connection:
         exchange(connection, data, answers=GROUPS)
+        target.is_made()
         connection.sendall(request(16, 4, states_filter=[]))
         read_answers(connection, 1)
-    return len(data) + _advance(target, 8 * _DAY_MS)
+    return _advance(target, 8 * _DAY_MS)
 
 
 def timeouts(target: Target) -> int:
-    """3,000 transactions that time out in one advance of the clock."""
-    sent = named_ids(target, [])
+    """10,000 transactions that time out in one advance of the clock."""
+    named_ids(target, [])
     frames = list(_init(OPEN, "open-"))
     with target.socket() as connection:
         exchange(connection, b"".join(frames), answers=OPEN)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda part: _begin(target, part), range(4)))
-    return sent + 2 * sum(map(len, frames)) + _advance(target, 120_000)
+    target.is_made()
+    return _advance(target, 120_000)
 
 
 def _begin(target: Target, part: int) -> None:
@@ -74,18 +105,23 @@ def _begin(target: Target, part: int) -> None:
             )
 
 
-def _ids(target: Target, count: int) -> int:
-    sent = named_ids(target, ["first"])
+def _ids(target: Target, count: int) -> None:
+    named_ids(target, ["first"])
     frames = list(_init(count, "id-"))
     with target.socket() as connection:
         exchange(connection, b"".join(frames), answers=count)
-    return sent + sum(map(len, frames))
 
 
 def _init(count: int, prefix: str) -> Iterator[bytes]:
     asked = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
     for at in range(count):
         yield request(INIT_PRODUCER_ID, 4, transactional_id=f"{prefix}{at}", **asked)
+
+
+def _get(target: Target, *paths: str) -> None:
+    for path in paths:
+        with urllib.request.urlopen(target.http + path, timeout=120) as answer:
+            answer.read()
 
 
 def _advance(target: Target, ms: int) -> int:
@@ -103,7 +139,8 @@ def _advance(target: Target, ms: int) -> int:
 
 
 ATTACKS: Final = (
-    Attack("walk-ids", transactional_ids, serve=ONE_BROKER),
-    Attack("walk-groups", groups, serve=ONE_BROKER),
-    Attack("walk-timeouts", timeouts, serve=(*ONE_BROKER, "--topic", "other:1")),
+    Attack("walk-ids", transactional_ids, serve=ONE_BROKER, limit_s=LIMIT_S),
+    Attack("walk-groups", groups, serve=ONE_BROKER, limit_s=LIMIT_S),
+    Attack("walk-timeouts", timeouts, serve=(*ONE_BROKER, "--topic", "other:1"), limit_s=LIMIT_S),
+    Attack("walk-control-port", control_port, serve=SERVE, limit_s=LIMIT_S),
 )

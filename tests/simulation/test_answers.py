@@ -124,3 +124,76 @@ async def _fill(wire: Wire) -> None:
     beat |= {"subscribed_topic_regex": None, "server_assignor": None, "topic_partitions": []}  # type: ignore[dict-item]
     await _until(wire, 68, 1, beat, lambda told: not told.error_code)
     await _sized(wire, 68, 1, beat)
+
+
+HEAVY_BYTES: Final = 10_000
+FEW: Final[dict[int, tuple[int, dict[str, Any]]]] = {
+    15: (5, {"groups": ["heavy"] * 10}),
+    32: (4, {"resources": [{"resource_type": 2, "resource_name": "wide",
+                            "configuration_keys": None}] * 10}),
+}  # fmt: skip
+"""Of so few elements that nothing is done in slices."""
+
+
+@pytest.mark.parametrize("api_key", FEW, ids=api_name)
+def test_few_heavy_elements_are_within_the_budget_as_well(api_key: int) -> None:
+    version, values = FEW[api_key]
+
+    async def main(cluster: VirtualCluster) -> None:
+        (broker,) = cluster.sim.metadata.image.brokers.values()
+        wire = await Wire.open(broker.host, broker.port)
+        await _fill(wire)
+        await _heavy(wire)
+        size, message = await _sized(wire, api_key, version, values)
+        assert 0 < size <= BUDGET, f"{size} bytes"
+        assert "policy_violation" in repr(message)
+        size, message = await _sized(wire, api_key, version, _first_of(values))
+        assert HEAVY_BYTES < size <= BUDGET, "one of them is answered"
+        await wire.close()
+
+    run_cluster(main, brokers=1, topics=(("wide", PARTITIONS),), answer_max_bytes=BUDGET)
+
+
+def test_an_answer_of_few_pieces_that_nobody_has_announced_ends_the_connection() -> None:
+    """The leader of a classic group is told what all members have sent with their names."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        (broker,) = cluster.sim.metadata.image.brokers.values()
+        wire = await Wire.open(broker.host, broker.port)
+        await _fill(wire)
+        message = message_from(codec.request_class(11, 3), _joining(BUDGET + 1))
+        wire.send(wire.frame(11, 3, message))
+        assert await wire.closed()
+        await wire.close()
+
+    run_cluster(main, brokers=1, topics=(("wide", PARTITIONS),), answer_max_bytes=BUDGET)
+
+
+def _first_of(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: listed[:1] for name, listed in values.items()}
+
+
+def _joining(size: int) -> dict[str, Any]:
+    return {
+        "group_id": "heavy",
+        "session_timeout": 30_000,
+        "rebalance_timeout": 1_000,
+        "member_id": "",
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": bytes(size)}],
+    }
+
+
+async def _heavy(wire: Wire) -> None:
+    """A group with a heavy member, a config with a long value."""
+    joined = await _until(wire, 11, 3, _joining(HEAVY_BYTES), lambda told: not told.error_code)
+    synced = {"group_id": "heavy", "generation_id": joined.generation_id}
+    synced |= {"member_id": joined.member_id}
+    synced["assignments"] = [{"member_id": joined.member_id, "assignment": b""}]
+    await _sized(wire, 14, 2, synced)
+    value = ",".join(["0:1"] * (HEAVY_BYTES // 4))
+    name = "leader.replication.throttled.replicas"
+    config = {"name": name, "config_operation": 0, "value": value}
+    resource = {"resource_type": 2, "resource_name": "wide", "configs": [config]}
+    _, changed = await _sized(wire, 44, 1, {"resources": [resource], "validate_only": False})
+    assert not changed.responses[0].error_code, changed

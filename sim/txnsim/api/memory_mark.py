@@ -3,7 +3,8 @@
 All brokers share one process, and a MemoryError would take them together. So the process is looked
 at from time to time. While it is above its mark, requests that make something grow are answered
 with an error: a Produce with KAFKA_STORAGE_ERROR, which a client tries again, as where a disk is
-full; all others with POLICY_VIOLATION. Reading goes on, and transactions end.
+full; all others with POLICY_VIOLATION. Reading goes on, and transactions end. Before anything is
+refused, clients lose what they have sent of large frames that are not whole.
 
 Kafka's counterpart: none; a broker's heap ends with an OutOfMemoryError, and the broker with it.
 """
@@ -30,6 +31,8 @@ DEVIATIONS: Final = (
 _log: Final = Logger("txnsim.server")
 
 LOOK_MS: Final = 250
+SOON_MS: Final = 10
+"""Until the next look where something was given up."""
 SHARE_OF_MACHINE: Final = 0.8
 """Of what the machine or its container has, where no mark is given."""
 BELOW: Final = 0.95
@@ -58,6 +61,11 @@ async def _refuse(handler: Handler, request: Request) -> Reply:
 
 class Growing(Protocol):
     """A listener, as far as it may refuse what makes something grow."""
+
+    def give_up_largest_frame(self) -> bool:
+        """Close the connection that holds most of a frame that is not whole; whether one holds
+        much.
+        """
 
     def refuse_growth(self, *, is_full: bool) -> None:
         """Refuse what needs more memory, or take it again."""
@@ -90,6 +98,12 @@ class MemoryMark:
     def look(self) -> None:
         """See how much memory there is, now and from time to time."""
         resident = self._resident_bytes()
+        next_ms = LOOK_MS
+        if resident > self._limit_bytes:
+            # One at a time: to free a gigabyte takes longer than a turn may.
+            if any(listener.give_up_largest_frame() for listener in self._listeners()):
+                next_ms = SOON_MS
+            resident = self._resident_bytes()
         over = resident > self._limit_bytes * (BELOW if self.is_over else 1)
         if over is not self.is_over:
             self.is_over = over
@@ -100,4 +114,4 @@ class MemoryMark:
                 _log.warning(f"memory: {mib} MiB: new work is taken again")
         for listener in self._listeners():
             listener.refuse_growth(is_full=over)
-        self._clock.call_later(LOOK_MS, self.look)
+        self._clock.call_later(next_ms, self.look)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
-from types import MethodType, UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints, overload
+from collections.abc import Awaitable, Callable, Iterable
+from types import GenericAlias, MethodType, UnionType
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from txnsim.http.replies import Body, OptionalBody, WithStatus, as_json, no_body_of
+from txnsim.http.replies import Body, Listing, OptionalBody, WithStatus, as_json, no_body_of
+from txnsim.runtime.turns import Pace
 from txnsim.server.cluster import SimCluster
+
+T = TypeVar("T")
 
 Answerer = Callable[..., Awaitable[Any]]
 """What answers an operation: takes the request, and its ``Body`` where it has one."""
@@ -48,8 +51,8 @@ class Operation(msgspec.Struct, frozen=True):
     """A method on a path.
 
     What goes over the port is said by the signature of the method that answers it: ``answer`` is
-    what it returns (or has in a ``WithStatus``; none where it makes a ``Response``), ``body`` that
-    of its ``Body`` or ``OptionalBody``.
+    what it returns (or has in a ``WithStatus`` or a ``Listing``; none where it makes a
+    ``Response``), ``body`` that of its ``Body`` or ``OptionalBody``.
     """
 
     method: str
@@ -87,6 +90,8 @@ class Operation(msgspec.Struct, frozen=True):
         answer, body = hints["return"], hints.get("body")
         if get_origin(answer) is WithStatus:
             (answer,) = get_args(answer)
+        elif get_origin(answer) is Listing:
+            answer = GenericAlias(list, get_args(answer))
         described = msgspec.structs.replace(
             self,
             summary=summary,
@@ -116,6 +121,8 @@ class Operation(msgspec.Struct, frozen=True):
                 found = await answerer(request, reader(request, self.body))
             if isinstance(found, Response):
                 return found
+            if isinstance(found, Listing):
+                return await found.response(status=int(self.status))
             if isinstance(found, WithStatus):
                 return as_json(found.value, status=found.status)
             return as_json(found, status=int(self.status))
@@ -168,3 +175,13 @@ class ClusterNoun(Noun):
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
+
+    def _pace(self) -> Pace:
+        """That of a request with much to do."""
+        environment = self._cluster.environment
+        return Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
+
+    def _listing(self, elements: Iterable[T], pace: Pace | None = None) -> Listing[T]:
+        """A list of any length, which is made with breaks."""
+        limit = self._cluster.options.settings.answer_max_bytes
+        return Listing(elements, pace or self._pace(), bytes_max=limit)

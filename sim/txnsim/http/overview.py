@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.requests import Request
@@ -13,14 +13,21 @@ from starlette.responses import Response
 from txnsim import settings as settings_module
 from txnsim.http.messages import Health
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
+from txnsim.http.work_thread import beside
 from txnsim.on_demand import OnDemand
-from txnsim.server.views.readings import readings
+from txnsim.runtime.polite_threads import politely
+from txnsim.runtime.turns import rest_where_due
+from txnsim.server.views.readings import counted_ids, readings
 from txnsim.settings import DEFAULTS
 
 if TYPE_CHECKING:
     from txnsim.metrics import exposition
 else:
     exposition = OnDemand("txnsim.metrics.exposition")
+
+
+WRITTEN_AT_ONCE: Final = 2_000
+"""Readings of which the text is made without a break."""
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,10 +58,6 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 class LookRoutes(ClusterNoun):
     """The routes over one cluster."""
 
-    @cached_property
-    def _metrics(self) -> Callable[[], bytes]:
-        return exposition.exposition(lambda: readings(self._cluster))
-
     @Operation("get", "/healthz")
     async def health(self, _request: Request) -> Health:
         """The cluster answers."""
@@ -69,7 +72,16 @@ class LookRoutes(ClusterNoun):
     @Operation("get", "/metrics", media_type="text/plain")
     async def metrics(self, _request: Request) -> Response:
         """Metrics for Prometheus."""
-        return Response(self._metrics(), media_type=exposition.CONTENT_TYPE)
+        pace, found = self._pace(), []
+        ids = await counted_ids(self._cluster, pace)
+        for reading in readings(self._cluster, ids):
+            found.append(reading)
+            await rest_where_due(pace, 1)
+        if len(found) <= WRITTEN_AT_ONCE:
+            text = exposition.exposition(found)
+        else:
+            text = await beside(partial(politely, partial(exposition.exposition, found)))
+        return Response(text, media_type=exposition.CONTENT_TYPE)
 
     @Operation("get", f"{PREFIX}/cluster")
     async def cluster(self, _request: Request) -> ClusterView:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
@@ -11,12 +12,20 @@ from starlette.responses import Response
 
 from txnsim.http.messages import Problem
 from txnsim.mistakes import WrongValueError, converted
+from txnsim.on_demand import OnDemand
+from txnsim.runtime.turns import Pace
+
+responses: Final[Any] = OnDemand("starlette.responses")
 
 BODY_BYTES_MAX: Final = 1_000_000
 """A rule is a few hundred bytes; more is a mistake."""
 
 DIGITS_MAX: Final = 18
 """Of a number in a path, a query or a header; Python refuses thousands with an error of its own."""
+PIECE_BYTES: Final = 262_144
+"""Of a long answer that are sent at once."""
+ELEMENT_BYTES: Final = 128
+"""To make and encode so many takes some microseconds."""
 CURSOR_MAX: Final = 2**63 - 1
 """No event has a greater position."""
 
@@ -36,6 +45,59 @@ class RefusedError(Exception):
 def as_json(value: object, *, status: int = 200) -> Response:
     """An answer in JSON."""
     return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
+
+
+class Listing(Generic[T]):
+    """An answer in JSON that is a list of any length: an element is made and encoded when its turn
+    comes, with breaks.
+    """
+
+    def __init__(self, elements: Iterable[T], pace: Pace, *, bytes_max: int) -> None:
+        """Args:
+        elements: Nothing but their making takes time.
+        pace: Of the request.
+        bytes_max: Of the answer (``answer_max_bytes``).
+        """
+        self._elements = elements
+        self._pace = pace
+        self._bytes_max = bytes_max
+
+    async def response(self, *, status: int) -> Response:
+        """The answer.
+
+        Raises:
+            RefusedError: It would have too many bytes.
+        """
+        pieces, size = [bytearray(b"[")], 2
+        for element in self._elements:
+            encoded = msgspec.json.encode(element)
+            if len(pieces[-1]) > PIECE_BYTES:
+                pieces.append(bytearray())
+            if size > 2:
+                pieces[-1] += b","
+            pieces[-1] += encoded
+            size += len(encoded) + 1
+            if size > self._bytes_max:
+                raise RefusedError(
+                    422, f"the answer has more than {self._bytes_max:,} bytes (answer_max_bytes)"
+                )
+            if self._pace.has_done(1 + len(encoded) // ELEMENT_BYTES):
+                await self._pace.rest()
+        pieces[-1] += b"]"
+        if len(pieces) == 1:
+            return Response(bytes(pieces[0]), status_code=status, media_type="application/json")
+        found: Response = responses.StreamingResponse(
+            _one_after_the_other(pieces), status_code=status, media_type="application/json"
+        )
+        return found
+
+
+async def _one_after_the_other(pieces: list[bytearray]) -> AsyncIterator[bytes]:
+    """Each piece is gone once it is sent; others have their turn before the next one."""
+    pieces.reverse()
+    while pieces:
+        yield bytes(pieces.pop())
+        await asyncio.sleep(0)
 
 
 async def refused(_request: Request, error: Exception) -> Response:

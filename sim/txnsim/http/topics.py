@@ -14,9 +14,10 @@ from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.http.messages import PartitionView, TopicView
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
-from txnsim.http.replies import Body, RefusedError
+from txnsim.http.replies import Body, Listing, RefusedError
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import PartitionImage, TopicImage
+from txnsim.runtime.turns import rest_where_due
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import input_event
 from txnsim.types import BrokerId, TopicPartition
@@ -74,10 +75,10 @@ class TopicRoutes(ClusterNoun):
     """The routes over one cluster."""
 
     @Operation("get", f"{PREFIX}/topics")
-    async def topics(self, _request: Request) -> list[TopicView]:
+    async def topics(self, _request: Request) -> Listing[TopicView]:
         """Every topic with leaders, ISR, ELR and epochs, as the controller has it."""
         image = self._cluster.metadata.image
-        return [topic_view(topic) for _, topic in sorted(image.topics.items())]
+        return self._listing(topic_view(topic) for _, topic in sorted(image.topics.items()))
 
     @Operation("post", f"{PREFIX}/topics", status="201", refusals=("409", "422"))
     async def create(self, _request: Request, body: Body[CreateTopic]) -> TopicView:
@@ -108,15 +109,16 @@ class TopicRoutes(ClusterNoun):
     async def describe(self, request: Request) -> TopicOffsets:
         """One topic with log start, last stable offset, high watermark and log end per replica."""
         topic = self._known(request)
+        pace, found = self._pace(), []
+        for index, partition in enumerate(topic.partitions):
+            found.append(self._offsets(TopicPartition(topic.name, index), partition))
+            await rest_where_due(pace, 1 + len(partition.replicas))
         return TopicOffsets(
             name=topic.name,
             id=str(topic.topic_id),
             is_internal=topic.is_internal,
             configs=dict(sorted(topic.configs.items())),
-            partitions=tuple(
-                self._offsets(TopicPartition(topic.name, index), partition)
-                for index, partition in enumerate(topic.partitions)
-            ),
+            partitions=tuple(found),
         )
 
     @Operation("delete", f"{PREFIX}/topics/{{topic}}", refusals=("404",))

@@ -8,18 +8,20 @@ an operator would find out from outside is ``txnsim txns``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 
 from txnsim.client.inspection.hanging import OpenTransaction
-from txnsim.client.inspection.judgement import JudgedTransaction, judge
+from txnsim.client.inspection.judgement import JudgedTransaction, judging
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.errors import ConfigError
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
-from txnsim.http.replies import RefusedError, number_of, word_of
+from txnsim.http.replies import Listing, RefusedError, number_of, word_of
 from txnsim.http.topics import partition_of, replica_log
+from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.server.views.waiting import WAIT_MS, entry_of, until_state
@@ -109,17 +111,17 @@ class TransactionRoutes(ClusterNoun):
         query=(Query("state", "Only in this state, as Ongoing or PrepareCommit", "string"),),
         refusals=("422",),
     )
-    async def transactions(self, request: Request) -> list[TransactionView]:
+    async def transactions(self, request: Request) -> Listing[TransactionView]:
         """Every transactional id as its coordinator has it, with what is pending."""
         wanted = word_of(request, "state", tuple(WIRE_NAMES.values()))
-        environment = self._cluster.environment
-        pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
-        found = []
-        for broker_id, txn in self._entries():
-            if wanted in (None, txn.state.wire_name):
-                found.append(self._view(broker_id, txn))
-            await rest_where_due(pace, 1 + len(txn.partitions))
-        return found
+        pace = self._pace()
+        entries = await self._entries(pace)
+        found = (
+            self._view(broker_id, txn)
+            for broker_id, txn in entries
+            if wanted in (None, txn.state.wire_name)
+        )
+        return self._listing(found, pace)
 
     @Operation(
         "get", f"{PREFIX}/transactions/{{transactional_id}}", refusals=("404",), takes_slashes=True
@@ -173,7 +175,7 @@ class TransactionRoutes(ClusterNoun):
         ),
         refusals=("404", "422"),
     )
-    async def producers(self, request: Request) -> list[ProducerView]:
+    async def producers(self, request: Request) -> Listing[ProducerView]:
         """Every producer that the leaders of partitions know."""
         topic = request.query_params.get("topic")
         partition = number_of(request, "partition", default=-1, least=0, most=PARTITION_MAX)
@@ -181,7 +183,7 @@ class TransactionRoutes(ClusterNoun):
             raise RefusedError(422, f"partition {partition} needs a topic")
         if topic is not None:
             partition_of(self._cluster, topic, max(partition, 0))
-        return [
+        return self._listing(
             ProducerView(
                 topic=where.topic,
                 partition=where.partition,
@@ -195,7 +197,7 @@ class TransactionRoutes(ClusterNoun):
             )
             for where, leader, one in self._producers()
             if topic in (None, where.topic) and partition in (-1, where.partition)
-        ]
+        )
 
     @Operation(
         "get",
@@ -203,46 +205,64 @@ class TransactionRoutes(ClusterNoun):
         query=(Query("verdict", "Only with this verdict: hanging, decided or alive", "string"),),
         refusals=("422",),
     )
-    async def open_transactions(self, request: Request) -> list[OpenView]:
+    async def open_transactions(self, request: Request) -> Listing[OpenView]:
         """Transactions that are open on partitions, judged: alive, decided or hanging, however
         young they are.
         """
         wanted = word_of(request, "verdict", sorted(OpenTxnStatus))
         program = program_at(self._cluster.bootstrap)
-        found = (one for one in self._judged() if wanted in (None, one.verdict.value))
-        return [_open(one, program) for one in found]
+        pace = self._pace()
+        found = []
+        for where, _, log in self._logs():
+            for producer in log.producers.open():
+                found.append(OpenTransaction(partition=where, producer=_state(producer)))
+            await rest_where_due(pace, 1)
+        wanted_ids = {one.producer.producer_id for one in found}
+        ids: dict[int, str] = {}
+        descriptions: dict[str, TransactionDescription] = {}
+        for broker_id, broker in tuple(self._cluster.brokers.items()):
+            for owned in broker.coordinator.owned():
+                for txn in tuple(owned.entries.values()):
+                    if txn.producer_id in wanted_ids:
+                        ids[txn.producer_id] = txn.transactional_id
+                        descriptions[txn.transactional_id] = _description(broker_id, txn)
+                await rest_where_due(pace, 1 + len(owned.entries) // 10)
+        judged = judging(found, ids, descriptions)
+        return self._listing(
+            (_open(one, program) for one in judged if wanted in (None, one.verdict.value)), pace
+        )
 
     # What there is
 
-    def _entries(self) -> list[tuple[BrokerId, TxnMetadata]]:
+    async def _entries(self, pace: Pace) -> list[tuple[BrokerId, TxnMetadata]]:
         """Every entry with the broker that coordinates it, by transactional id."""
-        found = [
-            (broker_id, txn)
-            for broker_id, broker in self._cluster.brokers.items()
-            for txn in broker.coordinator.entries()
-        ]
-        return sorted(found, key=lambda one: (one[1].transactional_id, one[0]))
+        sorted_ones = []
+        for broker_id, broker in self._cluster.brokers.items():
+            for owned in broker.coordinator.owned():
+                own = [(broker_id, txn) for txn in owned.entries.values()]
+                sorted_ones.append(sorted(own, key=_by_id))
+                await rest_where_due(pace, len(own))
+        found = []
+        for entry in merge(*sorted_ones, key=_by_id):
+            found.append(entry)
+            if pace.has_done(1):
+                await pace.rest()
+        return found
 
-    def _producers(self) -> Iterator[tuple[TopicPartition, BrokerId, ProducerEntry]]:
+    def _logs(self) -> Iterator[tuple[TopicPartition, BrokerId, PartitionLog]]:
+        """Every partition with its leader and the leader's log."""
         image = self._cluster.metadata.image
         for name, topic in sorted(image.topics.items()):
             for index, partition in enumerate(topic.partitions):
                 where = TopicPartition(name, index)
                 log = replica_log(self._cluster, where, partition.leader)
-                for one in () if log is None else log.producers.all():
-                    yield where, partition.leader, one
+                if log is not None:
+                    yield where, partition.leader, log
 
-    def _judged(self) -> tuple[JudgedTransaction, ...]:
-        entries = self._entries()
-        return judge(
-            [
-                OpenTransaction(partition=where, producer=_state(one))
-                for where, _, one in self._producers()
-                if _start(one) is not None
-            ],
-            {txn.producer_id: txn.transactional_id for _, txn in entries},
-            {txn.transactional_id: _description(broker_id, txn) for broker_id, txn in entries},
-        )
+    def _producers(self) -> Iterator[tuple[TopicPartition, BrokerId, ProducerEntry]]:
+        for where, leader, log in self._logs():
+            for one in log.producers.all():
+                yield where, leader, one
 
     def _view(self, broker_id: BrokerId, txn: TxnMetadata) -> TransactionView:
         is_open = txn.start_timestamp_ms != NO_TIMESTAMP and (
@@ -263,6 +283,10 @@ class TransactionRoutes(ClusterNoun):
             partitions=tuple(Place(one.topic, one.partition) for one in sorted(txn.partitions)),
             markers_owed=len(txn.partitions) if txn.state in PREPARED_STATES else 0,
         )
+
+
+def _by_id(entry: tuple[BrokerId, TxnMetadata]) -> tuple[str, BrokerId]:
+    return entry[1].transactional_id, entry[0]
 
 
 def _start(one: ProducerEntry) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -22,15 +22,15 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class _Readings(Collector):
-    """Asks for the readings at each scrape."""
+    """Readings as families."""
 
-    def __init__(self, read: Callable[[], Iterable[Reading]]) -> None:
-        self._read = read
+    def __init__(self, readings: Iterable[Reading]) -> None:
+        self._readings = readings
 
     def collect(self) -> Iterator[Metric]:
         """One family per metric of the table, those without a reading too."""
         readings: dict[str, list[Reading]] = {}
-        for reading in self._read():
+        for reading in self._readings:
             readings.setdefault(reading.metric, []).append(reading)
         for metric in METRICS:
             yield _family(metric, readings.get(metric.name, ()))
@@ -51,8 +51,8 @@ def _family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
     return family
 
 
-def exposition(read: Callable[[], Iterable[Reading]]) -> Callable[[], bytes]:
-    """A function that renders what ``read`` gives at that moment."""
+def exposition(readings: Iterable[Reading]) -> bytes:
+    """Readings as text."""
     registry = CollectorRegistry()
-    registry.register(_Readings(read))
-    return lambda: generate_latest(registry)
+    registry.register(_Readings(readings))
+    return generate_latest(registry)

@@ -15,7 +15,7 @@ import structlog
 
 from txnsim.errors import ClientError, ConfigError
 from txnsim.loggers import set_up
-from txnsim.runtime.forked_processes import Channel, Checkpoints, serve
+from txnsim.runtime.forked_processes import BACK_MAX, Channel, Checkpoints, serve
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.catalog import find
@@ -116,6 +116,13 @@ class Driver:
                 error = self.back(command.count)
                 continue
             wanted: Step | None = None
+            to_its_end = isinstance(command, Go) and command.steps is None
+            if self.kept >= BACK_MAX and not to_its_end:
+                error = (
+                    f"a run has {BACK_MAX} stops to return to, and no more are kept: step back, or"
+                    " let the story go on to its end"
+                )
+                continue
             if isinstance(command, Drive):
                 try:
                     wanted = read_step(command.step)

@@ -31,7 +31,7 @@ from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
 from txnsim.server.intake import FRAME_BYTES, Intake
 from txnsim.server.outbox import Outbox, whole
-from txnsim.server.request_log import instead, logged, raise_bug
+from txnsim.server.request_log import instead, logged, raise_bug, too_large
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
 from txnsim.server.sasl import SaslSession, SaslState, Then
 from txnsim.wire import codec
@@ -230,10 +230,15 @@ class Connection(asyncio.Protocol):
             self._outbox.send_all()
             transport.close()
 
-    def give_up(self) -> None:
-        """Clients that are not known hold too much together, and this one most of it."""
-        self._intake.forget()
-        self._give_up("clients that are not known have sent too much")
+    def give_up(self, why: str = "clients that are not known have sent too much") -> None:
+        """Several hold too much together of what they have sent, and this one most of it."""
+        self._intake.close()
+        self._give_up(why)
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """What it has sent of a frame that is not whole."""
+        return self._intake.reader.buffered_bytes
 
     def _give_up(self, why: str = "answers are not read") -> None:
         self._warn(f"connection closed: {why}")
@@ -440,10 +445,14 @@ class Connection(asyncio.Protocol):
             outbox.output.append(answer)
             outbox.bytes += len(answer)
         else:
+            limit = None
             if pieces is None:
                 meter.tell_errors_of(reply)
-                pieces = codec.encode_pieces(reply)
+                pieces, limit = codec.encode_pieces(reply), codec.COUNTED_FROM_BYTES
             self._response_bytes = size = sum(map(len, pieces))
+            if limit is not None and size > limit and size > request.bytes_max:
+                self._send(request, *too_large(request, size, self._request_bytes, self._name))
+                return
             head = codec.response_head(key, version, request.correlation_id, size)
             outbox.put_pieces(head, pieces, size, stored=key == FETCH)
         if self._trace is not None:

@@ -31,6 +31,13 @@ class ClientConnection(Protocol):
     def pump(self) -> None:
         """Handle what has been read meanwhile."""
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """What it has sent of a frame that is not whole."""
+
+    def give_up(self, why: str) -> None:
+        """End it: it holds too much of what it has sent."""
+
     def close(self) -> None:
         """End it."""
 
@@ -126,6 +133,16 @@ class BrokerListener:
     def pause(self) -> None:
         """Handle nothing and answer nothing until ``open``: clients are in a black hole."""
         self.is_open = False
+
+    def give_up_largest_frame(self) -> bool:
+        """Close the connection that holds most of a frame that is not whole; whether one holds
+        much.
+        """
+        largest = max(self.connections, key=lambda one: one.unfinished_bytes, default=None)
+        if largest is None or largest.unfinished_bytes <= self.settings.connection_queue_bytes:
+            return False
+        largest.give_up("there is too little memory for what it sends")
+        return True
 
     def refuse_growth(self, *, is_full: bool) -> None:
         """Refuse what needs more memory, or take it again."""

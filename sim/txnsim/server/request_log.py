@@ -126,6 +126,15 @@ def instead(
     return NoResponse.CLOSE
 
 
+def too_large(
+    request: Request, size: int, request_bytes: int, connection: str
+) -> tuple[Reply, list[bytes] | None]:
+    """What answers a request instead of ``size`` bytes of few elements, and its bytes."""
+    error = AnswerTooLargeError(f"{size:,} bytes, an answer may have {request.bytes_max:,}")
+    reply = instead(request, request.handler, error, connection=connection, size=request_bytes)
+    return reply, None if isinstance(reply, NoResponse) else codec.encode_pieces(reply)
+
+
 def tell_bug(request: Request, error: BaseException, *, connection: str) -> None:
     """A handler has raised: a bug of ours, whatever the request was."""
     _server_log.error(

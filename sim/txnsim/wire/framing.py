@@ -6,6 +6,7 @@ does not look inside a frame.
 
 from __future__ import annotations
 
+from io import BytesIO
 from struct import Struct
 from typing import Final
 
@@ -17,19 +18,17 @@ _TLS: Final = b"\x16\x03"
 """The first bytes of a ClientHello, whose record is of the type "handshake" of TLS 1.x."""
 _HTTP: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
 """How an HTTP request begins."""
-_SMALL: Final = 1024
-"""Chunks below this are gathered, so that a trickle of bytes does not become as many objects."""
 
 
 class FrameReader:
     """Cuts the byte stream of one connection into frames.
 
-    At most one frame is being assembled at a time, from pieces that are kept as they came and
-    joined once, so nothing is reserved for a frame before its bytes are there. A size above
-    ``limit`` is refused when its four bytes are read.
+    At most one frame is being assembled at a time, in a ``BytesIO``: it grows with what comes, so
+    nothing is reserved for a frame before its bytes are there, and hands out what it has without
+    another copy. A size above ``limit`` is refused when its four bytes are read.
     """
 
-    __slots__ = ("_missing", "_pieces", "_size_bytes", "buffered_bytes", "limit")
+    __slots__ = ("_assembled", "_missing", "_size_bytes", "buffered_bytes", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -38,7 +37,8 @@ class FrameReader:
         """
         self._size_bytes = b""
         """The first bytes of a size field that is cut off."""
-        self._pieces: list[bytes | bytearray] = []
+        self._assembled = BytesIO()
+        """The frame that is not whole, as far as it has come."""
         self.buffered_bytes = 0
         """Bytes received that belong to a frame not yet whole."""
         self._missing = 0
@@ -64,9 +64,9 @@ class FrameReader:
             if len(data) < position:
                 self._store(data)
                 return frames
-            self._pieces.append(data[:position])
-            frames.append(b"".join(self._pieces))
-            self._pieces.clear()
+            self._assembled.write(memoryview(data)[:position])
+            frames.append(self._assembled.getvalue())
+            self._assembled = BytesIO()
             self._missing = self.buffered_bytes = 0
         elif self._size_bytes:
             data = self._size_bytes + data
@@ -83,7 +83,7 @@ class FrameReader:
             if position > end:
                 self._missing = size
                 self.buffered_bytes = _SIZE_BYTES
-                self._store(data[start:])
+                self._store(memoryview(data)[start:])
                 return frames
             frames.append(data[start:position])
         self._size_bytes = data[position:]
@@ -92,20 +92,15 @@ class FrameReader:
 
     def forget(self) -> None:
         """Throw away what belongs to a frame that will never be whole."""
-        self._pieces.clear()
+        self._assembled = BytesIO()
         self._size_bytes = b""
         self._missing = self.buffered_bytes = 0
 
-    def _store(self, piece: bytes) -> None:
+    def _store(self, piece: bytes | memoryview) -> None:
         """Keep a piece of the frame being assembled."""
         self.buffered_bytes += len(piece)
         self._missing -= len(piece)
-        if len(piece) >= _SMALL:
-            self._pieces.append(piece)
-        elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
-            last += piece
-        else:
-            self._pieces.append(bytearray(piece))
+        self._assembled.write(piece)
 
 
 def _no_kafka(start: bytes) -> str:

@@ -44,3 +44,27 @@ async def test_what_needs_more_memory_is_refused_until_there_is_some_again(
             await one.answer()
         await late.close()
     await wire.close()
+
+
+@within(run_cluster)
+async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: VirtualCluster) -> None:
+    sim = cluster.sim
+    large, small = await open_wire(cluster), await open_wire(cluster)
+    held = sim.options.settings.connection_queue_bytes + 1
+    size = (held * 2).to_bytes(4, "big")
+    large.writer.write(size + bytes(held))
+    small.writer.write(size + bytes(100))
+    for wire in (large, small):
+        await wire.writer.drain()
+    await asyncio.sleep(0.1)
+    told = iter((LIMIT + 1, LIMIT))  # the second one once large frames are gone
+    mark = MemoryMark(LIMIT, cluster.env.clock, lambda: sim.listeners, lambda: next(told, LIMIT))
+    mark.look()
+    assert await large.closed()
+    await asyncio.sleep((LOOK_MS + 1) / 1_000)
+    late = await open_wire(cluster)
+    assert await produced(late) is ErrorCode.none
+    assert not small.reader.at_eof()
+    large.writer.close()
+    for wire in (small, late):
+        await wire.close()

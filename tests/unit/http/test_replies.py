@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+import asyncio
+from collections.abc import Iterable, Iterator, MutableMapping
+from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.requests import Request
+from starlette.responses import StreamingResponse
 
 from txnsim.http.messages import Kill
 from txnsim.http.replies import (
     BODY_BYTES_MAX,
+    PIECE_BYTES,
     Body,
+    Listing,
     OptionalBody,
     RefusedError,
     as_json,
@@ -19,6 +25,7 @@ from txnsim.http.replies import (
     number_of,
     refused,
 )
+from txnsim.runtime.turns import Pace, Turns
 
 
 def request(
@@ -114,3 +121,57 @@ async def test_a_refusal_is_an_answer() -> None:
     answer = await refused(request(), RefusedError(409, "do this instead"))
     assert (answer.status_code, answer.body) == (409, b'{"error":"do this instead"}')
     assert as_json([1]).body == b"[1]"
+
+
+async def listed(elements: Iterable[object], *, bytes_max: int = 10_000_000) -> bytes:
+    loop = asyncio.get_running_loop()
+    pace = Pace(Turns(loop), time_ns)
+    answer = await Listing(elements, pace, bytes_max=bytes_max).response(status=200)
+    assert answer.media_type == "application/json"
+    if not isinstance(answer, StreamingResponse):
+        return bytes(answer.body)
+    return b"".join([bytes(piece) async for piece in answer.body_iterator])  # type: ignore[arg-type]
+
+
+def time_ns() -> int:
+    """Of a clock on which no time passes: breaks come after so many elements."""
+    return 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, PIECE_BYTES // 10, PIECE_BYTES])
+async def test_a_list_of_any_length_is_the_json_of_it(count: int) -> None:
+    elements = [{"a": number} for number in range(count)]
+    assert await listed(elements) == msgspec.json.encode(elements)
+
+
+async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
+    turns: list[int] = []
+    made: list[int] = []
+
+    def another_turn() -> None:
+        turns.append(len(made))
+        asyncio.get_running_loop().call_soon(another_turn)
+
+    def elements() -> Iterator[str]:
+        for number in range(10_000):
+            made.append(number)
+            yield "x" * 1_000
+
+    another_turn()
+    await listed(elements(), bytes_max=20_000_000)
+    between = [late - early for early, late in pairwise(turns)]
+    assert 0 < max(between) < 200, "elements between two turns of the loop"
+
+
+async def test_a_list_with_more_bytes_than_an_answer_may_have_is_refused_while_it_is_made() -> None:
+    made: list[int] = []
+
+    def elements() -> Iterator[str]:
+        for number in range(1_000):
+            made.append(number)
+            yield "x" * 100
+
+    with pytest.raises(RefusedError) as caught:
+        await listed(elements(), bytes_max=1_000)
+    assert caught.value.status == 422
+    assert len(made) <= 11

@@ -55,7 +55,7 @@ async def _describe(request: Request, group_id: str) -> Any:
         return _missing(request, group_id, group)
     is_stable = group.state is ClassicGroupState.STABLE
     members = tuple(group.members.values())
-    request.answers(len(members))
+    request.answers(len(members), sum([_bytes(group, member) for member in members]))
     described = await request.each(partial(_member, request, group), members)
     return _group(
         request,
@@ -105,6 +105,11 @@ def _group(request: Request, **values: object) -> Any:
         **values,
     }
     return build(request.schema.DescribedGroup, **whole)
+
+
+def _bytes(group: ClassicGroup, member: ClassicMember) -> int:
+    is_stable = group.state is ClassicGroupState.STABLE
+    return len(member.metadata(group.protocol) if is_stable else b"") + len(member.assignment)
 
 
 def _member(request: Request, group: ClassicGroup, member: ClassicMember) -> Any:

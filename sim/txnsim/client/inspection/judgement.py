@@ -6,7 +6,7 @@ The comparison is ``txn.open_txn_verdict``'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -20,6 +20,7 @@ from txnsim.txn.open_txn_verdict import (
     repair_command,
 )
 from txnsim.txn.past_decision import Decided, Newest, decided
+from txnsim.types import TopicPartition
 
 
 class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,31 +56,40 @@ def judge(
         transactional_ids: Producer id -> transactional id, as *all* coordinators list them.
         descriptions: Transactional id -> description; None where the coordinator has forgotten it.
     """
-    findings = []
+    return tuple(judging(open_transactions, transactional_ids, descriptions))
+
+
+def judging(
+    open_transactions: Iterable[OpenTransaction],
+    transactional_ids: Mapping[int, str],
+    descriptions: Mapping[str, TransactionDescription | None],
+) -> Iterator[JudgedTransaction]:
+    """The same, one when it is asked for."""
+    listed: dict[str, frozenset[TopicPartition]] = {}
     for one in open_transactions:
         transactional_id = transactional_ids.get(one.producer.producer_id)
         known = None if transactional_id is None else descriptions.get(transactional_id)
+        coordinated = None
+        if known is not None:
+            partitions = listed.get(known.transactional_id)
+            if partitions is None:
+                partitions = listed[known.transactional_id] = frozenset(known.partitions)
+            coordinated = _coordinated(known, lists_partition=one.partition in partitions)
         verdict, reason = judge_one(
-            one.producer.producer_id,
-            one.producer.producer_epoch,
-            transactional_id,
-            None if known is None else _coordinated(one, known),
+            one.producer.producer_id, one.producer.producer_epoch, transactional_id, coordinated
         )
-        findings.append(
-            JudgedTransaction(
-                transaction=one,
-                verdict=verdict,
-                reason=reason,
-                transactional_id=transactional_id,
-                state=None if known is None else known.state,
-                coordinator_id=None if known is None else known.coordinator_id,
-                is_two_phase=verdict is OpenTxnStatus.ALIVE
-                and known is not None
-                and is_two_phase(known.state, known.timeout_ms),
-                decided=_decided(one, known) if verdict is OpenTxnStatus.HANGING else None,
-            )
+        yield JudgedTransaction(
+            transaction=one,
+            verdict=verdict,
+            reason=reason,
+            transactional_id=transactional_id,
+            state=None if known is None else known.state,
+            coordinator_id=None if known is None else known.coordinator_id,
+            is_two_phase=verdict is OpenTxnStatus.ALIVE
+            and known is not None
+            and is_two_phase(known.state, known.timeout_ms),
+            decided=_decided(one, known) if verdict is OpenTxnStatus.HANGING else None,
         )
-    return tuple(findings)
 
 
 def _decided(one: OpenTransaction, known: TransactionDescription | None) -> Decided:
@@ -99,13 +109,13 @@ def _decided(one: OpenTransaction, known: TransactionDescription | None) -> Deci
     )
 
 
-def _coordinated(one: OpenTransaction, known: TransactionDescription) -> Coordinated:
+def _coordinated(known: TransactionDescription, *, lists_partition: bool) -> Coordinated:
     return Coordinated(
         transactional_id=known.transactional_id,
         coordinator_id=known.coordinator_id,
         state=known.state,
         producer_id=known.producer_id,
         producer_epoch=known.producer_epoch,
-        lists_partition=one.partition in known.partitions,
+        lists_partition=lists_partition,
         timeout_ms=known.timeout_ms,
     )

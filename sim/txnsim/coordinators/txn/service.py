@@ -12,11 +12,9 @@ Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from operator import attrgetter
 from typing import Final, TypeVar
 
 import msgspec
@@ -102,8 +100,6 @@ DEVIATIONS: Final = (
 class CoordinatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Gauges and counters of a coordinator, at one moment."""
 
-    states: dict[str, int]
-    """Transactional ids in each state, by its name on the wire; states without any are left out."""
     partitions_owned: int
     partitions_loading: int
     pending_markers: int
@@ -379,6 +375,13 @@ class TransactionCoordinator:
         """The partitions of the transaction log that are coordinated here."""
         return iter(self._ownership)
 
+    def entry(self, transactional_id: TransactionalId) -> TxnMetadata | None:
+        """What is known of an id here, with what is pending; None where it is not coordinated
+        here.
+        """
+        owned = self._ownership.find(transactional_id)
+        return None if isinstance(owned, Rejection) else owned.entries.get(transactional_id)
+
     def entries(self) -> tuple[TxnMetadata, ...]:
         """All entries with their pending transitions, for invariants and the control API."""
         return tuple(chain.from_iterable(owned.entries.values() for owned in self._ownership))
@@ -386,11 +389,7 @@ class TransactionCoordinator:
     def snapshot(self) -> CoordinatorSnapshot:
         """Gauges and counters."""
         queue = self._markers.queue
-        # There may be a hundred thousand: counted by identity, none of our functions is called.
-        found = Counter(map(id, map(attrgetter("state"), self.entries())))
-        states = {one.wire_name: found[id(one)] for one in TransactionState if id(one) in found}
         return CoordinatorSnapshot(
-            states=states,
             partitions_owned=len(self._ownership.owned),
             partitions_loading=len(self._ownership.loading),
             pending_markers=queue.owing_count,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Final
 
 from txnsim.broker.broker import Broker
@@ -12,25 +15,76 @@ from txnsim.metadata.image import NO_LEADER, ClusterImage
 from txnsim.metrics import table
 from txnsim.metrics.requests import ApiTotals
 from txnsim.metrics.table import Reading
+from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.server.cluster import SimCluster
-from txnsim.txn.state import TransactionState
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.types import BrokerId
 from txnsim.wire.apis import api_name
 
 _ERRORS: Final = {int(error): error.name.upper() for error in ErrorCode}
 """Kafka's names; a fault may answer with a code that has none."""
 
 
-def readings(cluster: SimCluster) -> Iterator[Reading]:
-    """Every metric of the table that has a value now."""
-    for broker in cluster.brokers.values():
-        yield from _of_broker(broker, broker.environment.clock.now_ms())
+class IdCounts:
+    """What is counted of a coordinator's transactional ids: there may be a hundred thousand."""
+
+    def __init__(self) -> None:
+        self._states: Counter[int] = Counter()
+        self._oldest_ms: int | None = None
+
+    def add(self, txns: Collection[TxnMetadata]) -> None:
+        """Count some of them."""
+        # By identity: none of our functions is called.
+        self._states.update(map(id, map(attrgetter("state"), txns)))
+        begun = [one.start_timestamp_ms for one in txns if one.state is TransactionState.ONGOING]
+        if begun:
+            oldest_ms = min(begun)
+            self._oldest_ms = min(oldest_ms, self._oldest_ms or oldest_ms)
+
+    def by_state(self) -> list[tuple[str, int]]:
+        """How many there are in each state, by its name on the wire."""
+        counted = ((one.wire_name, self._states[id(one)]) for one in TransactionState)
+        return sorted((name, count) for name, count in counted if count)
+
+    def longest_open_ms(self, now_ms: int) -> int:
+        """Since the oldest transaction that goes on began."""
+        return 0 if self._oldest_ms is None else now_ms - self._oldest_ms
+
+
+async def counted_ids(cluster: SimCluster, pace: Pace) -> dict[BrokerId, IdCounts]:
+    """What is counted of the ids of each broker, with breaks."""
+    found: dict[BrokerId, IdCounts] = {}
+    for broker_id, broker in tuple(cluster.brokers.items()):
+        counts = found[broker_id] = IdCounts()
+        for owned in broker.coordinator.owned():
+            counts.add(tuple(owned.entries.values()))
+            await rest_where_due(pace, 1 + len(owned.entries) // 10)
+    return found
+
+
+def readings(
+    cluster: SimCluster, ids: Mapping[BrokerId, IdCounts] = MappingProxyType({})
+) -> Iterator[Reading]:
+    """Every metric of the table that has a value now. Who reads them may take breaks: each mapping
+    is gone through as it was when its turn came.
+
+    Args:
+        cluster: Whose.
+        ids: What is counted of the transactional ids, as far as that was done already.
+    """
+    for broker in tuple(cluster.brokers.values()):
+        counts = ids.get(broker.broker_id)
+        if counts is None:
+            counts = IdCounts()
+            counts.add(broker.coordinator.entries())
+        yield from _of_broker(broker, counts, broker.environment.clock.now_ms())
     yield from _each((), (table.OFFLINE_PARTITIONS, _leaderless(cluster.metadata.image)))
-    for listener in cluster.listeners:
+    for listener in tuple(cluster.listeners):
         broker_id = str(listener.broker.broker_id)
         yield from _each((broker_id,), (table.CONNECTIONS, len(listener.connections)))
-        for totals in listener.meters.totals():
+        for totals in tuple(listener.meters.totals()):
             yield from _requests(broker_id, totals)
-    for armed in cluster.injector.rules():
+    for armed in tuple(cluster.injector.rules()):
         yield Reading(metric=table.FAULTS_STRUCK, labels=(armed.rule.id,), value=armed.struck)
 
 
@@ -44,9 +98,9 @@ def late_transactions(cluster: SimCluster) -> int:
 
 def _requests(broker: str, totals: ApiTotals) -> Iterator[Reading]:
     api = api_name(totals.api_key)
-    for version, count in totals.requests.items():
+    for version, count in tuple(totals.requests.items()):
         yield Reading(metric=table.REQUESTS, labels=(broker, api, str(version)), value=count)
-    for error, count in totals.errors.items():
+    for error, count in tuple(totals.errors.items()):
         name = _ERRORS.get(error, str(error))
         yield Reading(metric=table.REQUEST_ERRORS, labels=(broker, api, name), value=count)
     for metric, counts, sum_ns in (
@@ -63,10 +117,10 @@ def _requests(broker: str, totals: ApiTotals) -> Iterator[Reading]:
     )
 
 
-def _of_broker(broker: Broker, now_ms: int) -> Iterator[Reading]:
+def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
     labels = (str(broker.broker_id),)
     snapshot = broker.coordinator.snapshot()
-    for state, count in sorted(snapshot.states.items()):
+    for state, count in ids.by_state():
         yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=count)
     yield from _each(
         labels,
@@ -79,7 +133,7 @@ def _of_broker(broker: Broker, now_ms: int) -> Iterator[Reading]:
         (table.UNVERIFIED, broker.verification.failed),
         (table.VERIFICATIONS, broker.verification.answered),
         (table.VERIFICATION_MS, broker.verification.waited_us / 1_000),
-        (table.ACTIVE_MS, _longest_open_ms(broker, now_ms)),
+        (table.ACTIVE_MS, ids.longest_open_ms(now_ms)),
         (table.LATE_TRANSACTIONS, _late(broker, now_ms)),
         (table.UNDER_MIN_ISR, _under_min_isr(broker)),
         (table.OFFLINE_REPLICAS, len(broker.replicas.offline)),
@@ -87,10 +141,10 @@ def _of_broker(broker: Broker, now_ms: int) -> Iterator[Reading]:
         # Followers too, and a producer once per partition (ReplicaManager.producerIdCount).
         (
             table.PRODUCER_IDS,
-            sum(len(log.producers.all()) for log in broker.replicas.hosted.values()),
+            sum(len(log.producers.state.by_id) for log in broker.replicas.hosted.values()),
         ),
     )
-    for topic_partition, log in broker.replicas.led.items():
+    for topic_partition, log in tuple(broker.replicas.led.items()):
         place = (topic_partition.topic, str(topic_partition.partition))
         lag = log.high_watermark - log.last_stable_offset
         if lag:
@@ -116,17 +170,6 @@ def _late(broker: Broker, now_ms: int) -> int:
 def _under_min_isr(broker: Broker) -> int:
     # A partition with one replica is not among them, and never under its minimum.
     return sum(partition.is_under_min_isr for partition in broker.replicas.replicated.values())
-
-
-def _longest_open_ms(broker: Broker, now_ms: int) -> int:
-    return max(
-        (
-            now_ms - txn.start_timestamp_ms
-            for txn in broker.coordinator.entries()
-            if txn.state is TransactionState.ONGOING
-        ),
-        default=0,
-    )
 
 
 def _leaderless(image: ClusterImage) -> int:

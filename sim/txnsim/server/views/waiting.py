@@ -17,7 +17,7 @@ from txnsim.txn.state import (
     TransactionState,
     TxnMetadata,
 )
-from txnsim.types import BrokerId
+from txnsim.types import BrokerId, TransactionalId
 from txnsim.wire.apis import api_name
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def check_states(states: tuple[str, ...]) -> None:
 def entry_of(cluster: SimCluster, transactional_id: str) -> tuple[BrokerId, TxnMetadata] | None:
     """A transactional id as its coordinator has it, with the broker; None if none knows it."""
     for broker_id, broker in cluster.brokers.items():
-        for txn in broker.coordinator.entries():
-            if txn.transactional_id == transactional_id:
-                return broker_id, txn
+        txn = broker.coordinator.entry(TransactionalId(transactional_id))
+        if txn is not None:
+            return broker_id, txn
     return None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.handlers import NO_SUCH_ID, Api, batch, produce
+from txnsim.api.records import produce as produce_module
 from txnsim.api.records.produce import OPERATIONS, handle, refuse
 from txnsim.api.request import NoResponse
 from txnsim.broker.verification import TransactionOperation
@@ -87,3 +89,21 @@ async def test_many_partitions_are_read_and_answered_in_slices(api: Api) -> None
     answer = await handle(request)
     assert pace.elements == 2 * 3_000, "once when it is read, once when it is answered"
     assert answer == refuse(request, ErrorCode.unknown_topic_id)
+
+
+@pytest.mark.parametrize(("further", "is_found"), [(0, True), (3, True), (4, False)])
+def test_of_batches_that_are_too_many_so_many_are_looked_at(
+    further: int, monkeypatch: pytest.MonkeyPatch, *, is_found: bool
+) -> None:
+    """Fifty megabytes of the smallest messages of format 0 took a second."""
+    monkeypatch.setattr(produce_module, "FURTHER_BATCHES_MAX", 3)
+    old = bytes(8) + (14).to_bytes(4, "big") + bytes(14)
+    transactional = batch(
+        b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    records = [old * further + transactional, GOOD, GOOD + GOOD]
+    parts = [SimpleNamespace(records=one) for one in records]
+    message = SimpleNamespace(topic_data=[SimpleNamespace(partition_data=parts)])
+    assert produce_module.carries_transactions(message) is is_found
+    parts.append(SimpleNamespace(records=transactional))
+    assert produce_module.carries_transactions(message), "the first one of each partition"

@@ -8,6 +8,7 @@ import pytest
 
 from txnsim.http.runs.replayed import Replayed
 from txnsim.runtime.forked_processes import HAS_FORK, EndedError, Nursery
+from txnsim.scenario import driven
 from txnsim.scenario.catalog import find
 from txnsim.scenario.commands import (
     MODULE,
@@ -117,3 +118,17 @@ async def test_a_story_that_is_none_fails(nursery: Nursery) -> None:
     (failed,) = await asyncio.to_thread(told_again, messages)
     assert isinstance(failed, Failed)
     assert [failed] == await in_a_process(nursery, messages)
+
+
+async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a process, and whoever drives could make any number of them."""
+    monkeypatch.setattr(driven, "BACK_MAX", 2)
+    wait = Drive(step={"advance": "1ms"})
+    commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
+    messages = [encode(an_order()), *(encode(one) for one in commands)]
+    *stopped, ended = await asyncio.to_thread(told_again, messages)
+    assert isinstance(ended, Told)
+    assert [one.back for one in stopped if isinstance(one, Stopped)] == [0, 1, 2, 2, 2, 1, 2]
+    refused = [one.error for one in stopped if isinstance(one, Stopped) and one.error]
+    assert len(refused) == 2
+    assert all("2 stops to return to" in error for error in refused)
