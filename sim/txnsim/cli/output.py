@@ -18,7 +18,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from txnsim.errors import ConfigError
 from txnsim.printable import printable, printable_lines
 
 T = TypeVar("T")
@@ -245,4 +244,6 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: 
             partial.unlink()
             raise
     except OSError as error:
+        from txnsim.errors import ConfigError  # it knows kio's error codes: slow to import
+
         raise ConfigError(f"{what}{path}: {error.strerror}") from error

@@ -93,6 +93,15 @@ def test_only_a_process_of_our_own_leaves_out_what_no_command_uses(
         del sys.modules["never_imported"]
 
 
+def test_a_command_does_not_import_hypothesis() -> None:
+    """It is installed here. kio imports it where it is, and that takes as long as all the rest."""
+    command = (sys.executable, "-X", "importtime", "-m", "txnsim", "scenario", "list")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "kio.static.primitive" in imported
+    assert not {"hypothesis", "rich"} & imported
+
+
 def test_help_shows_every_command_once_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     out = capsys.readouterr().out
