@@ -29,7 +29,8 @@ DEVIATIONS: Final = (
 UNJOINED_FROM_BYTES: Final = 65_536
 """Answers of this size are handed to the socket in pieces: another copy would cost more."""
 UNJOINED_PIECE_BYTES: Final = 4_096
-"""Where its pieces are as large on average; of an answer that lies in the log it does not matter.
+"""Where its pieces are as large on average; of an answer that lies in the log it does not matter
+until it is sent.
 """
 PART_BYTES: Final = 262_144
 """Larger ones are sent in parts of this size."""
@@ -181,8 +182,8 @@ class Outbox:
                 self._listener.unread.note(self, self._own_bytes)
                 return
             part = parked.next_part()
-            self.bytes -= len(part)
-            transport.write(part)
+            self.bytes -= sum(map(len, part))
+            transport.writelines(part)
             if not parked:
                 self._forget_parked()
                 break
@@ -228,8 +229,10 @@ class ParkedAnswers:
         """Append answers."""
         self._pieces.extend(pieces)
 
-    def next_part(self) -> Piece:
-        """Take up to ``PART_BYTES`` from the front; there is something."""
+    def next_part(self) -> list[Piece]:
+        """Take up to ``PART_BYTES`` from the front, in one piece where they are small; there is
+        something.
+        """
         pieces = self._pieces
         part: list[Piece] = []
         room = PART_BYTES
@@ -241,7 +244,8 @@ class ParkedAnswers:
                 piece = whole[:room]
             room -= len(piece)
             part.append(piece)
-        return part[0] if len(part) == 1 else b"".join(part)
+        is_small = len(part) > (PART_BYTES - room) // UNJOINED_PIECE_BYTES + 1
+        return [b"".join(part)] if is_small else part
 
     def rest(self) -> Sequence[Piece]:
         """Everything that is left."""

@@ -23,7 +23,7 @@ def parts_of(*pieces: bytes) -> list[bytes]:
     parked.add(pieces)
     found = []
     while parked:
-        found.append(bytes(parked.next_part()))
+        found.append(b"".join(parked.next_part()))
     return found
 
 
@@ -50,10 +50,17 @@ def test_a_large_piece_is_not_copied() -> None:
     parked = ParkedAnswers()
     batch = bytes(3 * PART_BYTES)
     parked.add([batch])
-    part = parked.next_part()
+    (part,) = parked.next_part()
     assert isinstance(part, memoryview)
     assert part.obj is batch
     assert sum(map(len, parked.rest())) == 2 * PART_BYTES
+
+
+@pytest.mark.parametrize(("size", "is_joined"), [(16_000, False), (100, True)])
+def test_pieces_of_a_part_are_joined_where_they_are_small(*, size: int, is_joined: bool) -> None:
+    parked = ParkedAnswers()
+    parked.add([bytes(size)] * (2 * PART_BYTES // size))
+    assert (len(parked.next_part()) == 1) is is_joined
 
 
 class Reader:
@@ -91,11 +98,11 @@ def test_a_large_answer_leaves_in_turns_of_its_own(*, is_paused: bool) -> None:
     outbox.is_paused = is_paused
     outbox.put_pieces(b"head", [bytes(20 * PART_BYTES)], 20 * PART_BYTES, stored=False)
     outbox.flush()
-    assert not transport.write.called, "many at once would hold up the loop"
+    assert not transport.writelines.called, "many at once would hold up the loop"
     # Who does not read at all holds too much.
     assert asked == (["end"] if is_paused else ["turn"])
     outbox.send_parts()
-    assert transport.write.call_count == (0 if is_paused else PARTS_PER_TURN)
+    assert transport.writelines.call_count == (0 if is_paused else PARTS_PER_TURN)
 
 
 def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
