@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -53,6 +55,7 @@ def started(server: Server, load: Path) -> Iterator[Running]:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                process_group=0,
             )
         try:
             yield _first_commit(launch, load, home, process.pid, started_ns)
@@ -79,11 +82,13 @@ def _first_commit(launch: Launch, load: Path, home: Path, pid: int, started_ns: 
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
+    """Stop it, with the processes that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
     try:
         process.wait(timeout=_STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -92,8 +97,11 @@ def _tail(log: Path) -> str:
 
 
 def resident_mb(pid: int) -> float:
-    """Resident set of a process, in megabytes of 10^6 bytes."""
+    """Resident set of a process and of those that it has started, in megabytes of 10^6 bytes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024 / 1e6
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            return int(line.split()[1]) * 1024 / 1e6 + sum(
+                resident_mb(int(one)) for one in children
+            )
     raise ServerError(f"process {pid} has no memory any more")

@@ -20,7 +20,7 @@ from benchmarks.process import ServerError
 from benchmarks.servers import BROKERS, ApacheKafka, Kfake, Server, Txnsim
 from tests.support.apache_kafka import ApacheKafkaError
 
-_SERVERS: Final = ("apache", "txnsim", "kfake")
+_SERVERS: Final = ("apache", "apache-3", "txnsim", "kfake")
 _DEFAULT_SERVERS: Final = ("apache", "txnsim")
 
 
@@ -120,6 +120,8 @@ def _server(name: str, wheel: Path | None, brokers: int) -> Server:
     match name:
         case "apache":
             return ApacheKafka()
+        case "apache-3":
+            return ApacheKafka(nodes=3)
         case "txnsim":
             return Txnsim(wheel, brokers=brokers)
         case _:

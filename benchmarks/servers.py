@@ -8,9 +8,10 @@ after both (``benchmarks.process``).
 from __future__ import annotations
 
 import random
+import shlex
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -54,60 +55,77 @@ class Server(Protocol):
 
 
 class ApacheKafka:
-    """One node, controller and broker in one process, at ``transaction.version`` 2."""
+    """Nodes that are controller and broker each, at ``transaction.version`` 2.
 
-    name = "apache"
-    label = f"Apache Kafka {KAFKA_VERSION}"
+    Args:
+        nodes: One, without replication; or three, which replicate what coordinators write.
+    """
+
     jvm_options: Final = ("-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
     properties: Final[Mapping[str, str]] = {
         "process.roles": "broker,controller",
-        "node.id": "1",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
         # 4 instead of 50: a single node starts faster, which is in Kafka's favour.
         "offsets.topic.num.partitions": "4",
         "transaction.state.log.num.partitions": "4",
     }
 
+    def __init__(self, *, nodes: int = 1) -> None:
+        self._nodes = nodes
+        self.name = "apache" if nodes == 1 else f"apache-{nodes}"
+        self.label = f"Apache Kafka {KAFKA_VERSION}" + ("" if nodes == 1 else f", {nodes} nodes")
+
     def prepare(self) -> None:
         """Fetch the jars and format storage once; each start gets a copy of it."""
         self._libs = kafka_libs()
-        self._formatted = build.CACHE / "kafka-formatted"
+        self._formatted = build.CACHE / f"kafka-formatted-{self._nodes}"
         shutil.rmtree(self._formatted, ignore_errors=True)
         self._formatted.mkdir(parents=True)
-        config = self._formatted / "server.properties"
-        self._write(config, ports=(20_000, 20_001), data=self._formatted / "data")
-        done = run_kafka_tool(
-            "kafka.tools.StorageTool",
-            *("format", "-t", "dHhuc2ltLWJlbmNobWFyaw", "-c", str(config)),
-            *("--feature", "transaction.version=2"),
-        )
-        if done.code != 0:
-            raise ApacheKafkaError(f"formatting failed:\n{done.stdout}{done.stderr}")
+        for config in self._write(self._formatted, range(20_000, 20_000 + 2 * self._nodes)):
+            done = run_kafka_tool(
+                "kafka.tools.StorageTool",
+                *("format", "-t", "dHhuc2ltLWJlbmNobWFyaw", "-c", str(config)),
+                *("--feature", "transaction.version=2"),
+            )
+            if done.code != 0:
+                raise ApacheKafkaError(f"formatting failed:\n{done.stdout}{done.stderr}")
 
     def launch(self, home: Path) -> Launch:
         """Copy the formatted storage."""
-        data = home / "data"
-        shutil.copytree(self._formatted / "data", data)
-        port, controller_port = _free_ports(2)
-        config = home / "server.properties"
-        self._write(config, ports=(port, controller_port), data=data)
-        java = java_command(self._libs, options=self.jvm_options)
-        return Launch(command=(*java, "kafka.Kafka", str(config)), bootstrap=f"127.0.0.1:{port}")
+        ports = _free_ports(2 * self._nodes)
+        shutil.copytree(self._formatted, home, dirs_exist_ok=True)
+        java = (*java_command(self._libs, options=self.jvm_options), "kafka.Kafka")
+        commands = [(*java, str(config)) for config in self._write(home, ports)]
+        bootstrap = f"127.0.0.1:{ports[0]}"
+        if self._nodes == 1:
+            return Launch(command=commands[0], bootstrap=bootstrap)
+        # The signal that ends it reaches the nodes as well: it waits for them.
+        together = " & ".join(["trap : TERM", *map(shlex.join, commands)]).replace(" & ", "; ", 1)
+        return Launch(command=("sh", "-c", f"{together} & wait; wait"), bootstrap=bootstrap)
 
-    def _write(self, config: Path, *, ports: tuple[int, int], data: Path) -> None:
-        port, controller_port = ports
-        listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
-        entries = {
-            **self.properties,
-            "listeners": listeners,
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "log.dirs": str(data),
-        }
-        config.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
+    def _write(self, home: Path, ports: Sequence[int]) -> list[Path]:
+        """The configuration of each node; it has two of the ports."""
+        pairs = list(zip(ports[::2], ports[1::2], strict=True))
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, (_, port) in enumerate(pairs, 1))
+        replicas, in_sync = str(self._nodes), str(self._nodes // 2 + 1)
+        found = []
+        for node, (port, controller_port) in enumerate(pairs, 1):
+            entries = {
+                **self.properties,
+                "node.id": str(node),
+                "listeners": f"PLAINTEXT://127.0.0.1:{port},"
+                f"CONTROLLER://127.0.0.1:{controller_port}",
+                "controller.quorum.voters": voters,
+                "log.dirs": str(home / f"data-{node}"),
+                "offsets.topic.replication.factor": replicas,
+                "transaction.state.log.replication.factor": replicas,
+                "transaction.state.log.min.isr": in_sync,
+            }
+            config = home / f"server-{node}.properties"
+            config.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
+            found.append(config)
+        return found
 
 
 class Txnsim:

@@ -50,7 +50,8 @@ func (w window) close() (usage, error) {
 	return used, nil
 }
 
-// processCPU is utime + stime of a process with all its threads, dead ones included.
+// processCPU is utime + stime of a process with all its threads, dead ones included, and of the
+// processes that it has started.
 func processCPU(pid int) (time.Duration, error) {
 	if pid == 0 {
 		return 0, nil
@@ -69,7 +70,23 @@ func processCPU(pid int) (time.Duration, error) {
 		}
 		ticks += value
 	}
-	return time.Duration(ticks) * clockTick, nil
+	used := time.Duration(ticks) * clockTick
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, child := range strings.Fields(string(children)) {
+		number, err := strconv.Atoi(child)
+		if err != nil {
+			return 0, err
+		}
+		more, err := processCPU(number)
+		if err != nil {
+			return 0, err
+		}
+		used += more
+	}
+	return used, nil
 }
 
 // processRuns is false for a process that has ended, waited for by its parent or not.
