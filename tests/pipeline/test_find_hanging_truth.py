@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
@@ -39,6 +40,7 @@ VERDICTS = {
 
 WITHOUT_THE_EXTRA = """
 import sys
+from pathlib import Path
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
@@ -139,7 +141,8 @@ def test_every_open_transaction_is_found_and_judged_rightly(
         OpenTxnStatus.DECIDED,
     }
     assert report.source.transaction_log_gap == ""
-    assert report.source.problems == ()
+    lost = {problem.partition(": the log ends at offset ")[0] for problem in report.source.problems}
+    assert {Path(folder).name for folder in lost} <= {f"{topic}-{n}" for topic, n in incomplete}
 
 
 def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:

@@ -142,10 +142,11 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lost_end(self) -> str:
         """How its files tell that the log was longer; empty if they don't."""
-        return next(iter(_lost_ends(self.state)), "")
+        return next(iter(lost_ends(self.state)), "")
 
 
-def _lost_ends(state: ReplicaState) -> Iterator[str]:
+def lost_ends(state: ReplicaState) -> Iterator[str]:
+    """How the files of a replica tell that its log was longer: parts of a sentence."""
     for shortcoming in state.shortcomings:
         yield f"the log {shortcoming}"
     if state.lost_end:
@@ -240,7 +241,7 @@ def _of_replica(txn: OpenTxn, facts: ReplicaFacts) -> Found:
     for gap in facts.gaps:
         last = gap.next_offset - 1
         yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last} are missing"
-    for lost_end in _lost_ends(facts.state):
+    for lost_end in lost_ends(facts.state):
         yield Status.INCOMPLETE, lost_end
     match facts.start_batch:
         case StartBatch.ANOTHERS:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,7 +30,7 @@ from txnsim.pipeline.forensics.coordinator_log import (
     read_coordinators,
     replayed,
 )
-from txnsim.pipeline.forensics.evidence import ReplicaFacts
+from txnsim.pipeline.forensics.evidence import ReplicaFacts, lost_ends
 from txnsim.pipeline.forensics.findings import (
     BOOTSTRAP,
     NEVER,
@@ -455,7 +456,7 @@ class Reading:
             transaction_log_partitions=coordinators.partitions,
             transaction_log_gap=coordinators.gap,
             cut_off=(*(cut.text for cut in cuts if cut), *coordinators.cut_off.values()),
-            problems=self.problems,
+            problems=tuple(sorted({*self.problems, *_lost_ends(data)})),
             stale=self._identities.stale,
         )
 
@@ -528,17 +529,9 @@ def _judged(
     reading: Reading,
 ) -> tuple[tuple[Finding, ...], tuple[PartitionFigures, ...]]:
     """Every open transaction, and how its partition stood."""
-    by_partition: dict[TopicPartition, list[ReplicaState]] = {}
-    for state in states:
-        by_partition.setdefault(state.replica.topic_partition, []).append(state)
     findings: list[Finding] = []
     figures: list[PartitionFigures] = []
-    of_one_topic = (
-        (partition, replicas)
-        for partition, named in sorted(by_partition.items())
-        for replicas in by_topic_id(named, lambda one: one.topic_id)
-    )
-    for partition, replicas in of_one_topic:
+    for partition, replicas in _by_partition(states):
         txns_of = {
             one.replica.path: dated(one, opened[one.replica.path])
             for one in replicas
@@ -559,6 +552,29 @@ def _judged(
             figures.append(figures_of(ends, counts, tuple(mine.values()), question))
     findings.sort(key=lambda one: (one.last_timestamp_ms, one.topic_partition))
     return tuple(findings), tuple(figures)
+
+
+def _by_partition(
+    states: Iterable[ReplicaState],
+) -> Iterator[tuple[TopicPartition, list[ReplicaState]]]:
+    """The replicas of each partition; those of several topics of one name apart."""
+    found: dict[TopicPartition, list[ReplicaState]] = {}
+    for state in states:
+        found.setdefault(state.replica.topic_partition, []).append(state)
+    for partition, named in sorted(found.items()):
+        for replicas in by_topic_id(named, lambda one: one.topic_id):
+            yield partition, replicas
+
+
+def _lost_ends(states: Iterable[ReplicaState]) -> Iterator[str]:
+    """Where the replica that counts has lost its end. What is open in what is lost has no finding,
+    so it is said of the partition.
+    """
+    for _, replicas in _by_partition(states):
+        counts = leading([one.ends for one in replicas])
+        state = next(one for one in replicas if one.ends is counts)
+        for lost_end in islice(lost_ends(state), 1):
+            yield f"{state.replica.path}: {lost_end}"
 
 
 class _Markers:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
-from tests.support.logs import NOW, LogDriver
+from tests.support.logs import NOW, LogDriver, plain
 from txnsim.cli.logs.find_hanging import COLUMNS, HANGS, INCOMPLETE
 from txnsim.cli.main import main
 from txnsim.cli.txns.operator import HANGS as TXNS_HANGS
@@ -18,6 +19,7 @@ from txnsim.cli.txns.operator import hanging_columns
 from txnsim.pipeline.forensics.findings import json_schema
 from txnsim.txn.state import TxnTransition
 from txnsim.types import TopicPartition
+from txnsim.wire.batch import iter_batches
 
 HERE = TopicPartition("orders", 0)
 AS_OF = str(NOW + 3_600_000)
@@ -129,6 +131,33 @@ def test_what_can_not_be_judged_has_a_status_of_its_own(
     printed = Printed(capsys, str(directory(tmp_path / "b")), "--as-of", AS_OF)
     assert printed.status == INCOMPLETE
     assert "Not everything can be judged: the directories hold no partition of" in printed.err
+
+
+@pytest.mark.parametrize("read_all", [(), ("--read-all",)], ids=["by-snapshots", "read-all"])
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "beside-a-whole-replica"])
+def test_a_log_whose_end_is_lost_with_all_that_was_open_is_no_success(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_alone: bool,
+    read_all: tuple[str, ...],
+) -> None:
+    paths = []
+    for number in (1, 2)[: 1 if is_alone else 2]:
+        driver = LogDriver()
+        driver.append(plain(3))
+        driver.txn(0)
+        broker = BrokerDir(tmp_path / f"b{number}", number)
+        (segment,) = broker.replica(driver).glob("*.log")
+        if number == 1:  # at the end of a batch: no byte of it looks torn
+            (_, (position, _)) = iter_batches(segment.read_bytes())
+            os.truncate(segment, position)
+        broker.coordinator(move("Empty"))
+        paths.append(str(broker.stop()))
+    printed = Printed(capsys, *paths, "--as-of", AS_OF, *read_all)
+    told = "/orders-0: the log ends at offset 3, below its high watermark 4" in printed.err
+    # The other replica has the log to its end, and is the one that counts.
+    assert (printed.status, told) == ((INCOMPLETE, True) if is_alone else (HANGS, False))
 
 
 def test_problems_are_told_and_have_that_status_too(
