@@ -24,6 +24,8 @@ pytestmark = pytest.mark.browser
 
 VIEWS: Final = ("stage", "coordinator", "producers", "lanes", "events", "faults", "cluster", "zoo")
 AT_RANDOM: Final = 50
+BEFORE_THE_CURE: Final = 16
+"""Steps of z27, as far as its transaction hangs and nothing is done about it."""
 PICTURES: Final = Path(__file__).parents[2] / ".cache" / "browser" / "pictures"
 PLAY: Final = """async ([name, run, take]) => {
   const { play } = __page["api.js"];
@@ -140,6 +142,26 @@ def test_a_run_is_played_step_by_step_driven_and_taken_back(
     page.wait_for_selector(".tape:has-text('hanging'), .cause.hanging")
     page.click("#leave")
     page.wait_for_selector(".link-state.live")
+
+
+def test_what_was_committed_in_a_run_is_ended_with_commit(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """The button said COMMIT, and the page wrote an ABORT: readers lost what was acknowledged."""
+    page = new_page(server.http)
+    page.evaluate(PLAY.replace("take)", "take, 1, { paused: true })"), ["z27", "TV2/4.3", "armed"])
+    page.keyboard.press("1")
+    for _ in range(BEFORE_THE_CURE):
+        shown = page.inner_text(".drive")
+        page.click("#step")
+        page.wait_for_function(
+            "(shown) => document.querySelector('.drive').innerText !== shown", arg=shown
+        )
+    page.wait_for_selector("#repair:has-text('End it: write the COMMIT marker')")
+    page.click("#repair")
+    page.wait_for_selector(".cause.nothing")
+    markers = page.evaluate("__sim.events.filter((one) => one.k === 'marker.written')")
+    assert [one["d"]["committed"] for one in markers if one["d"]["tp"] == "t-0"] == [True]
 
 
 def test_a_link_repeats_a_run_with_what_was_done_to_it(server: TxnsimServer, new_page: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from starlette.requests import Request
@@ -22,7 +22,7 @@ from txnsim.http.topics import partition_of
 from txnsim.on_demand import OnDemand
 from txnsim.server.cluster import SimCluster
 from txnsim.server.request_trace import PAGE
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import GUESSES
 
 if TYPE_CHECKING:
     from txnsim.scenario import told_hang
@@ -38,6 +38,8 @@ class RepairPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     topic: str
     partition: int
+    guess: Literal["abort", "commit"] | None = None
+    """What to write where the decision is unknown; unless given, nothing is written there."""
 
 
 class Practised(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +61,8 @@ class PractiseRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/repairs", refusals=("404", "422", "503"))
     async def repair(self, _request: Request, body: Body[RepairPartition]) -> list[Repair]:
-        """End what hangs on a partition, as `txnsim txns repair` does.
+        """End what hangs on a partition with the marker that was decided, as `txnsim txns repair
+        --yes` does. Where the decision is unknown, `guess` says which one.
 
         It is looked for and ended over the wire.
         """
@@ -67,6 +70,7 @@ class PractiseRoutes(ClusterNoun):
         place = partition_of(self._cluster, wanted.topic, wanted.partition)
         settings = ClientSettings(client_id=PAGE, api_timeout_ms=REPAIR_TIMEOUT_MS)
         now_ms = self._cluster.environment.clock.now_ms()
+        guess = None if wanted.guess is None else GUESSES[wanted.guess]
         try:
             async with outside_of(self._cluster, settings) as outside:
                 admin = Admin(outside)
@@ -74,8 +78,7 @@ class PractiseRoutes(ClusterNoun):
                     admin, now_ms=now_ms, partitions=[place], older_than_ms=ANY_AGE
                 )
                 done = [
-                    await repair(admin, one, now_ms=now_ms, guess=Decision.ABORTED)
-                    for one in found.hanging
+                    await repair(admin, one, now_ms=now_ms, guess=guess) for one in found.hanging
                 ]
         except ClientError as error:
             raise RefusedError(503, f"the cure was not answered: {error}") from error

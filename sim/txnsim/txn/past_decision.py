@@ -49,6 +49,8 @@ MARKERS: Final = {
     Decision.UNKNOWN: "",
 }
 """What ends a transaction that was so decided."""
+GUESSES: Final = {"abort": Decision.ABORTED, "commit": Decision.COMMITTED}
+"""What an operator says who has to guess."""
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,13 +35,12 @@ from txnsim.client.inspection.txn_views import (
 from txnsim.client.inspection.txn_wording import message_of
 from txnsim.errors import ConfigError
 from txnsim.txn.open_txn_verdict import is_two_phase
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import GUESSES
 from txnsim.types import TopicPartition
 
 NONE: Final = "None"
 """Cell of a value that there is none of."""
 _MINUTE_MS: Final = 60_000
-_GUESSES: Final = {"abort": Decision.ABORTED, "commit": Decision.COMMITTED}
 
 
 class CommandFailure(Exception):
@@ -342,7 +341,7 @@ def command_from(args: argparse.Namespace, again: str) -> Command:
                 scope=_scope(args),
                 yes=args.yes,
                 audit_file=args.audit_file,
-                guess=_GUESSES.get(args.guess),
+                guess=GUESSES.get(args.guess),
             )
         case "why":
             return Why(partition=_partition_of(args), again=again)

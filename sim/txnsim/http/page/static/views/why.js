@@ -24,7 +24,7 @@ export function Why({ tp }) {
     ${found && html`
       <p class=${`cause ${found.cause.split(" ")[0]}`}><b>${CAUSES[found.cause] ?? found.cause}</b></p>
       ${told(found, asks, called(tp, found)).map((one) => html`<p class=${one.startsWith(REMARK) ? "hint" : ""}>${one}</p>`)}
-      ${found.repair && !asks && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp, found.marker ?? "ABORT")}>
+      ${found.repair && !asks && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp, found.marker)}>
         ${found.marker ? `End it: write the ${found.marker} marker` : "End it: the decision is unknown, write an ABORT marker"}</button> <code>${found.repair}</code></p>`}
       ${found.repair && !asks && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
         ${driven.value?.back ? " Step back, and you can." : ""}</p>`}
@@ -49,11 +49,16 @@ export function jump(tp, kind) {
   for (let n = at.value; n >= 0; n -= 1) if (events[n].k === kind && events[n].d.tp === tp) return go(n);
 }
 
+/** What was decided of each is written, and where that is unknown what the button says. */
 function repair(tp, marker) {
   const hanging = explained.value.open.filter((one) => one.partition === tp && one.verdict === "hanging");
   const dash = tp.lastIndexOf("-");
+  const guess = marker ? null : "abort";
   return doNow(async () => {
-    if (source.value.kind === "live") return post("/repairs", { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)) });
-    for (const one of hanging) await drive({ call: { who: "operator", do: "abort", partition: tp, "start-offset": one.first } });
-  }, `The ${marker} marker is written on ${tp}.`);
+    if (source.value.kind === "live") return post("/repairs", { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)), guess });
+    for (const one of hanging) {
+      const decision = one.decided?.decision === "committed" ? "commit" : "abort";
+      await drive({ call: { who: "operator", do: "abort", partition: tp, "start-offset": one.first, decision } });
+    }
+  }, `The ${marker ?? "ABORT"} marker is written on ${tp}.`);
 }
