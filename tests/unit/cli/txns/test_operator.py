@@ -72,9 +72,10 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert "repair --topic orders --partition 0 --yes" in capsys.readouterr().out
 
     # Without --yes nothing is changed, and nothing written.
-    assert run(server, "repair", "--audit-file", str(audit)) == HANGS
+    assert run(server, "repair", "--guess", "commit", "--audit-file", str(audit)) == HANGS
     out, err = capsys.readouterr()
     assert "would be repaired" in out
+    assert "orders-0: the guess does not count, as it was aborted." in err
     assert "with --yes" in err
     assert not audit.exists()
 
