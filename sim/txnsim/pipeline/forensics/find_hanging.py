@@ -556,7 +556,7 @@ def _judged(
 
 def _by_partition(
     states: Iterable[ReplicaState],
-) -> Iterator[tuple[TopicPartition, list[ReplicaState]]]:
+) -> Iterator[tuple[TopicPartition, Sequence[ReplicaState]]]:
     """The replicas of each partition; those of several topics of one name apart."""
     found: dict[TopicPartition, list[ReplicaState]] = {}
     for state in states:
