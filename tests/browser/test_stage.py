@@ -215,8 +215,17 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
     page.click("#practise")
     page.wait_for_selector(".agreement.hanging")
     page.wait_for_selector(".story li:nth-child(7)")
+    page.click("#repair")
+    page.wait_for_selector(".agreement.nothing")
     page.click("#practise")
     page.wait_for_selector(".story li:nth-child(14)")
+    # The one that hangs is in full, others are a line; the tape was pushed off the screen.
+    strips = page.locator(".believes .strip:not(.partition)")
+    page.wait_for_selector(".believes .strip:has-text('billing-2') .states")
+    assert [one.locator(".states").count() for one in strips.all()] == [1, 0]
+    assert "billing Empty T1 It has ended T1: aborted." in " ".join(
+        strips.last.inner_text().split()
+    )
     page.click("#repair")
     page.wait_for_selector(".agreement.nothing")
 

@@ -45,9 +45,13 @@ function ranked(some, open, nameOf, isBusy) {
   return wanted.sort((a, b) => rank.get(a) - rank.get(b) || byName(a, b));
 }
 
+const isUnderWay = (now, id) => /Ongoing|Prepare/.test(now.transactions[id].state);
+
 /** Transactional ids, those in trouble first. */
-export const idsOf = (now, open) =>
-  ranked(Object.keys(now.transactions), open, (one) => one.transactional_id, (id) => /Ongoing|Prepare/.test(now.transactions[id].state));
+export const idsOf = (now, open) => ranked(Object.keys(now.transactions), open, (one) => one.transactional_id, (id) => isUnderWay(now, id));
+
+/** Whether a transactional id has something open, at its coordinator or on a partition. */
+export const isBusy = (now, open, id) => isUnderWay(now, id) || open.some((one) => one.transactional_id === id);
 
 /** Partitions of users, those in trouble first. */
 export const partitionsOf = (now, open) =>

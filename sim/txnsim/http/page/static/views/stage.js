@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, agreement, clientsAt, coordinated, idsOf, messages, partitionsOf, readersAt, stepAt, waiting } from "../stage.js";
+import { SHOWN_MAX, agreement, clientsAt, coordinated, idsOf, isBusy, messages, partitionsOf, readersAt, stepAt, waiting } from "../stage.js";
 import { at, canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, notes, partition, source, state, transaction } from "../store.js";
 import { tape } from "../tape.js";
 import { Compare } from "./compare.js";
@@ -29,7 +29,7 @@ export function Stage() {
       ${(hangsOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${hangsOnly.value} onChange=${(e) => (hangsOnly.value = e.target.checked)} /> only what hangs</label></p>`}
       <section class="believes"><h2>The coordinator believes</h2>
         ${ids.length === 0 && html`<p class="hint">${hangsOnly.value ? "Nothing hangs." : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
-        ${chosen(ids, transaction.value).map((id) => html`<${Coordinated} key=${id} it=${coordinated(now, id, at.value)} />`)}
+        ${chosen(ids, transaction.value).map((id) => html`<${Coordinated} key=${id} it=${coordinated(now, id, at.value)} isShort=${id !== transaction.value && !isBusy(now, open, id) && isBusy(now, open, ids[0])} />`)}
         <${More} all=${ids} label="Transactional id" id="stage-txn" choice=${transaction} /></section>
       <${OnItsWay} now=${now} />
       <section class="believes"><h2>The partition believes</h2>
@@ -68,8 +68,9 @@ function Story() {
   const list = useRef(null);
   const step = stepAt(at.value)?.number ?? 0;
   useEffect(() => {
-    const now = list.current?.querySelector(".now");
-    if (now) list.current.scrollTop = now.offsetTop - list.current.offsetTop - now.offsetHeight;
+    const all = list.current;
+    const now = all?.querySelector(".now");
+    if (now) all.scrollTop = now.offsetTop - all.offsetTop - Math.max(0, Math.min(now.offsetHeight, all.clientHeight - now.offsetHeight)); // whole, and what was before
   }, [step, told.length]);
   if (!told.length) return null;
   const next = driven.value?.next;

@@ -6,8 +6,10 @@ import { belief } from "../stage.js";
 import { choose, transaction } from "../store.js";
 import { hueOf, nameOf } from "./tape.js";
 
-export function Coordinated({ it }) {
+/** `isShort`: it has nothing open, and others have. */
+export function Coordinated({ it, isShort = false }) {
   const { id, entry, passed, t, owed } = it;
+  if (isShort) return html`<div class="strip"><p><b>${id}</b> <span class="state">${entry.state}</span> ${t && html`<span class=${`t ${hueOf(t)}`}>${nameOf(t)}</span>`} It ${belief(it)}.</p></div>`;
   return html`<div class="strip"><h3>${id} <small>${entry.node.startsWith("broker/") ? `coordinator: broker ${entry.node.split("/")[1]}` : "no coordinator has it loaded"}</small></h3>
     <p class="states">${passed.map((name, n) => html`${n > 0 && html`<span aria-hidden="true"> → </span>`}
       <span class=${`state${n === passed.length - 1 ? " now" : ""}`}>${name}</span>`)}
