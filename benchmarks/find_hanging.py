@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.crowd import Crowd, make_crowd
-from tests.support.apache_kafka import ApacheKafka, java_command, tools_libs
+from tests.support.apache_kafka import ApacheKafka, java_command, kafka_libs
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 from txnsim.types import TopicPartition
 
@@ -159,7 +159,7 @@ def _search_all(bootstrap: str) -> set[TopicPartition]:
 
 def _search_by_broker(bootstrap: str, brokers: Sequence[int]) -> set[TopicPartition]:
     found: set[TopicPartition] = set()
-    java = [*java_command(tools_libs(), options=_QUIET), _TOOL, "--bootstrap-server", bootstrap]
+    java = [*java_command(kafka_libs(), options=_QUIET), _TOOL, "--bootstrap-server", bootstrap]
     for broker_id in brokers:
         output = _output([*java, "find-hanging", "--broker-id", str(broker_id)], statuses=(0,))
         for line in output.splitlines()[1:]:

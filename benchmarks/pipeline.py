@@ -28,7 +28,7 @@ from benchmarks import pipeline_plot
 from benchmarks.log_data import CACHE, TOPIC, Made, Scale, large_batches, small_batches
 from benchmarks.pipeline_figures import Cost, Row
 from benchmarks.pipeline_search import CORES, Found, in_a_process
-from tests.support.apache_kafka import java_command, tools_libs
+from tests.support.apache_kafka import java_command, kafka_libs
 from txnsim.pipeline.scan import kernel
 from txnsim.pipeline.scan import kernel_fragments as fk
 from txnsim.pipeline.scan.pieces import PIECE_BYTES
@@ -278,7 +278,7 @@ def _dump_log(paths: Sequence[Path]) -> None:
     """With the settings of kafka-run-class.sh, its output thrown away."""
     quiet = ("-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
     command = [
-        *java_command(tools_libs(), options=quiet),
+        *java_command(kafka_libs(), options=quiet),
         DUMP_TOOL,
         "--files",
         ",".join(map(str, paths)),

@@ -254,6 +254,12 @@ def stories_of_clients(deadline: Deadline) -> PartOutcome:
     return verdict + judge_step("commit without a leader", run(leaderless, deadline=deadline))
 
 
+def suites_of_kafka(deadline: Deadline) -> PartOutcome:
+    """Apache Kafka's own tests of transactions, groups, Streams, Connect and MirrorMaker."""
+    command = [sys.executable, "-m", "tests.peers.run", "java"]
+    return judge_step("suites of Apache Kafka", run(command, deadline=deadline))
+
+
 def helpers(deadline: Deadline) -> PartOutcome:
     """The helpers for tests in Go, Node.js and Java, with a client library of each language."""
     return checks("helpers", "tests.helpers.run", deadline=deadline, python=sys.executable)

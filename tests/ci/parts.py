@@ -86,6 +86,7 @@ NIGHTLY: Final = Plan(
     together=(
         Part("toolchains", 4, nightly.toolchains, needs_programs=False, makes_programs=True),
         Part("stage", 100, nightly.stage),
+        Part("suites of Apache Kafka, txnsim", 40, nightly.suites_of_kafka, cores=WAITS),
         Part(
             "pipeline on Spark and Kafka's directories",
             8,

@@ -25,10 +25,10 @@ from tests.support.apache_kafka import (
     CACHE,
     KAFKA_VERSION,
     ApacheKafka,
+    kafka_libs,
     made_once,
     output_of,
     tool,
-    tools_libs,
 )
 from tests.support.txnsim_server import TxnsimServer
 
@@ -188,12 +188,12 @@ def _write_tools(directory: Path) -> None:
     """The few scripts of a distribution that tests call, for the jars from Maven."""
     scripts = directory / "bin"
     scripts.mkdir(parents=True)
-    (directory / "libs").symlink_to(tools_libs())
+    (directory / "libs").symlink_to(kafka_libs())
     programs = {
         "kafka-run-class.sh": "",
         "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
-        "kafka-acls.sh": "kafka.admin.AclCommand",
-        "kafka-configs.sh": "kafka.admin.ConfigCommand",
+        "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+        "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
     }
     for name, program in programs.items():
         script = scripts / name

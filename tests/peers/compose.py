@@ -23,7 +23,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import REPOSITORY, java_command, tools_libs
+from tests.support.apache_kafka import REPOSITORY, java_command, kafka_libs
 
 _TOOLS: Final = {
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -107,7 +107,7 @@ def write_docker(directory: Path) -> None:
     module = f"{shlex.quote(sys.executable)} -m tests.peers.compose"
     _script(directory / "docker", f"PYTHONPATH={shlex.quote(str(REPOSITORY))} exec {module}")
     options = ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
-    java = shlex.join(java_command(tools_libs(), options=options))
+    java = shlex.join(java_command(kafka_libs(), options=options))
     for name, main_class in _TOOLS.items():
         _script(directory / f"{name}.sh", f"exec {java} {main_class}")
 

@@ -1,8 +1,7 @@
 """Suites of Apache Kafka itself: the integration tests that it publishes as jars.
 
-Their test kit starts brokers inside the JVM; in front of one of its classes stands one of ours,
-which starts txnsim (``java_sources``). Against a real Kafka the kit is as it is. The integration
-tests of Streams and Connect start clusters of server objects by themselves and are not asked.
+Their test kit starts brokers inside the JVM; in front of some of its classes stand ours, which
+start txnsim (``java_sources``). Against a real Kafka the kit is as it is.
 Standard library only.
 """
 
@@ -16,18 +15,21 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.peers.java_reasons import GROUPS_REASONS, TRANSACTIONS_REASONS
-from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
+from tests.peers.java_reasons import GROUPS_REASONS, STREAMS_REASONS, TRANSACTIONS_REASONS
+from tests.peers.suite import NO_REASONS, Outcome, PeerError, Result, Suite, Target
 from tests.support.apache_kafka import (
     CACHE,
-    TOOLS_VERSION,
+    KAFKA_VERSION,
     copied_by_maven,
     java_classes,
     java_command,
+    kafka_libs,
     made_once,
 )
 from tests.support.txnsim_server import installed_txnsim
 
+_VERSION: Final = "4.3.1"
+"""The newest release whose jars of tests could be had: none of 4.4.0 or 4.2.2 were."""
 _SOURCES: Final = Path(__file__).with_name("java_sources")
 _PEERS: Final = CACHE / "peers"
 
@@ -51,24 +53,93 @@ _GROUP_CLASSES: Final = tuple(
         *("OffsetCommit", "OffsetDelete", "SyncGroup"),
     )
 )
+_CONNECT: Final = "org.apache.kafka.connect"
+_MIRROR: Final = f"{_CONNECT}.mirror.integration.MirrorConnectorsIntegration"
+_MIRRORED: Final = (
+    "testReplicateSourceDefault",
+    "testReplication",
+    "testReplicationWithEmptyPartition",
+    "testReplicationWithoutOffsetSyncWillNotCreateOffsetSyncsTopic",
+)
+_STREAMS: Final = "org.apache.kafka.streams.integration"
+_STREAMS_CLASSES: Final = tuple(
+    f"{_STREAMS}.{name}"
+    for name in (
+        "AdjustStreamThreadCountTest",
+        "AtLeastOnceDeliveryMessageLossIntegrationTest",
+        "EOSUncleanShutdownIntegrationTest",
+        "EosIntegrationTest",
+        "GlobalKTableEOSIntegrationTest",
+        "GlobalStateReprocessTest",
+        "HandlingSourceTopicDeletionIntegrationTest",
+        "JoinGracePeriodDurabilityIntegrationTest",
+        "KTableSourceTopicRestartIntegrationTest",
+        "KafkaStreamsCloseOptionsIntegrationTest",
+        "OuterJoinListValueStoreRestorationTest",
+        "PauseResumeIntegrationTest",
+        "PositionRestartIntegrationTest",
+        "PurgeRepartitionTopicIntegrationTest",
+        "RebalanceIntegrationTest",
+        "RebalanceProtocolMigrationIntegrationTest",
+        "RebalanceTaskClosureIntegrationTest",
+        "RegexSourceIntegrationTest",
+        "ResetPartitionTimeIntegrationTest",
+        "RestoreIntegrationTest",
+        "SmokeTestDriverIntegrationTest",
+        "StandbyTaskEOSIntegrationTest",
+        "StandbyTaskEOSMultiRebalanceIntegrationTest",
+        "StreamsUncaughtExceptionHandlerIntegrationTest",
+        "SuppressionDurabilityIntegrationTest",
+    )
+)
 _MARK: Final = "@\t"
 _TAIL_MAX: Final = 2000
 _TOLD_MAX: Final = 300
 
 
-def _ask(classes: Sequence[str], target: Target, names: Sequence[str]) -> Iterator[Outcome]:
-    """Run them one after the other in one JVM."""
+def _ask(
+    classes: Sequence[str],
+    tests: Sequence[str],
+    target: Target,
+    names: Sequence[str],
+    *,
+    newest: bool = False,
+) -> Iterator[Outcome]:
+    """Run them one after the other, each class in a JVM of its own: some leave threads behind.
+
+    Args:
+        classes: Of the suite.
+        tests: Of these classes, those that are meant; all if there are none.
+        target: Whose brokers are asked.
+        names: The tests that are wanted; all that are meant if there are none.
+        newest: Whether libraries of the reference stand in front of those of the tests' release.
+    """
+    chosen = names or tests
+    failures = []
+    for each in _classes_of(chosen, classes):
+        try:
+            yield from _asked(each, target, chosen, newest=newest)
+        except PeerError as failure:
+            failures.append(f"{each}: {failure}")
+    if failures:
+        raise PeerError("\n".join(failures))
+
+
+def _asked(
+    test_class: str, target: Target, names: Sequence[str], *, newest: bool
+) -> Iterator[Outcome]:
     ours, kafka = str(_classes()), f"{_libs()}/*"
     # What comes first wins: our brokers in the place of the kit's, or the kit's.
-    places = (ours, kafka) if target is Target.TXNSIM else (kafka, ours)
+    places = [ours, kafka] if target is Target.TXNSIM else [kafka, ours]
+    if newest:
+        places = [*_newest(), *places]
     java, *_ = java_command(_libs())
     command = [
         *(java, "-XX:TieredStopAtLevel=1", "-Xmx1g"),
         "-Dhttp.keepAlive=false",  # a thread that would be taken for a leak
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
         f"-Dtxnsim.command={installed_txnsim()}",
-        *("-cp", os.pathsep.join(places), "txnsim.peers.RunTests"),
-        *(",".join(_classes_of(names, classes)), *names),
+        *("-cp", os.pathsep.join((*places, str(_SOURCES))), "txnsim.peers.RunTests"),
+        *(test_class, *names),
     ]
     process = subprocess.Popen(
         command,
@@ -98,12 +169,21 @@ def _classes_of(names: Sequence[str], classes: Sequence[str]) -> list[str]:
     return [each for each in classes if not wanted or each.rpartition(".")[2] in wanted]
 
 
+def _newest() -> list[str]:
+    """What of the reference an application would bring along.
+
+    Classes that were moved in it, and that the tests name, are found behind.
+    """
+    names = ("kafka-clients", "kafka-streams")
+    return [str(kafka_libs() / f"{name}-{KAFKA_VERSION}.jar") for name in names]
+
+
 def _libs() -> Path:
     """Kafka's jars and its jars of tests, copied by Maven on first use."""
     pom = _SOURCES / "pom.xml"
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    libs = _PEERS / f"kafka-tests-{TOOLS_VERSION}-{digest}"
-    version = f"-Dkafka.version={TOOLS_VERSION}"
+    libs = _PEERS / f"kafka-tests-{_VERSION}-{digest}"
+    version = f"-Dkafka.version={_VERSION}"
     return made_once(
         libs,
         lambda fresh: copied_by_maven(pom, fresh, version, what="Apache Kafka's jars of tests"),
@@ -117,18 +197,36 @@ def _classes() -> Path:
     return java_classes(sources, name=libs.name, libs=libs, error=PeerError)
 
 
-def _suite(name: str, project: str, classes: Sequence[str], reasons: Mapping[str, str]) -> Suite:
+_FROM_CLIENTS: Final = "`kafka_2.13`, `kafka-clients-integration-tests`"
+
+
+_WITHOUT_STREAMS_GROUPS: Final = (
+    " Of tests that are made with each kind of group, those with groups of Kafka Streams' own "
+    "(KIP-1071) are left out: txnsim has none."
+)
+
+
+def _suite(
+    name: str,
+    project: str,
+    classes: Sequence[str],
+    reasons: Mapping[str, str],
+    *,
+    jars: str = _FROM_CLIENTS,
+    tests: Sequence[str] = (),
+    besides: str = "",
+    newest: bool = False,
+) -> Suite:
     listed = ", ".join(f"`{each.rpartition('.')[2]}`" for each in classes)
     return Suite(
         name=name,
         project=project,
-        version=TOOLS_VERSION,
-        source="From Kafka's jars of tests (`kafka_2.13`, `kafka-clients-integration-tests`): "
-        f"{listed}.",
+        version=f"{KAFKA_VERSION}, tests of {_VERSION}" if newest else _VERSION,
+        source=f"From Kafka's jars of tests ({jars}): {listed}.{besides}",
         cluster="A cluster of its own for each test, with the settings that the test names. "
         "Kafka's test kit starts txnsim in the place of brokers in its JVM; on a real Kafka it is "
         "as it comes.",
-        ask=partial(_ask, classes),
+        ask=partial(_ask, classes, tests, newest=newest),
         reasons=reasons,
     )
 
@@ -141,4 +239,45 @@ SUITES: Final[tuple[Suite, ...]] = (
         TRANSACTIONS_REASONS,
     ),
     _suite("kafka-groups", "Apache Kafka, requests of groups", _GROUP_CLASSES, GROUPS_REASONS),
+    _suite(
+        "kafka-streams",
+        "Kafka Streams",
+        _STREAMS_CLASSES,
+        STREAMS_REASONS,
+        jars="`kafka-streams-integration-tests`",
+        besides=_WITHOUT_STREAMS_GROUPS,
+    ),
+    _suite(
+        "kafka-streams-newest",
+        "Kafka Streams, newest",
+        [each for each in _STREAMS_CLASSES if "ProtocolMigration" not in each],
+        NO_REASONS,
+        jars="`kafka-streams-integration-tests`",
+        besides=f" With kafka-streams and kafka-clients {KAFKA_VERSION}, whose own jar of tests "
+        f"could not be had.{_WITHOUT_STREAMS_GROUPS}",
+        newest=True,
+    ),
+    _suite(
+        "kafka-connect",
+        "Kafka Connect, exactly once",
+        (f"{_CONNECT}.integration.ExactlyOnceSourceIntegrationTest",),
+        NO_REASONS,
+        jars="`connect-runtime`",
+    ),
+    _suite(
+        "kafka-mirror",
+        "MirrorMaker, exactly once",
+        (f"{_MIRROR}ExactlyOnceTest",),
+        NO_REASONS,
+        jars="`connect-mirror`",
+    ),
+    _suite(
+        "kafka-mirror-transactions",
+        "MirrorMaker, transactions",
+        (f"{_MIRROR}TransactionsTest",),
+        NO_REASONS,
+        jars="`connect-mirror`",
+        tests=[f"MirrorConnectorsIntegrationTransactionsTest.{name}" for name in _MIRRORED],
+        besides=" Four of its tests, which are those of exactly once again.",
+    ),
 )

@@ -18,3 +18,8 @@ GROUPS_REASONS: Final[Mapping[str, str]] = {
     "ListGroupsRequestTest.testListGroupsWithNewConsumerGroupProtocol": "The groups are those that "
     "it expects, in another order: a real Kafka lists them as they lie in a hash table.",
 }
+
+STREAMS_REASONS: Final[Mapping[str, str]] = {
+    "RebalanceProtocolMigrationIntegrationTest.*": "It moves an application to groups of Kafka "
+    "Streams' own (KIP-1071) and back; txnsim has none.",
+}

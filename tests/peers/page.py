@@ -7,12 +7,13 @@ from typing import Final
 
 from tests.peers.record import Found, Stored, load
 from tests.peers.suite import Result, Suite, Target
-from tests.peers.suites import suites
+from tests.peers.suites import shown
 
 INTRODUCTION: Final = """\
 Projects that speak to Kafka have tests of their own. Here they are pointed at simulated brokers
-over TCP, unmodified, as they come from their package registry. Where a test does not pass, the
-reason stands beside it, and where that was asked, what a real Apache Kafka 4.3.1 makes of it."""
+over TCP, unmodified, as they come from their package registry, or from the sources of a tag where
+a package holds no tests. Where a test does not pass, the reason stands beside it, and where that
+was asked, what a real Apache Kafka 4.3.1 makes of it."""
 
 RUNNING: Final = """\
 ```
@@ -30,7 +31,7 @@ def sections() -> Iterator[str]:
     stored = load()
     yield INTRODUCTION
     yield _overview(stored)
-    for suite in suites():
+    for suite in shown():
         if suite.name in stored:
             yield _section(suite, stored[suite.name])
     yield f"## Running them\n\n{RUNNING}"
@@ -38,7 +39,7 @@ def sections() -> Iterator[str]:
 
 def _overview(stored: dict[str, Stored]) -> str:
     lines = ["| Suite | Version | Passed | Failed | Skipped |", "| --- | --- | --- | --- | --- |"]
-    for suite in suites():
+    for suite in shown():
         if suite.name not in stored:
             continue
         found = list(stored[suite.name].tests.values())

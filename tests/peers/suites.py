@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.peers.recorded import RECORDED
 from tests.peers.suite import Suite
 
 
@@ -25,3 +26,8 @@ def suites(ecosystem: str | None = None) -> Sequence[Suite]:
         for name in ([ecosystem] if ecosystem else ecosystems())
         for suite in importlib.import_module(f"tests.peers.{name}").SUITES
     ]
+
+
+def shown() -> Sequence[Suite]:
+    """All, and those that can't be asked from here."""
+    return [*suites(), *RECORDED]

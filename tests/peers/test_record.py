@@ -8,9 +8,9 @@ import pytest
 
 from tests.peers.record import Found, Stored, load, merged, save
 from tests.peers.suite import Outcome, Result, Suite, Target
-from tests.peers.suites import ecosystems, suites
+from tests.peers.suites import ecosystems, shown
 
-_STORED = {suite.name: load().get(suite.name) for suite in suites()}
+_STORED = {suite.name: load().get(suite.name) for suite in shown()}
 
 
 def _suite(version: str = "2") -> Suite:
@@ -81,11 +81,11 @@ def test_the_most_exact_reason_stands_for_a_test() -> None:
 
 def test_every_ecosystem_has_suites_of_different_names() -> None:
     assert ecosystems()
-    names = [suite.name for suite in suites()]
+    names = [suite.name for suite in shown()]
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("suite", suites(), ids=[suite.name for suite in suites()])
+@pytest.mark.parametrize("suite", shown(), ids=[suite.name for suite in shown()])
 def test_what_is_stored_is_of_this_version_and_explained(suite: Suite) -> None:
     stored = _STORED[suite.name]
     assert stored is not None, "python -m tests.peers.run --write"
@@ -93,7 +93,7 @@ def test_what_is_stored_is_of_this_version_and_explained(suite: Suite) -> None:
     assert [name for name in _not_passed(stored) if not suite.why(name)] == []
 
 
-@pytest.mark.parametrize("suite", suites(), ids=[suite.name for suite in suites()])
+@pytest.mark.parametrize("suite", shown(), ids=[suite.name for suite in shown()])
 def test_where_we_fail_a_real_broker_was_asked(suite: Suite) -> None:
     stored = _STORED[suite.name]
     assert stored is not None
@@ -105,7 +105,7 @@ def test_where_we_fail_a_real_broker_was_asked(suite: Suite) -> None:
     assert [name for name in failed if Target.APACHE not in stored.tests[name].by_target] == []
 
 
-@pytest.mark.parametrize("suite", suites(), ids=[suite.name for suite in suites()])
+@pytest.mark.parametrize("suite", shown(), ids=[suite.name for suite in shown()])
 def test_no_reason_stands_beside_a_test_that_passes(suite: Suite) -> None:
     stored = _STORED[suite.name]
     assert stored is not None

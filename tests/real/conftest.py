@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.support.apache_kafka import TOOLS_VERSIONS, ApacheKafka
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -58,8 +58,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def patch_release(self) -> str:
         """Version of the real Kafka whose tools belong to it."""
-        version = RELEASES[self.release].patch_release
-        return TOOLS_VERSIONS.get(version, version)
+        return RELEASES[self.release].patch_release
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

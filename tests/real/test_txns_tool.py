@@ -21,7 +21,7 @@ import pytest
 from tests.clients.kafka_tools.runner import Tools
 from tests.real.conftest import LASTING_MS, OLDER, Target
 from tests.real.hang import make_hanging
-from tests.support.apache_kafka import TOOLS_VERSION, ToolResult
+from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
@@ -282,7 +282,7 @@ async def test_refusals_have_kafkas_words_and_status(target: Target, args: Args)
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("version", [RELEASES[OLDER].patch_release, TOOLS_VERSION])
+@pytest.mark.parametrize("version", [RELEASES[OLDER].patch_release, KAFKA_VERSION])
 def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> None:
     compared = [*LOOKS, *SEARCHES, *ABORTS, FORCED, *REFUSED]
     with Tools("localhost:9", version=version) as tools:

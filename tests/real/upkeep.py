@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tests.real.stories.data import _patched
 from tests.real.stories.player import STAMP_MS, Player, Topic, fetch, produce
+from tests.support.transcript import NOW_MS
 from txnsim.wire.batch import (
     GZIP,
     LZ4,
@@ -37,6 +38,7 @@ COMPACTED: Final = {
     "min_cleanable_dirty_ratio": "0.0",
 }
 
+CODEC_MASK: Final = 0b111
 NOT_YET_COMPACTED: Final = {**LASTING, "min_cleanable_dirty_ratio": "0.0"}
 """The cleaner waits until ``compact`` is said: then one round sees all that was written."""
 
@@ -78,7 +80,7 @@ def headers(answer: Any) -> list[BatchHeader]:
 def read_all(
     player: Player, topic: Topic, note: str, *, start: int = 0, isolation: int = 0
 ) -> None:
-    """One Fetch after the other, until there is nothing left."""
+    """One Fetch after the other, until there is nothing left; batches byte by byte, too."""
     offset = start
     while True:
         answer = player.ask(
@@ -87,7 +89,28 @@ def read_all(
         found = headers(answer)
         if not found:
             return
+        player.note(f"{note} from {offset}, bytes", comparable_bytes(answer))
         offset = found[-1].last_offset + 1
+
+
+def comparable_bytes(answer: Any) -> list[str]:
+    """The batches of a Fetch answer that no compressor has made, in hexadecimal digits.
+
+    Left out is what is one's own: the producer's id, times read from a clock, and with them the
+    checksum.
+    """
+    data = bytes(answer.responses[0].partitions[0].records or b"")
+    told = []
+    for start, header in iter_batches(data):
+        if not header.attributes & CODEC_MASK:
+            batch = bytearray(data[start : start + header.size])
+            batch[17:21] = bytes(4)
+            batch[43:51] = bytes(8)
+            for place in (27, 35):
+                if struct.unpack_from(">q", batch, place)[0] >= NOW_MS:
+                    batch[place : place + 8] = bytes(8)
+            told.append(batch.hex())
+    return told
 
 
 def until_read(

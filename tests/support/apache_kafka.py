@@ -41,9 +41,6 @@ KAFKA_VERSION: Final = "4.4.0"
 """The reference (``txnsim.releases.REFERENCE``; a test compares them)."""
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = REPOSITORY / ".cache"
-TOOLS_VERSIONS: Final = {"4.2.2": "4.2.1", "4.4.0": "4.3.1"}
-"""Of tools, Kafka Streams and jars of tests, where a release's own were not published."""
-TOOLS_VERSION: Final = TOOLS_VERSIONS.get(KAFKA_VERSION, KAFKA_VERSION)
 POM: Final = Path(__file__).with_name("java") / "pom.xml"
 TELEMETRY_SOURCES: Final = POM.with_name("telemetry")
 
@@ -87,20 +84,12 @@ def kafka_libs(version: str = KAFKA_VERSION) -> Path:
     # The pom is part of the name, so that a changed dependency is never served from an old copy.
     digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
     libs = CACHE / "kafka" / f"{version}-{digest}" / "libs"
-    options = (
-        f"-Dkafka.version={version}",
-        f"-Dtools.version={TOOLS_VERSIONS.get(version, version)}",
-    )
+    option = f"-Dkafka.version={version}"
     return made_once(
         libs,
-        lambda fresh: copied_by_maven(POM, fresh, *options, what="Apache Kafka's jars"),
+        lambda fresh: copied_by_maven(POM, fresh, option, what="Apache Kafka's jars"),
         lock=CACHE / "kafka" / "libs.lock",
     )
-
-
-def tools_libs(version: str = KAFKA_VERSION) -> Path:
-    """The same with that release's command-line tools, and all that they were built with."""
-    return kafka_libs(TOOLS_VERSIONS.get(version, version))
 
 
 def telemetry_taker(libs: Path) -> Path:
@@ -266,8 +255,7 @@ def run_kafka_tool(
         ApacheKafkaError: The tool did not end within ``timeout_s``.
     """
     options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    libs = tools_libs if main_class.startswith("org.apache.kafka.tools.") else kafka_libs
-    command = [*java_command(libs(version), options=options), main_class, *args]
+    command = [*java_command(kafka_libs(version), options=options), main_class, *args]
     done = ended(command, timeout_s=timeout_s)
     complaints = done.stderr.splitlines(keepends=True)
     told = "".join(line for line in complaints if not line.startswith("SLF4J: "))

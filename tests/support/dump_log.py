@@ -15,7 +15,7 @@ from tests.support.apache_kafka import (
     ApacheKafkaError,
     java_classes,
     java_command,
-    tools_libs,
+    kafka_libs,
 )
 
 MAIN_CLASS: Final = "org.apache.kafka.tools.DumpLogSegments"
@@ -75,7 +75,7 @@ def _shares(files: Iterable[Path], length_max: int) -> Iterator[list[Path]]:
 
 
 def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tuple[str, str]:
-    libs = tools_libs()
+    libs = kafka_libs()
     java = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     *front, classpath = java_command(libs, options=java)
     decoder = java_classes([SOURCE], name="dump", libs=libs)

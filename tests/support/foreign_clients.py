@@ -14,7 +14,6 @@ from tests.support.apache_kafka import (
     CACHE,
     KAFKA_VERSION,
     REPOSITORY,
-    TOOLS_VERSIONS,
     ToolResult,
     digest_of,
     ended,
@@ -69,8 +68,6 @@ def java_program(main_class: str, *, version: str = KAFKA_VERSION) -> list[str]:
     libs = kafka_libs(version)
     generation = JAVA_SOURCES / ("kafka3" if version.startswith("3.") else "kafka4")
     sources = sorted([*JAVA_SOURCES.glob("*.java"), *generation.glob("*.java")])
-    if version in TOOLS_VERSIONS:  # its tools were not published: they run with another release
-        sources = [one for one in sources if one.name != "ToolRunner.java"]
     classes = java_classes(sources, name="clients", libs=libs, error=ForeignClientError)
     options = [
         "-XX:TieredStopAtLevel=1",

@@ -8,12 +8,14 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.common.utils.Exit;
 
 /**
  * Runs Kafka's command-line tools one after the other in one JVM, as if each had one of its own.
@@ -49,10 +51,13 @@ public final class ToolRunner {
     private static int run(String main, String[] words, String input) throws Exception {
         List<Runnable> hooks = new ArrayList<>();
         Exited exit = new Exited();
-        Exit.Procedure leave = (code, message) -> exit.with(code);
-        Exit.setExitProcedure(leave);
-        Exit.setHaltProcedure(leave);
-        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
+        InvocationHandler leave = (proxy, method, said) -> exit.with((int) said[0]);
+        atExit("setExitProcedure", leave);
+        atExit("setHaltProcedure", leave);
+        atExit("setShutdownHookAdder", (proxy, method, said) -> {
+            hooks.add((Runnable) said[1]);
+            return null;
+        });
         System.setIn(new ByteArrayInputStream(input.getBytes(StandardCharsets.UTF_8)));
         ClassLoader own = Thread.currentThread().getContextClassLoader();
         ClassLoader fresh = new ToolLoader(own);
@@ -72,6 +77,22 @@ public final class ToolRunner {
             Thread.currentThread().setContextClassLoader(own);
         }
         return exit.code;
+    }
+
+    /** Sets one of the procedures of Kafka's {@code Exit}, which was moved in 4.4. */
+    private static void atExit(String setter, InvocationHandler handler) throws ReflectiveOperationException {
+        Class<?> exit;
+        try {
+            exit = Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        } catch (ClassNotFoundException before) {
+            exit = Class.forName("org.apache.kafka.common.utils.Exit");
+        }
+        for (Method method : exit.getMethods()) {
+            if (method.getName().equals(setter)) {
+                Class<?> type = method.getParameterTypes()[0];
+                method.invoke(null, Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
+            }
+        }
     }
 
     /** The end that a tool asked for; the first one counts. */
@@ -95,7 +116,7 @@ public final class ToolRunner {
             }
         }
 
-        void with(int wanted) {
+        Object with(int wanted) {
             note(wanted);
             throw this;
         }

@@ -45,7 +45,7 @@ def features(shop: Shop) -> None:
         "eligible.leader.replicas.version": ("0", "1", "<n>"),
         "group.version": ("0", "1", "1"),
         "kraft.version": ("0", "1", "<n>"),
-        "metadata.version": ("3.3-IV3", "UNKNOWN 33", "UNKNOWN 33"),  # 4.4-IV2; the tools are 4.3's
+        "metadata.version": ("3.3-IV3", "4.4-IV2", "4.4-IV2"),
         "share.version": ("0", "2", "<n>"),
         "streams.version": ("0", "1", "<n>"),
         "transaction.version": ("0", "2", str(level)),

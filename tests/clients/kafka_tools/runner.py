@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tests.support.apache_kafka import TOOLS_VERSION, ToolResult
+from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 from tests.support.foreign_clients import java_program
 from tests.support.lived import Lived
 
@@ -23,7 +23,7 @@ _TOOLS: Final[Mapping[str, str]] = MappingProxyType(
         "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
         "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
         "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
-        "kafka-configs": "kafka.admin.ConfigCommand",
+        "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
         "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
         "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
         "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -47,6 +47,8 @@ _TOOLS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """As the scripts are called → the class that each of them runs."""
+_BEFORE_4_4: Final = {"kafka-configs": "kafka.admin.ConfigCommand"}
+"""Those that were moved."""
 _PATIENCE_S: Final = 60.0
 
 
@@ -54,7 +56,7 @@ class ToolError(Exception):
     """A tool did not end, or took its JVM with it."""
 
 
-def tools_command(version: str = TOOLS_VERSION) -> list[str]:
+def tools_command(version: str = KAFKA_VERSION) -> list[str]:
     """Command line of the JVM in which the tools run; compiled on first use."""
     return java_program("ToolRunner", version=version)
 
@@ -62,7 +64,7 @@ def tools_command(version: str = TOOLS_VERSION) -> list[str]:
 class Tools(Lived):
     """The tools of a release, against one address; as a context manager, which ends their JVM."""
 
-    def __init__(self, bootstrap: str, *, version: str = TOOLS_VERSION) -> None:
+    def __init__(self, bootstrap: str, *, version: str = KAFKA_VERSION) -> None:
         self.bootstrap = bootstrap
         self._version = version
         self._process: subprocess.Popen[str] | None = None
@@ -91,7 +93,7 @@ class Tools(Lived):
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        request = {"main": _TOOLS[name], "args": args, "stdin": stdin}
+        request = {"main": self._main(name), "args": args, "stdin": stdin}
         timer = threading.Timer(_PATIENCE_S, process.kill)
         timer.start()
         try:
@@ -106,6 +108,10 @@ class Tools(Lived):
             raise ToolError(f"{words}: no answer in {_PATIENCE_S:.0f} s, or the tools' JVM ended")
         answer = json.loads(line)
         return ToolResult(answer["code"], answer["stdout"], answer["stderr"])
+
+    def _main(self, name: str) -> str:
+        major, minor, *_ = map(int, self._version.split("."))
+        return (_BEFORE_4_4.get(name) if (major, minor) < (4, 4) else None) or _TOOLS[name]
 
     def _end(self) -> None:
         if self._process is None:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tests.support.apache_kafka import java_classes, java_command, tools_libs
+from tests.support.apache_kafka import java_classes, java_command, kafka_libs
 from tests.support.foreign_clients import ForeignClientError
 
 SOURCES: Final = Path(__file__).with_name("java")
@@ -34,7 +34,7 @@ def streams_program(main_class: str, *options: str) -> list[str]:
         ForeignClientError: It can't be compiled.
         ApacheKafkaError: Kafka's jars can't be had.
     """
-    libs = tools_libs()
+    libs = kafka_libs()
     sources = sorted(SOURCES.glob("*.java"))
     classes = java_classes(sources, name="streams", libs=libs, error=ForeignClientError)
     java, *_ = java_command(libs)

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.clients.matrix.client import Client
 from tests.clients.streams.program import streams_program
-from tests.support.apache_kafka import TOOLS_VERSION
+from tests.support.apache_kafka import KAFKA_VERSION
 
 _STATE: Final = (
     "streams-counts-exact",
@@ -23,7 +23,7 @@ def _command() -> list[str]:
 CLIENTS: Final = (
     Client(
         name="Kafka Streams",
-        version=TOOLS_VERSION,
+        version=KAFKA_VERSION,
         language="Java",
         command=_command,
         checks=(

@@ -8,7 +8,7 @@ from typing import Final
 from tests.clients.kafka_tools.program import CHECKS as TOOL_CHECKS
 from tests.clients.kafka_tools.runner import tools_command
 from tests.clients.matrix.client import CHECKS, Client
-from tests.support.apache_kafka import TOOLS_VERSION
+from tests.support.apache_kafka import KAFKA_VERSION
 
 _EVERYWHERE: Final = ("kafka-consumer-groups", "kafka-perf-test", "kafka-features")
 """What differs between the levels, or may."""
@@ -22,7 +22,7 @@ def _program() -> list[str]:
 CLIENTS: Final[tuple[Client, ...]] = (
     Client(
         name="Kafka's command-line tools",
-        version=TOOLS_VERSION,
+        version=KAFKA_VERSION,
         language="Java",
         command=_program,
         checks=(*CHECKS, *(name for name in TOOL_CHECKS if name not in CHECKS)),

@@ -41,15 +41,13 @@ import txnsim.peers.SimulatedBrokers;
  * What the tests of {@code kafka.api} inherit, with brokers of txnsim.
  *
  * <p>It stands in front of the class of the same name, which starts brokers inside the JVM, and offers
- * what the tests of transactions use of it. Its tests number brokers from 0, txnsim does from 1.
+ * what the tests of transactions use of it.
  */
 public abstract class IntegrationTestHarness {
 
     private static final Map<String, String> SETTINGS = Map.of(
         "group.initial.rebalance.delay.ms", "0",
         "offsets.topic.replication.factor", "1");
-
-    private static final int FIRST = 1;
 
     private TestInfo testInfo;
     private SimulatedBrokers cluster;
@@ -84,9 +82,9 @@ public abstract class IntegrationTestHarness {
         boolean newest = TestInfoUtils.isTransactionV2Enabled(info);
         cluster = new SimulatedBrokers(brokerCount(), (short) (newest ? 2 : 1), settings);
         admin = cluster.admin();
-        for (int index = 0; index < brokerCount(); index++) {
+        for (int id = 0; id < brokerCount(); id++) {
             brokers.add(BrokerFromOutside.make(
-                index + FIRST, index, bootstrapServers$default$1(), settings, cluster, admin));
+                id, bootstrapServers$default$1(), settings, cluster, admin));
         }
     }
 
@@ -109,12 +107,12 @@ public abstract class IntegrationTestHarness {
     }
 
     public void killBroker(int index) {
-        cluster.control(index + FIRST, "stop");
+        cluster.control(index, "stop");
         dead.add(index);
     }
 
     public void restartDeadBrokers(boolean reconfigure) {
-        dead.forEach(index -> cluster.control(index + FIRST, "start"));
+        dead.forEach(index -> cluster.control(index, "start"));
         dead.clear();
     }
 
@@ -154,7 +152,7 @@ public abstract class IntegrationTestHarness {
             admin.createTopics(List.of(topic)).all().get();
             var described = admin.describeTopics(List.of(name)).topicNameValues().get(name).get();
             for (TopicPartitionInfo partition : described.partitions()) {
-                leaders.put(partition.partition(), partition.leader().id() - FIRST);
+                leaders.put(partition.partition(), partition.leader().id());
             }
         } catch (Exception failure) {
             throw new IllegalStateException(failure);

@@ -14,6 +14,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Properties;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.atomic.AtomicReference;
 import kafka.cluster.Partition;
 import kafka.log.LogManager;
 import kafka.network.SocketServer;
@@ -30,6 +31,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
+import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
@@ -52,17 +54,16 @@ public final class BrokerFromOutside {
     /**
      * One of them.
      *
-     * @param id what txnsim calls it
-     * @param shown what the test is to call it
+     * @param id its id
      * @param listener the listener's name
      * @param settings those that the test wants
      */
-    public static KafkaBroker make(
-            int id, int shown, ListenerName listener, Map<String, String> settings,
+    public static BrokerServer make(
+            int id, ListenerName listener, Map<String, String> settings,
             SimulatedBrokers cluster, Admin admin) {
-        String address = cluster.bootstrap().split(",")[id - 1];
+        String address = cluster.bootstrap().split(",")[id];
         int port = Integer.parseInt(address.substring(address.indexOf(':') + 1));
-        KafkaConfig config = config(shown, listener.value(), address, settings);
+        KafkaConfig config = config(id, listener.value(), address, settings);
         SocketServer sockets = unopened(SocketServer.class);
         doAnswer(call -> port).when(sockets).boundPort(any());
         GroupCoordinator groups = unopened(GroupCoordinator.class);
@@ -90,24 +91,28 @@ public final class BrokerFromOutside {
         doAnswer(call -> sockets).when(broker).socketServer();
         doAnswer(call -> groups).when(broker).groupCoordinator();
         doAnswer(call -> metadata).when(broker).metadataCache();
+        AtomicReference<BrokerState> state = new AtomicReference<>(BrokerState.RUNNING);
+        doAnswer(call -> state.get()).when(broker).brokerState();
         doAnswer(call -> {
             cluster.control(id, "stop");
+            state.set(BrokerState.NOT_RUNNING);
             return null;
         }).when(broker).shutdown();
         doAnswer(call -> null).when(broker).awaitShutdown(); // it was down when shutdown() returned
         doAnswer(call -> {
             cluster.control(id, "start");
+            state.set(BrokerState.RUNNING);
             return null;
         }).when(broker).startup();
         return broker;
     }
 
     private static KafkaConfig config(
-            int shown, String listener, String address, Map<String, String> settings) {
+            int id, String listener, String address, Map<String, String> settings) {
         Properties properties = new Properties();
         properties.putAll(settings);
         properties.putAll(Map.of(
-            "node.id", String.valueOf(shown),
+            "node.id", String.valueOf(id),
             "process.roles", "broker",
             "controller.quorum.voters", "3000@127.0.0.1:1",
             "controller.listener.names", "CONTROLLER",

@@ -49,7 +49,8 @@ public final class RunTests implements TestExecutionListener {
         LauncherDiscoveryRequest request = LauncherDiscoveryRequestBuilder.request()
             .selectors(Arrays.stream(arguments[0].split(",")).map(each -> selectClass(each)).toList())
             .filters(chosen)
-            .configurationParameter("junit.jupiter.execution.timeout.default", "120 s")
+            .configurationParameter("junit.jupiter.execution.timeout.default", "600 s")
+            .configurationParameter("junit.jupiter.extensions.autodetection.enabled", "true")
             .build();
         LauncherFactory.create().execute(request, new RunTests());
         System.out.flush();
@@ -112,7 +113,15 @@ public final class RunTests implements TestExecutionListener {
     }
 
     private static String told(TestExecutionResult result) {
-        return result.getThrowable().map(Throwable::toString).orElse("");
+        return result.getThrowable().map(RunTests::withCause).orElse("");
+    }
+
+    private static String withCause(Throwable failure) {
+        Throwable cause = failure;
+        while (cause.getCause() != null) {
+            cause = cause.getCause();
+        }
+        return cause == failure ? failure.toString() : failure + ", as " + cause;
     }
 
     private static void tell(String name, Outcome outcome) {

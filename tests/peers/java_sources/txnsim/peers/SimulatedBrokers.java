@@ -33,7 +33,7 @@ public final class SimulatedBrokers implements AutoCloseable {
     private final Path directory;
     private final JsonNode ready;
 
-    /** Starts them and returns when every listener accepts. */
+    /** Starts them, with ids from 0 as in Kafka's test kit, and returns when every listener accepts. */
     public SimulatedBrokers(int brokers, short transactionVersion, Map<String, String> properties) {
         try {
             directory = Files.createTempDirectory("txnsim-peer-");
@@ -49,7 +49,7 @@ public final class SimulatedBrokers implements AutoCloseable {
             File log = directory.resolve("output.log").toFile();
             process = new ProcessBuilder(List.of(
                     System.getProperty("txnsim.command"), "serve", "--port", "0", "--http", "0",
-                    "--brokers", String.valueOf(brokers),
+                    "--brokers", String.valueOf(brokers), "--first-broker-id", "0",
                     "--transaction-version", String.valueOf(transactionVersion),
                     "--config", config.toString(),
                     "--until-eof",  // our end of the pipe closes also where this JVM is killed

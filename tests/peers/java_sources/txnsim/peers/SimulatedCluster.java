@@ -241,7 +241,7 @@ public final class SimulatedCluster implements ClusterInstance {
             admin = brokers.admin();
             for (Integer id : brokerIds()) {
                 inside.put(id, BrokerFromOutside.make(
-                    id, id, clientListener(), config.serverProperties(), brokers, admin));
+                    id, clientListener(), config.serverProperties(), brokers, admin));
             }
         }
         return inside;
