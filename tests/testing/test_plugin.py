@@ -64,6 +64,7 @@ def test_idle(txnsim_session_cluster, faults):
     result = suite.runpytest_inprocess()
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*never struck*", "*idle*"])
+    assert str(result.stdout).count("never struck") == 1, "said once"
 
 
 def test_an_interrupted_test_tells_what_happened(suite: pytest.Pytester) -> None:

@@ -274,10 +274,13 @@ class Guard:
     def _judge(self, item: pytest.Item, states: Iterable[FaultState]) -> None:
         if self._has_failed or self.asked(item).faults_may_miss:
             return
+        idle = None
         try:
             judging.all_faults_struck(states)
-        except AssertionError as idle:
-            pytest.fail(str(idle), pytrace=False)
+        except AssertionError as error:
+            idle = str(error)
+        if idle is not None:  # outside of the handler, or the report says it twice
+            pytest.fail(idle, pytrace=False)
 
 
 def _names(item: pytest.Item) -> Sequence[str]:
