@@ -47,7 +47,8 @@ Kafka."""
 INTRODUCTION: Final = """\
 Client libraries, unmodified, against three simulated brokers over TCP. Each has a program under
 [tests/clients](../tests/clients) that goes through one list of checks; the same programs pass
-against a real Apache Kafka 4.3.1, so that a check which is wrong about Kafka fails as well.
+against a real Apache Kafka 4.3.1 (that of @confluentinc/kafka-javascript against 4.4.0), so that a
+check which is wrong about Kafka fails as well.
 
 ✓ passed at every level of `transaction.version` (0, 1 and 2), or at those that are named; *limit*:
 the library can't do it on any cluster, and [below](#limits-of-the-libraries) is why."""
