@@ -67,6 +67,8 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     me.sees("its coordinator will send no marker here", "#why")
     # It spoke of "producer id 0, epoch 0" where all else speaks of T1.
     me.sees("That is where T1 of billing (producer id 0, epoch 0) begins", "#why")
+    # "Stamped 3600 s ago", said of what was made just now, stood in the middle of the reason.
+    me.sees("which is open here; transactional id billing is Empty", "#why")
     # Coordinator and partition stood on two tabs: that they disagree was read nowhere.
     me.sees("They disagree: hanging. The coordinator has ended T1: aborted.", "#agreement")
     me.sees(

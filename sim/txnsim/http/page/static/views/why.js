@@ -10,6 +10,8 @@ import { Event } from "./event.js";
 /** What the causes of txnsim.txn.open_txn_verdict are called here. */
 const CAUSES = { nothing: "no transaction holds readers back", "marker outstanding": "the marker is still owed" };
 
+/** How old what holds readers back is: it is no reason, and stands below. */
+const AGE = / its newest record is stamped ([^;]+);/;
 /** How a remark on the recording begins: it is no reason. */
 const REMARK = "This trace was recorded at brief";
 
@@ -17,6 +19,7 @@ export function Why({ tp }) {
   const now = events[at.value]?.i;
   const isStale = explained.value?.at !== now;
   const found = explained.value?.partitions.find((one) => one.partition === tp);
+  const age = found?.sentences.map((one) => AGE.exec(one)?.[1]).find(Boolean) ?? "";
   const asks = lesson.value && lesson.value.part < lesson.value.parts.length; // the cure is the learner's own to find
   return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
     <h2>Why is the last stable offset here?</h2>
@@ -29,14 +32,14 @@ export function Why({ tp }) {
       ${found.repair && !asks && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
         ${driven.value?.back ? " Step back, and you can." : ""}</p>`}
       ${found.evidence.length > 0 && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
-      <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${explained.value.at}.</p>`}
+      <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${explained.value.at}.${age && ` The newest record of that transaction is stamped ${age}.`}</p>`}
   </section>`;
 }
 
 /** What the server says, without the command, which stands below its button; and without the cure, where
  *  it is asked for. */
 const told = ({ sentences }, asks, name) => sentences.filter((one) => !asks || !one.includes("To end it:"))
-  .map((one) => one.replace(/ To end it: .*$/, "").replace(/the transaction of (producer id \d+, epoch -?\d+), begins, which/, name ? `${name} ($1) begins, which` : "$&"));
+  .map((one) => one.replace(/ To end it: .*$/, "").replace(AGE, "").replace(/the transaction of (producer id \d+, epoch -?\d+), begins, which/, name ? `${name} ($1) begins, which` : "$&"));
 
 /** The transaction that begins at the last stable offset, as the stage calls it. */
 function called(tp, { last_stable_offset: lso }) {
