@@ -102,12 +102,6 @@ class ProducerEntry:
         """Timestamp of the newest batch of the producer's epoch, -1 when none is known."""
         return self.batches[-1].timestamp if self.batches else -1
 
-    def has_open_transaction(self, producer_epoch: int) -> bool:
-        """Whether a transaction of this very epoch is open
-        (ProducerStateManager.hasOngoingTransaction).
-        """
-        return self.txn_first_offset != NO_OFFSET and self.producer_epoch == producer_epoch
-
     def find_batch(self, base_sequence: int, last_sequence: int) -> BatchMetadata | None:
         """The cached batch with exactly these sequences."""
         for batch in self.batches:
