@@ -13,12 +13,14 @@ from tests.support.logs import (
     make_log,
     plain,
 )
+from tests.support.markers import marker_of
 from txnsim.errors import Rejection
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.config import TimestampType
 from txnsim.log.leader_append import (
     append_client,
     append_coordinator,
+    append_marker,
     start_verification,
 )
 from txnsim.log.partition_log import PartitionLog
@@ -51,6 +53,26 @@ def test_a_batch_sent_again_is_answered_from_the_cache(driver: LogDriver) -> Non
     assert (answer.base_offset, answer.last_offset) == (0, 1)
     assert answer.log_append_time_ms == NOW - 9  # the cached timestamp, on CreateTime topics too
     assert driver.log.snapshot() == before
+
+
+def test_the_answer_says_what_was_known_of_the_producer_before(driver: LogDriver) -> None:
+    """Of each kind of append, and of a batch that is there already."""
+    log, guard = driver.log, driver.guard(0)
+    opens = batch(0, transactional=True)
+    marker = marker_of(producer_id=PID, producer_epoch=1, transaction_version=2)
+    answers = [
+        append_client(log, opens, guard=guard, now_ms=NOW),
+        append_client(log, opens, guard=0, now_ms=NOW),
+        append_coordinator(log, batch(-1, transactional=True), now_ms=NOW),
+        append_marker(log, marker, now_ms=NOW),
+        append_client(log, batch(0, epoch=1), guard=0, now_ms=NOW),
+        append_coordinator(log, plain(), now_ms=NOW),
+    ]
+    assert [
+        (answer.epoch_before, answer.open_before)
+        for answer in answers
+        if isinstance(answer, Appended)
+    ] == [(-1, -1), (0, 0), (0, 0), (0, 0), (1, -1), (-1, -1)]
 
 
 def test_a_batch_with_other_sequences_is_no_duplicate(driver: LogDriver) -> None:
