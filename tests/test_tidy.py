@@ -54,7 +54,6 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/cli/serving/site.py": "tests/browser/test_site.py",
     "sim/txnsim/http/practising.py": "tests/unit/http/test_explaining.py",
     "sim/txnsim/http/runs/told_again.py": "tests/unit/http/runs/test_driven_runs.py",
-    "sim/txnsim/http/site/build.py": "tests/browser/test_site.py",
     "sim/txnsim/http/site/pack.py": "tests/browser/test_site.py",
     "sim/txnsim/http/site/stand_ins/*.py": "tests/browser/test_site.py",
     "sim/txnsim/http/runs/run_requests.py": "tests/unit/http/runs/test_scenarios.py",

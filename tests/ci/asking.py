@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping
 from typing import Final
@@ -51,3 +52,19 @@ def installed(group: str, deadline: Deadline) -> PartOutcome:
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     done = judge_step(f"install {group}", run([*pip, "--group", group], deadline=deadline))
     return done if done.failed else PartOutcome(0, 0)
+
+
+def in_a_browser(chosen: str, deadline: Deadline) -> PartOutcome:
+    """Tests with these markers in Debian's Chromium, which is installed where it is missing."""
+    if shutil.which("chromium") is None:
+        apt = ["apt-get", "install", "-y", "-q", "--no-install-recommends"]
+        for step in (["apt-get", "update", "-q"], [*apt, "chromium", "fonts-dejavu-core"]):
+            done = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
+            if done.failed:
+                return done
+    missing = installed("browser", deadline)
+    if missing.failed:
+        return missing
+    words = ("-n", "2", "-m", chosen, "tests/browser")
+    needed = {"TXNSIM_NEEDS_BROWSER": "1"}
+    return pytest("page", *words, deadline=deadline, environment=needed)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.ci.asking import PYTHON, installed, matrix, pytest
+from tests.ci.asking import PYTHON, in_a_browser, matrix, pytest
 from tests.ci.process import Deadline, PartOutcome, judge_pytest, judge_step, run
 from tests.support.txnsim_server import TxnsimServer
 
@@ -66,19 +65,8 @@ def wheel(deadline: Deadline) -> PartOutcome:
 
 
 def page(deadline: Deadline) -> PartOutcome:
-    """The page in a real browser: Debian's Chromium, installed where it is missing."""
-    if shutil.which("chromium") is None:
-        apt = ["apt-get", "install", "-y", "-q", "--no-install-recommends"]
-        for step in (["apt-get", "update", "-q"], [*apt, "chromium", "fonts-dejavu-core"]):
-            done = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
-            if done.failed:
-                return done
-    missing = installed("browser", deadline)
-    if missing.failed:
-        return missing
-    words = ("-n", "2", "-m", "browser and not nightly", "tests/browser")
-    needed = {"TXNSIM_NEEDS_BROWSER": "1"}
-    return pytest("page", *words, deadline=deadline, environment=needed)
+    """The page in a real browser, and each story in the site's WebAssembly."""
+    return in_a_browser("browser and not nightly", deadline)
 
 
 def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> PartOutcome:

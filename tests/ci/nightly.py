@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Final
 
-from tests.ci.asking import PYTHON, checks, installed, matrix, pytest
+from tests.ci.asking import PYTHON, checks, in_a_browser, installed, matrix, pytest
 from tests.ci.process import Deadline, PartOutcome, judge_checks, judge_pytest, judge_step, run
 from tests.clients.matrix.bench import PROPERTIES
 from tests.support.apache_kafka import ApacheKafka, kafka_libs
@@ -79,6 +79,11 @@ def repeated(deadline: Deadline) -> PartOutcome:
     return _drawn("other levels and another seed", *plays, deadline=deadline) + _drawn(
         "further seeds", *clusters, deadline=deadline
     )
+
+
+def lessons_and_site(deadline: Deadline) -> PartOutcome:
+    """Every lesson in a browser, the site without a network, every telling in its WebAssembly."""
+    return in_a_browser("browser and nightly", deadline)
 
 
 def toolchains(deadline: Deadline) -> PartOutcome:

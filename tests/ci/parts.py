@@ -69,7 +69,7 @@ GATE: Final = Plan(
     together=(
         Part("Spark", 5, gate.spark, needs_programs=False),
         Part("programs of clients", 3, gate.programs, needs_programs=False, makes_programs=True),
-        Part("page", 3, gate.page, needs_programs=False),
+        Part("page", 4, gate.page, needs_programs=False),
         Part("a client per language", 2.5, gate.clients, cores=WAITS),
         Part("wheel in an empty directory", 1, gate.wheel, needs_programs=False),
     ),
@@ -103,6 +103,9 @@ NIGHTLY: Final = Plan(
             for level in reversed(LEVELS)
         ),
         Part("repeated at other levels and seeds", 5, nightly.repeated, needs_programs=False),
+        Part(
+            "lessons and the site in a browser", 8, nightly.lessons_and_site, needs_programs=False
+        ),
         Part("image of the container", 3.5, nightly.image, needs_programs=False),
         *(
             Part(

@@ -1,18 +1,69 @@
-"""The site of ``txnsim site build``, made once per run of tests; its parts are fetched once."""
+"""The site of ``txnsim site build``, made once and kept; its parts are fetched once.
+
+``in_node`` runs Python in the site's own WebAssembly, without a browser.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
+import shutil
+import subprocess
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import txnsim
 import txnsim.http.site.build as building
 from tests.support.apache_kafka import digest_of, made_once
+from txnsim.scenario.catalog import directory
 
 CACHE: Final = Path(__file__).parents[2] / ".cache"
+_PROGRAM: Final = Path(__file__).with_name("site_in_node.mjs")
+_TIMEOUT_S: Final = 1800  # a hang; all tellings take two minutes of CPU
 
 
-def built_site(folder: Path) -> dict[str, int]:
-    """Build it."""
+def built_site() -> Path:
+    """A folder with it; nothing may be written there."""
+    package = Path(txnsim.__file__).parent
+    sources = [one for one in package.rglob("*") if one.suffix in (".py", ".js", ".mjs", ".toml")]
+    sources += [*package.rglob("*.css"), *package.rglob("*.html"), *directory().rglob("*.yaml")]
+    target = CACHE / f"site-{digest_of(sorted(sources))}"
+
+    def make(folder: Path) -> None:
+        for old in CACHE.glob("site-*"):
+            if old.is_dir() and not old.name.startswith("site-parts"):
+                shutil.rmtree(old)
+        building.build(folder, given=_parts())
+
+    return made_once(target, make, lock=CACHE / "site.lock")
+
+
+def _parts() -> Path:
     named = digest_of([Path(building.__file__).with_name("parts.toml")])
-    given = made_once(CACHE / f"site-parts-{named}", building.fetch, lock=CACHE / "site-parts.lock")
-    return building.build(folder, given=given)
+    return made_once(CACHE / f"site-parts-{named}", building.fetch, lock=CACHE / "site-parts.lock")
+
+
+def in_node(site: Path, folder: Path, program: str, given: object) -> Any:
+    """What a program of Python leaves as ``answer``, in JSON; what it gets is ``given``, in JSON.
+
+    Args:
+        site: A built one.
+        folder: For its files, unpacked; it is made.
+        program: In the place of the worker's.
+        given: What it is to know.
+    """
+    folder.mkdir()
+    for name in ("pyodide.mjs", "pyodide.asm.mjs", "site_worker.js"):
+        shutil.copy(site / name, folder / name)
+    for name, packed in building.PACKED.items():
+        (folder / name).write_bytes(gzip.decompress((site / packed).read_bytes()))
+    done = subprocess.run(
+        ["node", str(_PROGRAM), str(folder)],
+        input=json.dumps({"program": program, "given": given}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -51,8 +51,17 @@ STAND_INS: Final = {
     "starlette/responses.py": "starlette/responses.py",
     "starlette/routing.py": "starlette/routing.py",
 }
-_PYODIDE_FILES: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
-_ARCHIVES: Final = ("library.zip", "modules.zip", "txnsim.zip")
+_PYODIDE_FILES: Final = ("pyodide.mjs", "pyodide.asm.mjs")
+_WASM: Final = "pyodide.asm.wasm"
+PACKED: Final = {
+    _WASM: "wasm.packed",
+    "library.zip": "library.packed",
+    "modules.zip": "modules.packed",
+    "txnsim.zip": "txnsim.packed",
+}
+"""What the worker unpacks (gzip) -> the file that is sent. Not named .gz: servers take that for a
+packed form of another file.
+"""
 _PLATFORMS: Final = ("pyemscripten_2026_0_wasm32", "manylinux2014_x86_64", "manylinux_2_28_x86_64")
 POLICY: Final = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self';"
@@ -182,7 +191,7 @@ def _files(work: Path, given: Path, wanted: Parts) -> dict[str, bytes]:
     pyodide = work / "package"
     shutil.copy(pyodide / "python_stdlib.zip", work / "python_stdlib.zip")
     _put(work / "modules", _library_files(given, wanted))
-    _put(work / "txnsim", _own_files())
+    _put(work / "txnsim", own_files())
     for name in ("pack.py", "pack.mjs"):
         (work / name).write_bytes(_HERE.joinpath(name).read_bytes())
     _run(["node", str(work / "pack.mjs"), str(pyodide), str(work)], work)
@@ -190,9 +199,11 @@ def _files(work: Path, given: Path, wanted: Parts) -> dict[str, bytes]:
     page = served()
     files = {name: page[name] for name in ("page.js", "app.css", "icon.svg")}
     files |= {name: (pyodide / name).read_bytes() for name in _PYODIDE_FILES}
-    files |= {name: (work / name).read_bytes() for name in (*_ARCHIVES, "known.json")}
+    archives = (name for name in PACKED.values() if (work / name).is_file())
+    files |= {name: (work / name).read_bytes() for name in (*archives, "known.json")}
+    files[PACKED[_WASM]] = gzip.compress((pyodide / _WASM).read_bytes(), 9, mtime=0)
     digests = {name: digest(content) for name, content in files.items()}
-    constants = {"FILES": digests, "LOCK": lock["info"]}
+    constants = {"FILES": digests, "LOCK": lock["info"], "PACKED": PACKED}
     files["site_worker.js"] = _with("site_worker.js", constants)
     files["index.html"] = _index(page["index.html"].decode(), digests)
     digests |= {name: digest(files[name]) for name in ("site_worker.js", "index.html")}
@@ -213,7 +224,8 @@ def _library_files(given: Path, wanted: Parts) -> Iterator[tuple[str, bytes]]:
         yield target, _HERE.joinpath("stand_ins", *name.split("/")).read_bytes()
 
 
-def _own_files() -> Iterator[tuple[str, bytes]]:
+def own_files() -> Iterator[tuple[str, bytes]]:
+    """txnsim's modules and stories of the site: path and content."""
     package = Path(txnsim.__file__).parent
     for path in package.rglob("*.py"):
         inside = path.relative_to(package)
@@ -269,5 +281,5 @@ def _write(folder: Path, files: dict[str, bytes], *, pack_beforehand: bool) -> N
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
-        if pack_beforehand and not name.endswith(".zip"):
+        if pack_beforehand and name not in PACKED.values():
             (folder / f"{name}.gz").write_bytes(gzip.compress(content, 9, mtime=0))

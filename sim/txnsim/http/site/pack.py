@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import io
 import marshal
 import sys
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 WORK = Path("/given")
@@ -46,13 +48,16 @@ def compiled(source: bytes, name: str) -> bytes:
 
 
 def pack(archive: str, files: dict[str, bytes]) -> None:
-    """Write files, modules compiled."""
-    with zipfile.ZipFile(WORK / archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+    """Write files, modules compiled, packed as one: modules are much like each other."""
+    plain = io.BytesIO()
+    with zipfile.ZipFile(plain, "w") as stored:
         for name, content in sorted(files.items()):
             kept, data = name, content
             if name.endswith(".py"):
                 kept, data = f"{name}c", compiled(content, name)
-            packed.writestr(zipfile.ZipInfo(kept, DATE), data, zipfile.ZIP_DEFLATED, 9)
+            stored.writestr(zipfile.ZipInfo(kept, DATE), data)
+    gzip = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+    (WORK / archive).write_bytes(gzip.compress(plain.getvalue()) + gzip.flush())
 
 
 def below(folder: Path) -> dict[str, bytes]:
@@ -72,9 +77,9 @@ def pack_all() -> None:
             for one in library.namelist()
             if not one.endswith("/") and not one.startswith(NOT_NEEDED)
         }
-    pack("library.zip", wanted)
-    pack("modules.zip", below(WORK / "modules"))
-    pack("txnsim.zip", below(WORK / "txnsim"))
+    pack("library.packed", wanted)
+    pack("modules.packed", below(WORK / "modules"))
+    pack("txnsim.packed", below(WORK / "txnsim"))
 
 
 async def main() -> None:

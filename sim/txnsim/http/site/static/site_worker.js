@@ -1,13 +1,18 @@
 // @ts-check
 // The simulator in a worker: Python in WebAssembly. It takes requests as the control port does, and answers
-// them one after the other. `FILES` is put in front by `txnsim site build`: each file and its digest.
+// them one after the other. `txnsim site build` puts in front: `FILES`, each file and its digest; `PACKED`, what
+// is sent packed, and as which file.
 
 const here = new URL("./", location.href).href;
 const plain = fetch;
-/** What is fetched is what was built, or it is not taken. */
-globalThis.fetch = (what, options) => {
+const TYPES = { wasm: "application/wasm", zip: "application/zip" };
+/** What is fetched is what was built, or it is not taken; what is packed is unpacked. */
+globalThis.fetch = async (what, options) => {
   const name = String(what.url ?? what).replace(here, "").replace("./", "");
-  return plain(what, { ...options, ...(FILES[name] && { integrity: FILES[name] }) });
+  const sent = PACKED[name];
+  const answer = await plain(sent ? here + sent : what, { ...options, ...(FILES[sent ?? name] && { integrity: FILES[sent ?? name] }) });
+  if (!sent || !answer.ok) return answer;
+  return new Response(answer.body.pipeThrough(new DecompressionStream("gzip")), { headers: { "Content-Type": TYPES[name.split(".").at(-1)] } });
 };
 /** The smallest module: where a policy or a setting forbids WebAssembly, it says so at once. */
 const LEAST = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]);
@@ -18,6 +23,21 @@ async function bytesOf(name) {
   const answer = await fetch(here + name);
   if (!answer.ok) throw new Error(`${name}: ${answer.status} ${answer.statusText}`);
   return answer.arrayBuffer();
+}
+
+/** Put the files of an archive below /site. What pack.py writes is not compressed inside, so it takes no Python. */
+function unpack({ FS }, archive) {
+  const view = new DataView(archive);
+  const made = new Set();
+  for (let at = 0; view.getUint32(at, true) === 0x04034b50; ) { // a local file header
+    const size = view.getUint32(at + 18, true), begin = at + 30 + view.getUint16(at + 26, true);
+    const name = new TextDecoder().decode(new Uint8Array(archive, at + 30, begin - at - 30));
+    const folder = `/site/${name}`.replace(/\/[^/]*$/, "");
+    if (!made.has(folder)) FS.mkdirTree(folder);
+    made.add(folder);
+    FS.writeFile(`/site/${name}`, new Uint8Array(archive, begin, size), { canOwn: true });
+    at = begin + size;
+  }
 }
 
 async function begin() {
@@ -32,13 +52,14 @@ async function begin() {
     env: { HOME: "/home/pyodide", PYTHONHASHSEED: "0" },
   });
   tell("The simulator is unpacked …");
-  python.unpackArchive(await modules, "zip", { extractDir: "/site" });
-  python.unpackArchive(await own, "zip", { extractDir: "/site" });
+  unpack(python, await modules);
+  unpack(python, await own);
   tell("The simulator starts …");
   const answer = await python.runPythonAsync(`
 import sys
 sys.path.insert(0, "/site")
 from txnsim.http.site.backend import Backend
+import txnsim.scenario.runner  # the first run needs it: it is there while the visitor still reads
 Backend().answer
 `);
   return async ({ method, path, query, body }) => {

@@ -1,0 +1,98 @@
+"""What the site tells is what is told here, byte by byte: its WebAssembly in Node.js.
+
+A module that a telling needs and the site lacks fails here, and is named.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.site import built_site, in_node
+from tests.support.trace_survey import first_tellings, tellings
+from txnsim.scenario import catalog
+from txnsim.scenario.model import Scenario
+from txnsim.scenario.runner import Telling, tell_virtual
+from txnsim.scenario.teaching.lessons import lessons
+from txnsim.scenario.teaching.played import played
+
+pytestmark = pytest.mark.browser
+
+TELL: Final = """
+import json
+from hashlib import sha256
+from txnsim.http.work_thread import in_a_turn
+from txnsim.scenario import catalog
+from txnsim.scenario.runner import Telling, tell_virtual
+
+def told(name, run, take):
+    one = tell_virtual(Telling(scenario=catalog.find(name)[1], run=run, take=take))
+    return sha256(one.trace + one.history).hexdigest()
+
+answer = json.dumps([await in_a_turn(lambda: told(*one)) for one in json.loads(given)])
+"""
+PLAY: Final = """
+import json
+from txnsim.http.work_thread import in_a_turn
+from txnsim.scenario.teaching.lessons import lessons
+from txnsim.scenario.teaching.played import played
+
+def came_to(one):
+    return [[part.answer, part.is_reached] for part in played(one).values()]
+
+answer = json.dumps({
+    name: await in_a_turn(lambda: came_to(one)) for name, one in lessons().items()
+})
+"""
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    """A built one."""
+    if shutil.which("node") is None:
+        missing = "no Node.js (apt-get install nodejs npm)"
+        if os.environ.get("TXNSIM_NEEDS_BROWSER"):
+            pytest.fail(missing)
+        pytest.skip(reason=missing)
+    return built_site()
+
+
+def hash_of(telling: Telling) -> str:
+    one = tell_virtual(telling)
+    return sha256(one.trace + one.history).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param(first_tellings, id="one-of-each-story"),
+        pytest.param(tellings, id="all", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_telling_has_the_same_trace_and_history_in_webassembly(
+    chosen: Callable[[Iterable[Scenario]], Iterator[Telling]], site: Path, tmp_path: Path
+) -> None:
+    wanted = list(chosen(catalog.scenarios().values()))
+    names = [(one.scenario.name, one.run, one.take) for one in wanted]
+    there = in_node(site, tmp_path / "site", TELL, names)
+    with ThreadPoolExecutor(1) as aside:  # Playwright may keep a loop running in this thread
+        here = list(aside.map(hash_of, wanted))
+    assert [one for one, mine, its in zip(names, here, there, strict=True) if mine != its] == []
+
+
+@pytest.mark.nightly
+def test_lessons_come_to_the_same_answers_and_goals_in_webassembly(
+    site: Path, tmp_path: Path
+) -> None:
+    there = in_node(site, tmp_path / "site", PLAY, None)
+    with ThreadPoolExecutor(1) as aside:
+        for name, one in lessons().items():
+            parts = aside.submit(played, one).result().values()
+            assert there[name] == [[part.answer, part.is_reached] for part in parts]
