@@ -29,6 +29,20 @@ def test_the_first_lesson_is_played_by_keyboard_to_its_end(
     fresh_server: TxnsimServer, new_page: Any, tmp_path: Path
 ) -> None:
     page = new_page(fresh_server.http)
+    asked = play_first_lesson(
+        page, lambda: assert_story_can_be_played(fresh_server, page, tmp_path)
+    )
+    press(page, "#lesson-leave")
+    page.wait_for_selector(".link-state.live")
+    page.wait_for_selector(f"#lesson-L1:has-text('{asked} of {asked} predictions came true')")
+
+
+def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
+    """By keyboard, to its end; ``see_story`` is called when the story can be saved.
+
+    Returns:
+        How many predictions came true: all.
+    """
     page.wait_for_selector("#lesson-L1")
     press(page, "#lesson-L1")
     one = lesson("L1")
@@ -51,14 +65,12 @@ def test_the_first_lesson_is_played_by_keyboard_to_its_end(
         if part.beside:
             page.wait_for_selector(f"section.compare h2:has-text('{part.beside.run}')")
         if part.saves:
-            assert_story_can_be_played(fresh_server, page, tmp_path)
+            see_story()
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
     asked = sum(bool(part.ask) for part in one.parts)
     assert f"{asked} of your {asked} predictions came true." in page.inner_text("#lesson-end")
-    press(page, "#lesson-leave")
-    page.wait_for_selector(".link-state.live")
-    page.wait_for_selector(f"#lesson-L1:has-text('{asked} of {asked} predictions came true')")
+    return asked
 
 
 def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -> None:

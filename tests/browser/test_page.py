@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-VIEWS: Final = ("stage", "coordinator", "producers", "lanes", "events", "faults", "cluster", "zoo")
+VIEWS: Final = (
+    *("stage", "coordinator", "producers", "lanes", "events", "faults", "cluster", "zoo", "write"),
+)
 AT_RANDOM: Final = 50
 BEFORE_THE_CURE: Final = 16
 """Steps of z27, as far as its transaction hangs and nothing is done about it."""

@@ -19,6 +19,7 @@ from txnsim.http.operation import PREFIX, Noun, Responder
 from txnsim.http.replies import RefusedError, as_json, refused
 from txnsim.http.runs.lessons import LessonRoutes
 from txnsim.http.runs.scenarios import ScenarioRoutes
+from txnsim.http.site.opened import OpenedRoutes
 from txnsim.runtime.real import real_environment
 
 _PARAMETER: Final = re.compile(r"\\{(\w+)\\}")
@@ -34,9 +35,16 @@ class Backend:
         )  # a run tells its events; its lines are noise
         environment = real_environment()
         scenarios = ScenarioRoutes(environment)
+        opened = OpenedRoutes()
+
+        def trace_of(request: Request) -> bytes | None:
+            found = opened.trace_of(request)
+            return scenarios.trace_of(request) if found is None else found
+
         nouns: tuple[Noun, ...] = (
             scenarios,
-            ExplainRoutes(environment.tracer, "127.0.0.1:9092", scenarios.trace_of),
+            opened,
+            ExplainRoutes(environment.tracer, "127.0.0.1:9092", trace_of),
             LessonRoutes(scenarios.trace_of, scenarios.warm_up),
         )
         self._responders = [

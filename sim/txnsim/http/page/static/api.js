@@ -50,6 +50,16 @@ export const post = (path, body) =>
     body: body === undefined ? undefined : JSON.stringify(body),
   });
 
+/** Save an answer to a question as a file. */
+export const save = (path, name) =>
+  act(async () => {
+    const answer = await call(path);
+    if (!answer.ok) throw new Error((await answer.json()).error);
+    const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(await answer.blob()), download: name });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+
 /** Do something, and show why it did not work where it did not. */
 export async function act(doing) {
   try {
@@ -105,7 +115,7 @@ async function kept(mine) {
 /** Follow the cluster's own trace, from its first event that is kept; again after each break. */
 export async function listen() {
   if (source.value.kind === "run") void leave();
-  lesson.value = null;
+  lesson.value = filed.value = null;
   generation += 1;
   const mine = generation;
   if (isSite) { // no cluster is there to be followed
@@ -172,12 +182,14 @@ export async function load(answer, kind) {
   return true;
 }
 
-/** Run a scenario in virtual time, in a process of its own, and look at it; to its end unless paused. */
-export async function play(name, run, take_, seed = 1, { paused = false, inputs = [], of = "" } = {}) {
+/** Run a scenario in virtual time, in a process of its own, and look at it; to its end unless paused. One of
+ *  the reader's own has its text. */
+export async function play(name, run, take_, seed = 1, { paused = false, inputs = [], of = "", yaml } = {}) {
   if (source.value.kind === "run") void leave();
-  lesson.value = null;
-  const begun = await post(`/runs?${WAIT}`, { name, runs: [run], takes: [take_], seed, paused: true, inputs, lesson: of });
-  const about = { kind: "run", id: begun.id, name, run, take: take_, seed };
+  lesson.value = filed.value = null;
+  const which = yaml ? { yaml } : { name };
+  const begun = await post(`/runs?${WAIT}`, { ...which, runs: [run], takes: [take_], seed, paused: true, inputs, lesson: of });
+  const about = { kind: "run", id: begun.id, name, run, take: take_, seed, yaml };
   await follow(about, begun);
   if (paused || !driven.value?.next) return;
   await command("go", {});
@@ -194,14 +206,15 @@ export async function repeat({ name, run, take: take_, seed, inputs, step, at, v
     view.value = shown_;
     partition.value = place;
   });
-  const index = indexOf(at);
+  const index = at === undefined ? undefined : indexOf(at);
   if (index !== undefined) go(index);
 }
 
 /** Play another run of the same story, with the same inputs, and show it beside the one that is shown; which
  *  one, unless it is named: one whose verdict is of the other kind, with transactions v2 if it can be. */
 export async function beside(wanted) {
-  const { name, take: take_, seed, run: mine } = source.value;
+  const { name, take: take_, seed, run: mine, yaml } = source.value;
+  if (yaml) throw new Error("runs of a story that is not shipped are not compared here: txnsim diff compares their traces");
   const { runs } = (await ask("/scenarios")).find((one) => one.name === name || one.aliases.includes(name));
   const others = Object.keys(runs).filter((one) => one !== mine);
   const unlike = others.filter((one) => (runs[one] === "healthy") !== (runs[mine] === "healthy"));
@@ -264,9 +277,11 @@ export function leave() {
   return ask(`/runs/${source.value.id}`, { method: "DELETE", keepalive: true }).catch(() => null);
 }
 
+/** The document that holds runs: this page, or a file that was opened in it. */
+let holder = document;
 /** What a page in a file holds under a name, packed. */
 function unpacked(id) {
-  const text = document.getElementById(id).textContent;
+  const text = holder.getElementById(id).textContent;
   const bytes = Uint8Array.fromBase64?.(text) ?? Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
@@ -275,6 +290,26 @@ function unpacked(id) {
 export async function unpack() {
   filed.value = await unpacked("runs").json();
   await show(0);
+}
+
+/** Open a trace, or a run in one file, that the reader has on disk. */
+export async function openFile(file) {
+  const text = await file.text();
+  const report = text.trimStart().startsWith("<") ? new DOMParser().parseFromString(text, "text/html") : null;
+  if (source.value.kind === "run") void leave();
+  lesson.value = null;
+  if (report) {
+    if (!report.getElementById("runs")) throw new Error(`${file.name} holds no run`);
+    holder = report;
+    await unpack();
+  } else {
+    const { id } = await post("/traces", { name: file.name, trace: text });
+    filed.value = null;
+    await load(new Response(text), { kind: "file", id, title: file.name });
+    const found = decisive(violations.value);
+    if (found !== null) go(found);
+  }
+  choose("stage");
 }
 
 /** One of the runs of the file. */
@@ -302,7 +337,8 @@ function answerOf(moments, event) {
 /** What the server's reader says of a run after an event. */
 export function explainOf(from, position, signal) {
   const where = new URLSearchParams({ at: String(position) });
-  if (from.kind === "run") for (const [name, value] of Object.entries({ of: from.id, run: from.run, take: from.take })) where.set(name, value);
+  const named = from.kind === "run" ? { of: from.id, run: from.run, take: from.take } : from.id ? { of: from.id } : {};
+  for (const [name, value] of Object.entries(named)) where.set(name, value);
   return ask(`/explain?${where}`, { signal });
 }
 
@@ -314,7 +350,7 @@ const hush = () => question.abort();
 export async function explain(index) {
   const event = events[index];
   if (!event || busy.value) return; // once it is no longer busy, it is asked again
-  if (source.value.kind === "file") {
+  if (source.value.moments) {
     explained.value = answerOf(source.value.moments, event);
     return;
   }

@@ -2,6 +2,7 @@
 // One table of keys: it feeds the handler, the help and the test. None acts while somebody types.
 
 import { toggle } from "./player.js";
+import { isSite } from "./site.js";
 import { stepAt } from "./stage.js";
 import { at, choose, events, filed, go, help, indexOf, last, live, notes, query, said, sharing, shown } from "./store.js";
 import { failed } from "./words.js";
@@ -15,11 +16,12 @@ export const VIEWS = [
   ["faults", "Faults"],
   ["cluster", "Cluster"],
   ["zoo", "Zoo and lessons"],
+  ["write", "Write a story"],
 ];
 
 /** Views that can be shown: a page in a file has no cluster to act on. */
-const NEED_A_SERVER = ["cluster", "zoo"];
-export const views = () => VIEWS.filter(([name]) => !filed.value || !NEED_A_SERVER.includes(name));
+const NEED_A_SERVER = ["cluster", "zoo", "write"];
+export const views = () => VIEWS.filter(([name]) => !filed.value || isSite || !NEED_A_SERVER.includes(name));
 
 /** Open or close what lies over the view: one of them at a time. */
 export function over(one) {

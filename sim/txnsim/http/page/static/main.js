@@ -23,11 +23,14 @@ import { Producers } from "./views/producers.js";
 import { Share } from "./views/share.js";
 import { Servers, Stage, hasBegun, inFocus } from "./views/stage.js";
 import { Why } from "./views/why.js";
+import { Write } from "./views/write.js";
 import { Zoo } from "./views/zoo.js";
 import { KINDS } from "./meanings.js";
 import { WORDS, ms } from "./words.js";
 
-const SHOW = { stage: Stage, coordinator: Coordinator, producers: Producers, lanes: Lanes, events: Events, faults: Faults, cluster: Cluster, zoo: Zoo };
+const SHOW = { stage: Stage, coordinator: Coordinator, producers: Producers, lanes: Lanes, events: Events, faults: Faults, cluster: Cluster, zoo: Zoo, write: Write };
+/** Views that need nothing of the cluster that is looked at. */
+const OF_ANY = ["zoo", "write"];
 /** Keys that have no sign of their own. */
 const NAMES = { " ": "Space", ArrowLeft: "←", ArrowRight: "→" };
 const LINK = {
@@ -39,7 +42,7 @@ const LINK = {
 const blind = () => source.value.kind === "live" && link.value === "off" && count.value === 0;
 
 function App() {
-  const View = blind() && view.value !== "zoo" ? Unrecorded : SHOW[view.value];
+  const View = blind() && !OF_ANY.includes(view.value) ? Unrecorded : SHOW[view.value];
   const from = source.value;
   return html`<button class="skip" onClick=${() => document.querySelector("main > .view").focus()}>Skip to the view</button>
     <header><h1>txnsim</h1><span class="title"><${Title} from=${from} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
@@ -113,7 +116,7 @@ function Title({ from }) {
   if (from.kind === "site") return "transactions of Kafka, simulated in this browser";
   if (from.kind === "run") return `${from.name} · ${from.run} · ${from.take} · seed ${from.seed}`;
   if (from.kind !== "file") return "this cluster";
-  if (!filed.value) return "reading …";
+  if (!filed.value) return from.title ?? "reading …";
   const { runs } = filed.value;
   if (runs.length === 1) return from.title;
   return html`<label>Run <select id="run" value=${from.index} onChange=${(e) => show(Number(e.target.value))}>

@@ -17,11 +17,12 @@ const word = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceA
 /** Of what is shown: scenario, run, take, seed, inputs, the step it waits at; null where nothing repeats it. */
 function about() {
   const from = source.value;
+  if (from.yaml) return null; // it is not shipped: its text has to go along
   if (from.kind === "run") {
     return { name: from.name, run: from.run, take: from.take, seed: from.seed, inputs: driven.value?.inputs ?? [], step: driven.value?.next?.number };
   }
   const { scenario, run, take, seed } = info.value;
-  return scenario && seed !== null ? { name: scenario, run, take, seed, inputs: [] } : null;
+  return scenario && seed !== null && !from.id ? { name: scenario, run, take, seed, inputs: [] } : null;
 }
 
 /** What is shown, as the part of an address behind its #. */
@@ -80,8 +81,8 @@ function issueOf(title, repeat) {
   ].join("\n");
 }
 
-/** A live cluster can't be repeated: its trace has to go along. */
-export const sharedLive = () => issueOf("A live cluster", ["The trace is in the file trace.jsonl.", ""]);
+/** What can't be repeated: its trace, or its text, has to go along. */
+export const sharedLive = () => issueOf(source.value.kind === "live" ? "A live cluster" : (source.value.title ?? source.value.name), source.value.yaml ? ["```yaml", source.value.yaml, "```", ""] : ["The trace is in the file trace.jsonl.", ""]);
 
 /** What an address names: a run, a part of a lesson, or a moment of the live cluster. */
 export function wanted(hash) {

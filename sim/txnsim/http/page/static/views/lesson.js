@@ -3,9 +3,10 @@
 // learner reaches. What is right is read from the trace of the run, in Python.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { act, ask, beside, command, drive, listen, play } from "../api.js";
+import { act, ask, beside, command, drive, listen, play, save } from "../api.js";
 import { html } from "../html.js";
 import { batch } from "@preact/signals";
+import { isSite } from "../site.js";
 import { busy, choose, compared, driven, events, lesson, live, presenting, source } from "../store.js";
 
 const KEPT = "txnsim-lessons";
@@ -142,7 +143,12 @@ function Aim({ part, now }) {
   const isMet = events.some((one) => one.k === "goal" && one.d.met && one.d.goal === part.say);
   if (isMet) {
     return html`<p id="lesson-met" class="right"><b>✓ Goal reached.</b> ${part.then}</p>
-      ${part.saves && html`<p><a id="lesson-save" class="link" download=${`${mine(now)}.yaml`} href=${`/api/v1/runs/${source.value.id}/story?${new URLSearchParams({ name: mine(now), verdict: part.saves })}`}>Save it as a story of your own</a>:
+      ${part.saves && html`<p><a id="lesson-save" class="link" download=${`${mine(now)}.yaml`} href=${`/api/v1${story(part, now)}`}
+        onClick=${(event) => {
+          if (!isSite) return; // a browser saves what a server answers by itself
+          event.preventDefault();
+          void save(story(part, now), `${mine(now)}.yaml`);
+        }}>Save it as a story of your own</a>:
         then <code>txnsim scenario run ${mine(now)}.yaml --armed</code> plays it again.</p>`}
       <${Next} now=${now} />`;
   }
@@ -157,6 +163,8 @@ function Aim({ part, now }) {
     <${Hints} part=${part} now=${now} />`;
 }
 
+/** Where the story is that the learner made. */
+const story = (part, now) => `/runs/${source.value.id}/story?${new URLSearchParams({ name: mine(now), verdict: part.saves })}`;
 const mine = ({ id }) => `my-${id.toLowerCase()}`;
 
 async function back(tried) {

@@ -2,13 +2,14 @@
 // Share: what is shown as a link, a command, a test, an issue.
 
 import { html } from "../html.js";
-import { sharing } from "../store.js";
+import { sharing, source } from "../store.js";
 import { shared, sharedLive } from "../share.js";
 
 export function Share() {
   const forms = shared();
   return html`<section class="view help" tabindex="0" aria-label="Share"><h2>Share</h2>
-    ${forms.length === 0 && html`<p>A live cluster can't be repeated from a link. Save what it has recorded, and send the file:</p>
+    ${forms.length === 0 && source.value.kind !== "live" && html`<p>What is shown is no run of a shipped story: send its file along.</p><${Form} title="Issue" text=${sharedLive()} />`}
+    ${forms.length === 0 && source.value.kind === "live" && html`<p>A live cluster can't be repeated from a link. Save what it has recorded, and send the file:</p>
       <p><a id="share-save" class="link" href="/api/v1/trace" download="trace.jsonl">Save the trace: trace.jsonl</a></p>
       <p>Or in one HTML file that opens without a server:</p>
       <pre tabindex="0">txnsim trace convert trace.jsonl --as html --to run.html</pre>

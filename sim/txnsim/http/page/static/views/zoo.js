@@ -2,7 +2,7 @@
 // The zoo: documented anomalies by generation of the protocol. A cell plays its run and opens it.
 
 import { useEffect, useState } from "preact/hooks";
-import { act, ask, listen, play } from "../api.js";
+import { act, ask, listen, openFile, play } from "../api.js";
 import { html } from "../html.js";
 import { Lessons } from "./lesson.js";
 import { isSite } from "../site.js";
@@ -23,13 +23,14 @@ export function Zoo() {
   const [known, setKnown] = useState(null);
   const [busy, setBusy] = useState("");
   const [stop, setStop] = useState(false);
+  const [seed, setSeed] = useState(1);
   useEffect(() => {
     act(async () => setKnown(await ask("/scenarios")));
   }, []);
   const start = (name, run, take) => act(async () => {
     setBusy(`Playing ${name} ${run} …`);
     try {
-      await play(name, run, take, 1, { paused: stop });
+      await play(name, run, take, seed, { paused: stop });
       choose("stage");
     } finally {
       setBusy("");
@@ -39,7 +40,9 @@ export function Zoo() {
     <p>Each row is a documented anomaly, each cell a run in a cluster of its own, in virtual time. Choose one to play it and look inside.
       ${!isSite && source.value.kind !== "live" && html` <button id="to-live" onClick=${() => listen()}>Back to the live cluster</button>`}
 </p>
-    <p><label><input type="checkbox" id="stop-first" checked=${stop} onChange=${(e) => setStop(e.target.checked)} /> Stop before the first step, to play it step by step</label></p>
+    <p><label><input type="checkbox" id="stop-first" checked=${stop} onChange=${(e) => setStop(e.target.checked)} /> Stop before the first step, to play it step by step</label>
+      <label>Seed <input id="seed" type="number" min="0" step="1" value=${seed} onChange=${(e) => setSeed(Math.max(0, Math.trunc(Number(e.target.value)) || 0))} /></label> <span class="hint">Another seed: other delays in the network, the same story.</span></p>
+    ${isSite && html`<p><label>Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && act(() => openFile(e.target.files[0]))} /></label> <span class="hint">It stays in this browser.</span></p>`}
     <p>Lessons: <${Lessons} /></p>
     <p role="status">${busy}</p>
     ${!known && html`<p class="hint">Reading the scenarios …</p>`}
