@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from tests import docs
 from tests.docs import PAGES, ROOT
+from txnsim.scenario import catalog
 from txnsim.settings import documentation
 
 
@@ -63,3 +65,13 @@ def test_every_page_is_linked_from_somewhere() -> None:
 def _documents() -> list[Path]:
     folders = ["*.md", "docs/**/*.md", "tests/*.md", "benchmarks/*.md"]
     return sorted(path for pattern in folders for path in ROOT.glob(pattern))
+
+
+def test_a_story_that_a_page_opens_exists() -> None:
+    named = re.compile(r"#run=([\w-]+)&label=([^&)]+)&take=(\w+)")
+    found = [each for path in _documents() for each in named.findall(path.read_text("utf-8"))]
+    assert len(found) > 10, "docs/transactions.md opens stories of the site"
+    for name, label, take in found:
+        scenario = catalog.find(name)[1]
+        assert unquote(label) in scenario.runs, f"{name} {label}"
+        assert take in scenario.takes
