@@ -31,7 +31,7 @@ from tests.conformance.casebook import page
 from tests.peers import page as peers
 from tests.real import verdicts
 from tests.releases import page as releases
-from tests.support import page_texts, public_api, ten_pictures
+from tests.support import page_texts, public_api, teaching_page, ten_pictures
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.page_readers import READERS
 from txnsim.api.kip_text.differences import DIFFERENCES
@@ -693,6 +693,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     ),
     "sim/txnsim/http/page/static/meanings.js": page_texts.words,
     **ten_pictures.pages(),
+    **teaching_page.pages(),
     "docs/README.md": index_page,  # last: it reads the others
 }
 

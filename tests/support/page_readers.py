@@ -54,6 +54,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Learners and teachers": (
         "ten-pictures.md",
+        "teaching.md",
         "transactions.md",
         "transaction-states.md",
         "scenarios.md",

@@ -59,6 +59,9 @@ def run(args: argparse.Namespace) -> int:
         rows = [{"id": one.id, "minutes": str(one.minutes), "title": one.title} for one in known]
         tell(args, rows, COLUMNS)
         return 0
+    from txnsim.cli.event_log import log_to_stderr  # structlog: slow to import
+
+    log_to_stderr()
     if args.sheet:
         from txnsim.cli.lesson_sheet import sheet
 
@@ -76,11 +79,9 @@ class _EndedError(_LeftError):
 
 
 def _play(chosen: Lesson) -> int:
-    from txnsim.cli.event_log import log_to_stderr  # structlog: slow to import
     from txnsim.scenario.runner import tell_virtual
     from txnsim.scenario.teaching.played import PlayedError
 
-    log_to_stderr()
     print_text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
     player = _Player(chosen)
     try:

@@ -7,8 +7,9 @@ import pytest
 
 from txnsim.cli.main import main
 from txnsim.scenario.teaching.lessons import lesson, lessons
+from txnsim.scenario.teaching.played import played
 
-ALL = tuple(one for one in lessons() if one != "demo")
+ALL = tuple(one for one in lessons() if one not in ("demo", "quiz"))
 
 
 @pytest.fixture
@@ -53,6 +54,15 @@ def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
     mine = tmp_path / f"my-{name.lower()}.yaml"
     assert f"txnsim scenario run {mine.name} --armed" in said
     assert main(["scenario", "run", str(mine), "--armed", "--quiet"]) == 0
+
+
+def test_the_quiz_counts_what_came_true(typed) -> None:
+    one = lesson("quiz")
+    right = [part.answer for part in played(one).values()]
+    places = [list(part.choices).index(key) for part, key in zip(one.parts, right, strict=True)]
+    status, said = typed("quiz", "".join(f"{place + 1}\n" for place in places))
+    assert status == 0
+    assert "12 of your 12 predictions came true." in said
 
 
 def test_a_prediction_is_shown_again_beside_the_answer(typed) -> None:

@@ -16,6 +16,7 @@ def test_a_lesson_is_printed_as_a_sheet(capsys: pytest.CaptureFixture[str]) -> N
         if part.ask:
             assert part.ask in pupil
             assert part.ask in teacher
+    assert "user.create-topic" not in teacher  # its runs log nothing between its lines
     assert "**Answer:**" not in pupil
     assert teacher.count("**Answer:**") == sum(bool(part.ask) for part in one.parts)
     assert "at 1: behind the marker" in teacher.split("**Answer:**")[1].splitlines()[0]

@@ -118,13 +118,13 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 @cache
 def lessons() -> dict[str, Lesson]:
-    """Every lesson, by its id: the demo, then L0, L1 and so on.
+    """Every lesson, by its id: L0, L1 and so on, then the demo and the quiz.
 
     Raises:
         ConfigError: A file is none.
     """
     found = [read(path, path.read_text("utf-8")) for path in (directory() / FOLDER).glob("*.yaml")]
-    return {one.id: one for one in sorted(found, key=lambda one: (len(one.id) > 3, one.id))}
+    return {one.id: one for one in sorted(found, key=lambda one: (len(one.id), one.id))}
 
 
 def lesson(wanted: str) -> Lesson:

@@ -8,15 +8,43 @@ import pytest
 from txnsim.errors import ConfigError
 from txnsim.scenario.catalog import find
 from txnsim.scenario.teaching.lessons import goals, lesson, lessons, read
+from txnsim.scenario.teaching.played import played
 
 ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9")
 
 
 def test_each_lesson_ends_with_something_that_the_learner_makes() -> None:
-    assert list(lessons()) == [*ALL, "demo"]
+    assert list(lessons()) == [*ALL, "demo", "quiz"]
     for one in lessons().values():
-        assert one.id == "demo" or one.parts[-1].saves
+        assert one.id in ("demo", "quiz") or one.parts[-1].saves
         assert "`" not in msgspec.json.encode(one).decode()  # they are no Markdown
+
+
+WORDS_PER_MINUTE = 150
+SECONDS_PER_DEED = 20
+"""For a prediction, or for something that is done to reach a goal."""
+
+
+@pytest.mark.parametrize("name", [one for one in lessons() if one != "demo"])
+def test_a_lesson_takes_the_minutes_that_it_states(name: str) -> None:
+    one = lesson(name)
+    words, deeds = 0, 0
+    for part in one.parts:
+        texts = (part.say, part.then, part.ask, *part.choices.values())
+        words += sum(len(text.split()) for text in (*texts, *(each.text for each in part.actions)))
+        deeds += bool(part.ask) + len(part.solution)
+    quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60
+    assert quick <= one.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
+
+
+def test_the_quiz_has_a_right_choice_for_each_question() -> None:
+    one = lesson("quiz")
+    answers = [part.answer for part in played(one).values()]
+    assert len(answers) == 12
+    for part, answer in zip(one.parts, answers, strict=True):
+        assert answer in part.choices
+        assert answer not in part.mistakes
+        assert part.choices.keys() - {answer} == part.mistakes.keys()  # each wrong one is answered
 
 
 def test_goals_are_those_of_the_story_that_a_part_is_in() -> None:
