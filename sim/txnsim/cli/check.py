@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import tell
+from txnsim.given_files import read_given, read_whole
 
 if TYPE_CHECKING:
     from txnsim.check.history import History
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 ANOMALIES_STATUS: Final = 1
 STANDARD_INPUT: Final = "-"
+HISTORY_BYTES_MAX: Final = 1 << 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(name: str) -> bytes:
-    return sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
+    if name == STANDARD_INPUT:
+        return read_whole(sys.stdin.buffer, at_most=HISTORY_BYTES_MAX)
+    return read_given(Path(name), at_most=HISTORY_BYTES_MAX)
 
 
 def _as_json(name: str, history: History, verdict: Verdict) -> dict[str, object]:

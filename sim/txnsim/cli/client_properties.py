@@ -14,6 +14,7 @@ from txnsim.config.client_settings import read_client_settings
 from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
+from txnsim.given_files import read_given
 from txnsim.variables import BOOTSTRAP
 
 
@@ -57,7 +58,7 @@ def property_entries(path: Path) -> dict[str, Property]:
         ConfigError: The file can't be read.
     """
     try:
-        data = path.read_bytes()
+        data = read_given(path)
     except OSError as error:
         raise ConfigError(f"--command-config {path}: {error.strerror}") from error
     return {entry.name: entry for entry in parse_properties(data, file=str(path))}

@@ -26,6 +26,7 @@ from txnsim.config.kafka_names import (
 from txnsim.config.presets import PRESET, preset_named
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
+from txnsim.given_files import read_given
 from txnsim.releases import REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings, documentation
@@ -128,7 +129,7 @@ def load(path: Path) -> Configuration:
             line for each, with file, line and field.
     """
     try:
-        data = path.read_bytes()
+        data = read_given(path)
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
     match path.suffix.lower():

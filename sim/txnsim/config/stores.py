@@ -16,6 +16,7 @@ import msgspec
 from txnsim.config.lookup import Lookup, WrongValueError
 from txnsim.config.properties import Property
 from txnsim.errors import pip_line
+from txnsim.given_files import read_given
 
 _KEYSTORE: Final = "ssl.keystore."
 _TRUSTSTORE: Final = "ssl.truststore."
@@ -154,7 +155,7 @@ def _key(entry: Property, text: str) -> str:
 def _bytes(entry: Property) -> bytes:
     path = entry.value.strip()
     try:
-        return Path(path).read_bytes()
+        return read_given(Path(path))
     except OSError as error:
         raise WrongValueError(entry, f"{path}: can't be read: {error.strerror}") from None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import txnsim
 from txnsim.errors import ConfigError
+from txnsim.given_files import read_given
 from txnsim.suggestions import unknown
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def load(path: Path) -> Scenario:
     from txnsim.scenario.reading import read  # pydantic and YAML, only when a file is read
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_given(path).decode()
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.given_files import lines_of
 from txnsim.runtime.trace import SCHEMA_VERSION, Event
 
 SCHEMAS: Final = (1, SCHEMA_VERSION)
@@ -64,7 +65,7 @@ def read(path: Path) -> Recording:
     """
     try:
         with path.open("rb") as file:
-            return recording(str(path), file)
+            return recording(str(path), lines_of(file))
     except OSError as error:
         raise BadInputError(f"{path}: {error.strerror}") from None
 

@@ -14,6 +14,7 @@ from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.control.words import duration_ms, key_value
 from txnsim.cli.output import Columns, table_of, tell
 from txnsim.errors import ConfigError
+from txnsim.given_files import GIVEN_BYTES_MAX, read_given
 
 PATIENCE_MORE_SECONDS: Final = 10
 WAIT_MS: Final = 30_000
@@ -151,8 +152,8 @@ def _arm(port: ControlPort, args: argparse.Namespace) -> Json:
 
 def _read(file: str) -> Any:
     try:
-        text = sys.stdin.read() if file == STDIN else Path(file).read_text("utf-8")
-        return json.loads(text)
+        given = sys.stdin.read(GIVEN_BYTES_MAX) if file == STDIN else read_given(Path(file))
+        return json.loads(given)
     except OSError as error:
         raise ConfigError(f"--file {file}: {error.strerror}") from None
     except ValueError as error:

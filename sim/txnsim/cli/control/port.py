@@ -21,6 +21,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from txnsim.cli.control_token import VARIABLE as TOKEN_VARIABLE
 from txnsim.cli.control_token import token_from
 from txnsim.errors import ConfigError, TxnsimError
+from txnsim.given_files import read_given
 
 HTTP_VARIABLE: Final = "TXNSIM_HTTP"
 READY_FILE_VARIABLE: Final = "TXNSIM_READY_FILE"
@@ -206,7 +207,7 @@ def _url(name: str, text: str) -> str:
 
 def _ready(file: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(file.read_bytes())
+        facts = json.loads(read_given(file))
     except FileNotFoundError:
         raise ControlPortError(
             f"{file}: there is no such file: `txnsim serve --http --ready-file {file}` writes it "
